@@ -1,0 +1,92 @@
+"""Dynamic partition pruning from Python: join keys in, exactly the matching files out.
+
+What touches Spark is imported when it is first used; without it the package needs no PySpark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from splitlib._version import __version__
+from splitlib.collector import DynamicFilteringDataCollector
+from splitlib.config import SplitConfig
+from splitlib.enumerator import DynamicFileEnumerator, paths
+from splitlib.errors import (
+    AccessDenied,
+    ConfigError,
+    ConnectorNotFound,
+    ConnectorNotInstalled,
+    InvalidFilter,
+    MissingPartition,
+    NonDeterministicDimension,
+    SourceError,
+    SourceUnavailable,
+    SplitlibError,
+    TableNotFound,
+    TooManyPartitions,
+    UnsupportedTable,
+)
+from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.metrics import ScanMetrics
+from splitlib.model import FileSplit, ReadFormat
+from splitlib.registry import connector_names, load_table, register
+from splitlib.report import ScanReport
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from splitlib.spark.freeze import freeze
+    from splitlib.spark.reader import explain, read
+
+_SPARK = {
+    "explain": "splitlib.spark.reader",
+    "freeze": "splitlib.spark.freeze",
+    "read": "splitlib.spark.reader",
+}
+
+__all__ = [
+    "AccessDenied",
+    "ConfigError",
+    "ConnectorNotFound",
+    "ConnectorNotInstalled",
+    "DynamicFileEnumerator",
+    "DynamicFilteringData",
+    "DynamicFilteringDataCollector",
+    "DynamicFilteringEvent",
+    "FileSplit",
+    "InvalidFilter",
+    "MissingPartition",
+    "NonDeterministicDimension",
+    "ReadFormat",
+    "ScanMetrics",
+    "ScanReport",
+    "SourceError",
+    "SourceUnavailable",
+    "SplitConfig",
+    "SplitlibError",
+    "Table",
+    "TableNotFound",
+    "TooManyPartitions",
+    "UnsupportedTable",
+    "__version__",
+    "connector_names",
+    "explain",
+    "freeze",
+    "load_table",
+    "paths",
+    "read",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SPARK:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_SPARK[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise ConnectorNotInstalled(
+            f"splitlib.{name} needs PySpark.", hint="pip install 'splitlib[spark]'"
+        ) from error

@@ -1,0 +1,211 @@
+"""The one place of settings: their names, defaults, units, ranges and documentation.
+
+A value comes from, in this order: an argument, the Spark session (``spark.splitlib.<camelCase>``),
+the environment (``SPLITLIB_<UPPER_SNAKE>``), the default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Self, get_args, get_type_hints
+
+from splitlib.errors import ConfigError
+
+SPARK_PREFIX = "spark.splitlib."
+ENV_PREFIX = "SPLITLIB_"
+# Named catalogs live beside the settings and are read by the registry.
+SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
+ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
+
+_SIZE = re.compile(r"(-?\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def _setting(
+    default: Any, doc: str, *, minimum: float | None = None, choices: tuple[str, ...] = ()
+) -> Any:
+    return field(default=default, metadata={"doc": doc, "minimum": minimum, "choices": choices})
+
+
+class ResolvedSetting(NamedTuple):
+    """One setting as ``splitlib config`` shows it."""
+
+    name: str
+    value: Any
+    source: str
+    """``argument``, a Spark key, an environment variable, or ``default``."""
+    doc: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitConfig:
+    """How to enumerate. Nothing here has to be set first; units are in the names.
+
+    Raises:
+        ConfigError: for an unknown name or a value out of range.
+    """
+
+    dynamic_filtering_enabled: bool = _setting(
+        True, "Off: every partition is read, as without splitlib."
+    )
+    filter_threshold_bytes: int = _setting(
+        32 * 2**20,
+        "Distinct join keys kept before falling back to a range, in bytes; <= 0: no limit.",
+    )
+    filter_max_values: int | None = _setting(
+        None, "The same limit counted in distinct tuples; unset: no limit.", minimum=1
+    )
+    filter_on_exceed: str = _setting(
+        "range",
+        "Beyond the limit: 'range' keeps each key's minimum and maximum, 'all' prunes nothing.",
+        choices=("range", "all"),
+    )
+    filter_wait_seconds: float = _setting(
+        0.0, "How long enumeration waits for a filter announced but not delivered.", minimum=0
+    )
+    listing_threads: int = _setting(32, "Directories listed at the same time.", minimum=1)
+    target_split_bytes: int = _setting(
+        128 * 2**20, "Size of a split of a file in a format that can be split.", minimum=1
+    )
+    max_partitions: int = _setting(
+        1_000_000, "More matching partitions than this are an error.", minimum=1
+    )
+    missing_partition: str = _setting(
+        "error",
+        "When a partition's directory does not exist: 'error', or 'skip' it.",
+        choices=("error", "skip"),
+    )
+    retry_attempts: int = _setting(5, "Calls of a source that is unavailable, in all.", minimum=1)
+    retry_max_seconds: float = _setting(
+        30.0, "No further attempt starts after this long.", minimum=0
+    )
+    spark_scan: str = _setting(
+        "auto",
+        "How Spark reads the files: 'pinned' (nothing is listed again), 'paths' (public API only), "
+        "'auto' takes the first where it is known to work.",
+        choices=("auto", "pinned", "paths"),
+    )
+
+    def __new__(cls, **settings: Any) -> Self:
+        """Refuse unknown names with the nearest known one, instead of a bare TypeError."""
+        for name in settings:
+            if name not in cls.__dataclass_fields__:
+                raise ConfigError(f"Unknown setting {name!r}.", hint=_nearest(name, _names()))
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(SplitConfig)
+        for spec in fields(self):
+            _check(spec.name, getattr(self, spec.name), types[spec.name], spec.metadata)
+
+    @classmethod
+    def resolve(
+        cls,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        spark_conf: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> SplitConfig:
+        """The settings in force for these sources; see the module for their order."""
+        resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
+        return cls(**{setting.name: setting.value for setting in resolved})
+
+
+def resolve_settings(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    spark_conf: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> list[ResolvedSetting]:
+    """Every setting with its value and where the value came from, in declaration order."""
+    arguments = arguments or {}
+    environ = os.environ if environ is None else environ
+    spark_conf = spark_conf or {}
+    _refuse_unknown(arguments, spark_conf, environ)
+    types = get_type_hints(SplitConfig)
+    resolved = []
+    for spec in fields(SplitConfig):
+        spark_key, env_key = SPARK_PREFIX + _camel(spec.name), ENV_PREFIX + spec.name.upper()
+        value, source = spec.default, "default"
+        if spec.name in arguments:
+            value, source = arguments[spec.name], "argument"
+        elif spark_key in spark_conf:
+            value, source = spark_conf[spark_key], spark_key
+        elif env_key in environ:
+            value, source = environ[env_key], env_key
+        if isinstance(value, str):
+            value = _from_text(source, value, types[spec.name])
+        resolved.append(ResolvedSetting(spec.name, value, source, spec.metadata["doc"]))
+    return resolved
+
+
+def _refuse_unknown(
+    arguments: Iterable[str], spark_conf: Iterable[str], environ: Iterable[str]
+) -> None:
+    names = _names()
+    sources = (
+        (arguments, "", names, "\0"),
+        (spark_conf, SPARK_PREFIX, [SPARK_PREFIX + _camel(n) for n in names], SPARK_CATALOG_PREFIX),
+        (environ, ENV_PREFIX, [ENV_PREFIX + n.upper() for n in names], ENV_CATALOG_PREFIX),
+    )
+    for given, prefix, known, other in sources:
+        for key in given:
+            if key.startswith(prefix) and not key.startswith(other) and key not in known:
+                raise ConfigError(f"Unknown setting {key!r}.", hint=_nearest(key, known))
+
+
+def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) -> None:
+    accepted = get_args(declared) or (declared,)
+    if float in accepted:
+        accepted = (*accepted, int)
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
+        expected = " or ".join(kind.__name__ for kind in accepted)
+        raise ConfigError(f"{name} must be {expected}, not {value!r}.")
+    minimum, choices = metadata["minimum"], metadata["choices"]
+    # `not >=` instead of `<`, so that NaN is refused too
+    if minimum is not None and value is not None and not value >= minimum:
+        raise ConfigError(f"{name} must be at least {minimum}, not {value!r}.")
+    if choices and value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+
+
+def _from_text(source: str, text: str, declared: Any) -> Any:
+    accepted = get_args(declared) or (declared,)
+    text = text.strip()
+    if str in accepted:
+        return text
+    if bool in accepted:
+        if text.lower() in ("true", "1", "yes", "on"):
+            return True
+        if text.lower() in ("false", "0", "no", "off"):
+            return False
+    elif float in accepted:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    elif type(None) in accepted and text.lower() in ("", "none"):
+        return None
+    elif size := _SIZE.fullmatch(text):
+        return int(size[1]) << _UNITS[size[2].lower()]
+    kinds = " or ".join(kind.__name__ for kind in accepted)
+    raise ConfigError(f"{source} must be {kinds}, not {text!r}.")
+
+
+def _names() -> list[str]:
+    return [spec.name for spec in fields(SplitConfig)]
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."

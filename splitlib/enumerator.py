@@ -1,0 +1,395 @@
+"""From a table and whatever is known of the join keys to the files that can matter.
+
+One pass, lazy at every step::
+
+    list_partitions ─ match ─ load_details ─ match again ─ list_files (parallel) ─ match again ─►
+                        ▲                        ▲                                     ▲
+                        └──────── filters, which may arrive at any moment ─────────────┘
+
+Results keep the catalog's order whatever the parallelism.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.config import SplitConfig
+from splitlib.errors import InvalidFilter, MissingPartition, TooManyPartitions
+from splitlib.filtering import DynamicFilteringData
+from splitlib.metrics import ScanMetrics
+from splitlib.model import FileBatch, FileSplit, PartitionBatch
+from splitlib.partition_values import parse, partition_name
+from splitlib.predicate import AppliedFilter, PartitionFilter, Predicate
+from splitlib.report import FilterReport, ScanReport
+from splitlib.splitting import byte_ranges, can_split, split_id
+from splitlib.table import Table
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFiles:
+    """Files that survived every filter, and the partitions that they belong to."""
+
+    partitions: PartitionBatch
+    """May hold more partitions than have files here."""
+    files: FileBatch
+    """Its ``partition`` column is a row of :attr:`partitions`; no file is empty."""
+
+
+class DynamicFileEnumerator:
+    """Lists the splits of a table that the filters known so far leave.
+
+    Args:
+        table: What to read.
+        config: Settings; by default those of the environment.
+        static: Conditions on partition values that hold for every row wanted.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        config: SplitConfig | None = None,
+        *,
+        static: Sequence[PartitionFilter] = (),
+    ) -> None:
+        self.table = table
+        self.config = config or SplitConfig.resolve()
+        self._static = tuple(static)
+        self._lock = threading.Condition()
+        self._announced: set[Hashable] = set()
+        self._by_producer: dict[Hashable, DynamicFilteringData] = {}
+        self._filters: list[DynamicFilteringData] = []
+        self._predicate = self._build_predicate()
+        self._run = _Run()
+
+    def announce_dynamic_filter(self, producer: Hashable) -> None:
+        """Say that ``producer`` will deliver a filter.
+
+        Enumeration waits for it, for at most ``filter_wait_seconds``.
+        """
+        with self._lock:
+            self._announced.add(producer)
+
+    def set_dynamic_filtering_data(
+        self, data: DynamicFilteringData, producer: Hashable = None
+    ) -> None:
+        """Add a filter; all filters hold together. May be called at any time, from any thread.
+
+        Raises:
+            InvalidFilter: if the same ``producer`` (not None) has given a different filter.
+        """
+        with self._lock:
+            if producer is not None:
+                known = self._by_producer.setdefault(producer, data)
+                if known != data:
+                    raise InvalidFilter(f"A second, different filter of producer {producer!r}.")
+                self._announced.discard(producer)
+            if data not in self._filters:
+                self._filters.append(data)
+                self._predicate = self._build_predicate()
+            self._lock.notify_all()
+
+    @property
+    def metrics(self) -> ScanMetrics:
+        """Counts of the latest enumeration, also while it runs."""
+        return self._run.metrics()
+
+    def explain(self) -> ScanReport:
+        """What was pruned by what in the latest enumeration, and why a filter was not used."""
+        return self._run.report(self.table, self._predicate, self.config)
+
+    def enumerate_splits(self) -> Iterator[FileSplit]:
+        """The splits, lazily, each once; closing the iterator stops the listing.
+
+        Raises:
+            TooManyPartitions: if more than ``max_partitions`` match.
+            MissingPartition: if a directory has gone and ``missing_partition`` is ``error``.
+            SplitlibError: whatever the connector raises; nothing partial is returned as complete.
+        """
+        keys = self.table.metadata.partition_schema
+        batch: PartitionBatch | None = None
+        for selected in self.select_files():
+            if selected.partitions is not batch:
+                batch = selected.partitions
+                columns = [
+                    parse(batch.values.column(i), key).values.to_pylist()
+                    for i, key in enumerate(keys)
+                ]
+            for file in selected.files.files.to_pylist():
+                row = file["partition"]
+                values = {key.name: column[row] for key, column in zip(keys, columns, strict=True)}
+                yield from self._splits_of(file, batch, row, values, selected.files)
+
+    def _splits_of(
+        self,
+        file: dict[str, Any],
+        batch: PartitionBatch,
+        row: int,
+        values: dict[str, Any],
+        files: FileBatch,
+    ) -> Iterator[FileSplit]:
+        path, size = file["path"], file["size"]
+        whole = not can_split(files.read_format, path)
+        name = _name_of(batch, row)
+        for start, length in byte_ranges(size, size if whole else self.config.target_split_bytes):
+            self._run.count(splits=1)
+            yield FileSplit(
+                split_id=split_id(path, name, start, length),
+                path=path,
+                start=start,
+                length=length,
+                file_size=size,
+                modified=file["modified"],
+                partition_values=values,
+                read_format=files.read_format,
+            )
+
+    def select_files(self) -> Iterator[SelectedFiles]:
+        """The files that :meth:`enumerate_splits` splits, as Arrow batches; same errors."""
+        run = self._run = _Run()
+        with run.timed("wait"):
+            self._await_announced()
+        if self._current().matches_nothing:
+            return
+        pending: deque[tuple[_Matched, int, Future[list[FileBatch]]]] = deque()
+        pool = ThreadPoolExecutor(self.config.listing_threads, thread_name_prefix="splitlib-list")
+        try:
+            for matched in self._matching_partitions(run):
+                step = self.table.connector.partitions_per_listing
+                for offset in range(0, len(matched.partitions), step):
+                    future = pool.submit(self._list_files, run, matched, offset, step)
+                    pending.append((matched, offset, future))
+                    # twice the threads: enough to keep them busy, few enough to stay lazy
+                    if len(pending) >= 2 * self.config.listing_threads:
+                        yield from self._finish(run, *pending.popleft())
+            while pending:
+                yield from self._finish(run, *pending.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _matching_partitions(self, run: _Run) -> Iterator[_Matched]:
+        """Partitions ready to be listed, in batches."""
+        total = 0
+        for batch in self._listed_partitions(run):
+            predicate = self._current()
+            keep = pc.indices_nonzero(run.match(batch, predicate))
+            total += len(keep)
+            if total > self.config.max_partitions:
+                raise TooManyPartitions(
+                    f"More than {self.config.max_partitions} partitions match.",
+                    hint="filter more, or raise max_partitions.",
+                    connector=self.table.connector_name,
+                    table=self.table.name,
+                )
+            if len(keep):
+                matching = batch if len(keep) == len(batch) else batch.take(keep)
+                for ready in self._with_details(run, matching):
+                    run.count(partitions_matched=len(ready))
+                    yield _Matched(ready, predicate, run)
+
+    def _listed_partitions(self, run: _Run) -> Iterator[PartitionBatch]:
+        batches = self.table.list_partitions(self._current())
+        while True:
+            with run.timed("list_partitions"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            run.count(partitions_total=len(batch))
+            run.requested(batch)
+            yield batch
+
+    def _with_details(self, run: _Run, matching: PartitionBatch) -> Iterator[PartitionBatch]:
+        step = self.table.partitions_per_details
+        if step is None:
+            yield matching
+            return
+        for offset in range(0, len(matching), step):
+            names = matching.slice(offset, step)
+            with run.timed("load_details"):
+                ready = self.table.load_details(names, self.config)
+            run.requested(ready)
+            if len(ready) < len(names) and self.config.missing_partition == "error":
+                raise MissingPartition(
+                    f"{len(names) - len(ready)} partitions were dropped while they were listed.",
+                    hint="run it again, or set missing_partition to 'skip'.",
+                    connector=self.table.connector_name,
+                    table=self.table.name,
+                )
+            yield ready
+
+    def _list_files(self, run: _Run, matched: _Matched, offset: int, step: int) -> list[FileBatch]:
+        """Runs in the pool. Partitions that a late filter drops are not listed any more."""
+        predicate = self._current()
+        if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
+            return []
+        piece = matched.partitions.slice(offset, step)
+        try:
+            with run.timed("list_files"):
+                batches = self.table.list_files(piece, predicate, self.config)
+        except MissingPartition as error:
+            if self.config.missing_partition == "skip":
+                return []
+            error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
+            error.partition = error.partition or _name_of(matched.partitions, offset)
+            raise
+        for batch in batches:
+            run.requested(batch)
+            run.count(files_listed=len(batch))
+        return batches
+
+    def _finish(
+        self, run: _Run, matched: _Matched, offset: int, future: Future[list[FileBatch]]
+    ) -> Iterator[SelectedFiles]:
+        for batch in future.result():
+            files = batch.files
+            files = files.set_column(3, files.schema.field(3), pc.add(files["partition"], offset))
+            # read after the listing: a filter that came meanwhile still counts
+            keep = matched.keeps(self._current())
+            mask = pc.and_(keep.take(files["partition"]), pc.greater(files["size"], 0))
+            files = files.filter(mask)
+            if files.num_rows:
+                files = files.sort_by([("partition", "ascending"), ("path", "ascending")])
+                size = pc.sum(files["size"]).as_py()
+                run.count(files_selected=files.num_rows, bytes_selected=size)
+                yield SelectedFiles(matched.partitions, replace(batch, files=files))
+
+    def _await_announced(self) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: not self._announced, self.config.filter_wait_seconds)
+
+    def _current(self) -> Predicate:
+        with self._lock:
+            return self._predicate
+
+    def _build_predicate(self) -> Predicate:
+        filters = self._filters if self.config.dynamic_filtering_enabled else []
+        return Predicate(self.table.metadata.partition_schema, filters, self._static)
+
+
+def paths(
+    table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
+) -> list[str]:
+    """The files of ``table`` that ``filters`` leave, each once, in the catalog's order.
+
+    Paths are plain on the local disk and URIs elsewhere. They carry no partition values: a reader
+    that needs those takes the splits of a
+    :class:`~splitlib.enumerator.DynamicFileEnumerator` instead.
+    """
+    enumerator = DynamicFileEnumerator(table, config)
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    found = [path for s in enumerator.select_files() for path in s.files.files["path"].to_pylist()]
+    return list(dict.fromkeys(found))
+
+
+class _Matched:
+    """A batch of partitions that a predicate has kept, which a newer one may drop again."""
+
+    def __init__(self, partitions: PartitionBatch, predicate: Predicate, run: _Run) -> None:
+        self.partitions = partitions
+        self._run = run
+        self._lock = threading.Lock()
+        self._predicate = predicate
+        self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
+
+    def keeps(self, predicate: Predicate) -> pa.BooleanArray:
+        """A flag per partition; computed once per predicate, for the batch as a whole."""
+        with self._lock:
+            if predicate is not self._predicate:
+                newer = self._run.match(self.partitions, predicate, self._predicate)
+                newer = pc.and_(self._keep, newer)
+                lost = pc.sum(self._keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
+                self._run.count(partitions_matched=-lost)
+                self._keep, self._predicate = newer, predicate
+            return self._keep
+
+
+class _Run:
+    """The mutable side of one enumeration: counts and notes, behind one lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._metrics = ScanMetrics()
+        self._seconds: dict[str, float] = {}
+        self._dropped: dict[AppliedFilter, int] = {}
+        self._undecided: dict[str, int] = {}
+
+    def metrics(self) -> ScanMetrics:
+        with self._lock:
+            return replace(self._metrics, seconds=MappingProxyType(dict(self._seconds)))
+
+    def count(self, **counts: int) -> None:
+        with self._lock:
+            new = {name: getattr(self._metrics, name) + n for name, n in counts.items()}
+            self._metrics = replace(self._metrics, **new)
+
+    def requested(self, batch: PartitionBatch | FileBatch) -> None:
+        took = batch.requests
+        self.count(metastore_requests=took.catalog, storage_requests=took.storage)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._lock:
+                spent = time.perf_counter() - started
+                self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
+
+    def match(
+        self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
+    ) -> pa.BooleanArray:
+        """What ``predicate`` keeps; counts what the filters that ``before`` had not, drop."""
+        if not predicate.keys:
+            return pa.repeat(not predicate.matches_nothing, len(partitions))
+        with self.timed("match"):
+            matches = predicate.match_each(partitions.values)
+        with self._lock:
+            for used, mask in zip(predicate.filters, matches.each, strict=True):
+                if before is None or used not in before.filters:
+                    dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
+                    self._dropped[used] = self._dropped.get(used, 0) + dropped
+            for key, number in matches.undecided.items() if before is None else ():
+                if key not in self._undecided:
+                    _log.warning("Values of partition key %s do not parse; they are kept.", key)
+                self._undecided[key] = self._undecided.get(key, 0) + number
+        return matches.together
+
+    def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
+        notes = [
+            f"{number} values of {key} are no value of its type and were kept"
+            for key, number in self._undecided.items()
+        ]
+        if not config.dynamic_filtering_enabled:
+            notes.append("dynamic filtering is switched off")
+        return ScanReport(
+            table=table.name,
+            connector=table.connector_name,
+            partition_keys=table.partition_keys,
+            filters=tuple(
+                FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
+            ),
+            metrics=self.metrics(),
+            notes=tuple(notes),
+        )
+
+
+def _name_of(partitions: PartitionBatch, row: int) -> str:
+    """A name for messages and identifiers, whatever the types of the values."""
+    values = [column[row].as_py() for column in partitions.values.columns]
+    texts = [None if value is None else str(value) for value in values]
+    return partition_name(partitions.values.schema.names, texts)

@@ -1,0 +1,152 @@
+"""Every error that splitlib raises.
+
+::
+
+    SplitlibError
+    ├── ConfigError            (ValueError)         a setting that is unknown or out of range
+    ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
+    ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time
+    ├── ConnectorNotFound      (LookupError)        no connector of that name
+    ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
+    ├── TableNotFound          (LookupError)        the catalog has no such table
+    ├── UnsupportedTable       (ValueError)         reading it could give wrong rows
+    ├── TooManyPartitions      (ValueError)         more than ``max_partitions`` match
+    ├── MissingPartition       (FileNotFoundError)  a partition's directory does not exist
+    ├── AccessDenied           (PermissionError)    the catalog or storage refuses
+    ├── SourceUnavailable      (OSError)            worth another try later
+    └── SourceError            (OSError)            the catalog or storage failed for good
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# The user part of a URI: everything between "//" and the "@" of its authority.
+_USERINFO = re.compile(r"(?<=//)[^/@\s]+@")
+
+
+def redact(text: str) -> str:
+    """``text`` without the user names and passwords of the URIs in it."""
+    return _USERINFO.sub("***@", text)
+
+
+class SplitlibError(Exception):
+    """Base of all errors of splitlib.
+
+    Args:
+        message: One sentence that says what is wrong.
+        hint: What to do about it.
+        connector: Name of the connector at work.
+        table: Name of the table at work.
+        partition: Name of the partition at work, as ``k1=v1/k2=v2``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        connector: str | None = None,
+        table: str | None = None,
+        partition: str | None = None,
+    ) -> None:
+        self.message = redact(message)
+        self.hint = hint
+        self.connector = connector
+        self.table = table
+        self.partition = partition
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        context = {"connector": self.connector, "table": self.table, "partition": self.partition}
+        where = ", ".join(f"{key}={value}" for key, value in context.items() if value)
+        parts = [
+            self.message,
+            f"[{where}]" if where else "",
+            f"Hint: {self.hint}" if self.hint else "",
+        ]
+        return " ".join(part for part in parts if part)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, dict(self.__dict__))
+
+
+def _rebuild(cls: type[SplitlibError], message: str, state: dict[str, object]) -> SplitlibError:
+    error = cls(message)
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(SplitlibError, ValueError):
+    """A setting that is unknown, malformed or out of range."""
+
+
+class InvalidFilter(SplitlibError, ValueError):
+    """Filtering data that cannot be used: corrupt bytes, wrong fields, values of no Arrow type."""
+
+
+class NonDeterministicDimension(SplitlibError, ValueError):
+    """A dimension that may give other rows when it is computed again for the join."""
+
+
+class ConnectorNotFound(SplitlibError, LookupError):
+    """No connector is registered under that name."""
+
+
+class ConnectorNotInstalled(SplitlibError, ImportError):
+    """The connector is known, the packages it needs are not installed."""
+
+
+class TableNotFound(SplitlibError, LookupError):
+    """The catalog or storage has no such table."""
+
+
+class UnsupportedTable(SplitlibError, ValueError):
+    """A table that could not be read with the right rows; refused when it is opened."""
+
+
+class TooManyPartitions(SplitlibError, ValueError):
+    """More partitions match than ``max_partitions`` allows."""
+
+
+class MissingPartition(SplitlibError, FileNotFoundError):
+    """The catalog knows the partition, its directory or the partition itself has gone."""
+
+
+class AccessDenied(SplitlibError, PermissionError):
+    """The catalog or the storage refuses the credentials in use."""
+
+
+class SourceUnavailable(SplitlibError, OSError):
+    """The catalog or the storage cannot be reached now; the same call may succeed later."""
+
+
+class SourceError(SplitlibError, OSError):
+    """The catalog or the storage failed in a way that another try will not mend."""
+
+
+@contextmanager
+def error_context(
+    *, connector: str, table: str | None = None, partition: str | None = None
+) -> Iterator[None]:
+    """Turn whatever is raised inside into a :class:`SplitlibError` that says where it happened."""
+    try:
+        yield
+    except SplitlibError as error:
+        error.connector = error.connector or connector
+        error.table = error.table or table
+        error.partition = error.partition or partition
+        raise
+    except Exception as error:
+        kind: type[SplitlibError]
+        match error:
+            case PermissionError():
+                kind = AccessDenied
+            case ConnectionError() | TimeoutError():
+                kind = SourceUnavailable
+            case _:
+                kind = SourceError
+        message = f"{type(error).__name__}: {error}"
+        raise kind(message, connector=connector, table=table, partition=partition) from error

@@ -1,0 +1,431 @@
+"""What is known of the join keys: distinct values, else ranges, else that there were too many.
+
+A filter is a conjunction of domains. Exact data is one :class:`ValueDomain` over all fields (tuple
+containment, no cross product). Data that grew too large falls apart into one domain per field:
+values where those stay small, a :class:`RangeDomain` where the type is ordered, nothing elsewhere.
+Without any domain left it is the bare marker, which prunes nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import InvalidFilter
+
+_FORMAT = b"SLF1"
+_TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
+_DOMAINS = b"splitlib.domains"
+_EXCEEDED = b"splitlib.exceeded"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueDomain:
+    """The fields, as a tuple, are among these rows. A null among them equals a null."""
+
+    rows: pa.Table
+    """Distinct and sorted; a column per field."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields, in order."""
+        return tuple(self.rows.column_names)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the values in bytes; see :func:`values_nbytes`."""
+        return values_nbytes(self.rows)
+
+    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
+        """Whether one tuple is among the rows."""
+        mask: Any = None
+        for name in self.fields:
+            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name].as_py()], row[name].type))
+            mask = hit if mask is None else pc.and_(mask, hit)
+        return bool(pc.any(mask, min_count=0).as_py())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeDomain:
+    """One field lies between two values, both included."""
+
+    field: pa.Field
+    lower: pa.Scalar
+    """Null = open end."""
+    upper: pa.Scalar
+    includes_null: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The name of the field."""
+        return (self.field.name,)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the two ends in bytes."""
+        ends = pa.array([self.lower.as_py(), self.upper.as_py()], self.field.type)
+        return values_nbytes(pa.table([ends], names=["end"]))
+
+    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
+        """Whether the field's value lies in the range."""
+        value = row[self.field.name]
+        if not value.is_valid:
+            return self.includes_null
+        low, high = self.lower, self.upper
+        return not (
+            (low.is_valid and pc.less(value, low).as_py())
+            or (high.is_valid and pc.greater(value, high).as_py())
+        )
+
+
+Domain = ValueDomain | RangeDomain
+
+
+class DynamicFilteringData:
+    """The join keys of one dimension: immutable, hashable by content, serialisable.
+
+    Made by :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or by a
+    :class:`DynamicFilteringDataCollector`.
+    """
+
+    __slots__ = ("domains", "exceeds_threshold", "schema")
+
+    schema: pa.Schema
+    """The fields of the tuples."""
+    domains: tuple[Domain, ...]
+    """What is known; all of it holds."""
+    exceeds_threshold: bool
+    """Whether there were more keys than were kept."""
+
+    def __init__(
+        self, schema: pa.Schema, domains: Iterable[Domain], *, exceeds_threshold: bool
+    ) -> None:
+        self.schema = schema
+        self.domains = tuple(domains)
+        self.exceeds_threshold = exceeds_threshold
+
+    @classmethod
+    def from_arrow(
+        cls, data: pa.Table | pa.RecordBatch, fields: Sequence[str] | None = None
+    ) -> DynamicFilteringData:
+        """The distinct tuples of ``fields`` (all columns by default) of ``data``.
+
+        A null in it matches null partitions; drop nulls first for an ordinary ``=`` join.
+
+        Raises:
+            InvalidFilter: if a field is not a column of ``data``, or there is none.
+        """
+        table = pa.table(data) if isinstance(data, pa.RecordBatch) else data
+        names = list(table.column_names if fields is None else fields)
+        if missing := [name for name in names if name not in table.column_names]:
+            raise InvalidFilter(
+                f"No column {', '.join(missing)} in the data.",
+                hint=f"its columns are {', '.join(table.column_names)}.",
+            )
+        rows = distinct(plain_rows(table.select(names)))
+        return cls(rows.schema, [ValueDomain(rows)], exceeds_threshold=False)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Sequence[Any]]) -> DynamicFilteringData:
+        """Tuples given as one equally long sequence per field.
+
+        Raises:
+            InvalidFilter: for sequences of unequal length or values without a common Arrow type.
+        """
+        try:
+            columns = {name: pa.array(column) for name, column in values.items()}
+            table = pa.table(columns)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise InvalidFilter(f"The values make no table: {error}") from error
+        return cls.from_arrow(table)
+
+    @classmethod
+    def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
+        """A range per field, both ends included, None = open.
+
+        Raises:
+            InvalidFilter: for ends without a common ordered type (float has NaN and is not).
+        """
+        domains = []
+        fields = []
+        for name, ends in ranges.items():
+            try:
+                low, high = pa.array(ends)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise InvalidFilter(f"The range of {name!r} is no pair of values.") from error
+            if not pa.types.is_null(low.type) and not has_range(low.type):
+                raise InvalidFilter(f"A {low.type} such as {name!r} has no range.")
+            fields.append(pa.field(name, low.type))
+            if low.is_valid or high.is_valid:  # open at both ends, it says nothing
+                domains.append(RangeDomain(fields[-1], low, high))
+        return cls(plain_schema(fields), domains, exceeds_threshold=False)
+
+    @classmethod
+    def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
+        """The marker that there were too many keys: it contains everything and prunes nothing."""
+        return cls(plain_schema(schema), [], exceeds_threshold=True)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields of a tuple."""
+        return tuple(self.schema.names)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it holds all distinct tuples."""
+        return self._rows is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no key at all, so that nothing can match."""
+        return any(isinstance(d, ValueDomain) and d.rows.num_rows == 0 for d in self.domains)
+
+    @property
+    def num_values(self) -> int:
+        """Distinct tuples kept; 0 where only ranges or nothing is known."""
+        return 0 if self._rows is None else int(self._rows.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of what is kept, in bytes."""
+        return sum(domain.nbytes for domain in self.domains)
+
+    @property
+    def _rows(self) -> pa.Table | None:
+        match self.domains:
+            case (ValueDomain() as only,) if not self.exceeds_threshold:
+                return only.rows
+        return None
+
+    def contains(self, row: Mapping[str, Any]) -> bool:
+        """Whether one tuple may be among the keys; null equals null.
+
+        Raises:
+            InvalidFilter: if ``row`` has other fields, or a value of another type.
+        """
+        if set(row) != set(self.fields):
+            raise InvalidFilter(f"Expected the fields {self.fields}, got {tuple(row)}.")
+        try:
+            scalars = {f.name: _scalar(row[f.name], f.type) for f in self.schema}
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise InvalidFilter(f"{dict(row)} has not the types of the filter: {error}") from error
+        return all(domain.contains(scalars) for domain in self.domains)
+
+    def without_nulls(self) -> DynamicFilteringData:
+        """The same for a join by ``=``, where a null key matches nothing."""
+        domains: list[Domain] = []
+        for domain in self.domains:
+            if isinstance(domain, ValueDomain):
+                domains.append(ValueDomain(domain.rows.drop_null()))
+            else:
+                domains.append(RangeDomain(domain.field, domain.lower, domain.upper))
+        return DynamicFilteringData(self.schema, domains, exceeds_threshold=self.exceeds_threshold)
+
+    def renamed(self, names: Mapping[str, str]) -> DynamicFilteringData:
+        """The same keys under other field names; a name that is not in ``names`` stays."""
+        new = {name: names.get(name, name) for name in self.fields}
+        domains: list[Domain] = []
+        for domain in self.domains:
+            if isinstance(domain, ValueDomain):
+                domains.append(
+                    ValueDomain(domain.rows.rename_columns([new[f] for f in domain.fields]))
+                )
+            else:
+                field = domain.field.with_name(new[domain.field.name])
+                domains.append(RangeDomain(field, domain.lower, domain.upper, domain.includes_null))
+        schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
+        return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
+
+    def to_bytes(self) -> bytes:
+        """An Arrow IPC stream of one row, a list column per field of a domain, and a checksum."""
+        kinds: list[str] = []
+        arrays: list[pa.Array] = []
+        names: list[str] = []
+        for domain in self.domains:
+            if isinstance(domain, ValueDomain):
+                kinds.append(f"values:{len(domain.fields)}")
+                columns = [column.combine_chunks() for column in domain.rows.columns]
+            else:
+                kinds.append("range+null:1" if domain.includes_null else "range:1")
+                ends = [domain.lower.as_py(), domain.upper.as_py()]
+                columns = [pa.array(ends, domain.field.type)]
+            names += domain.fields
+            arrays += [
+                pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns
+            ]
+        metadata = {
+            _DOMAINS: ",".join(kinds).encode(),
+            _EXCEEDED: b"1" if self.exceeds_threshold else b"0",
+            b"splitlib.schema": self.schema.serialize().to_pybytes(),
+        }
+        fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        body: bytes = sink.getvalue().to_pybytes()
+        return body + _TRAILER.pack(_FORMAT, zlib.crc32(body))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> DynamicFilteringData:
+        """The inverse of :meth:`to_bytes`.
+
+        Raises:
+            InvalidFilter: if the bytes are not what :meth:`to_bytes` made.
+        """
+        body = data[: -_TRAILER.size]
+        if len(data) < _TRAILER.size or data[-_TRAILER.size :] != _TRAILER.pack(
+            _FORMAT, zlib.crc32(body)
+        ):
+            raise InvalidFilter(
+                "The bytes are no filter, or were damaged on the way.",
+                hint="pass the result of DynamicFilteringData.to_bytes() unchanged.",
+            )
+        with pa.ipc.open_stream(body) as reader:
+            metadata = reader.schema.metadata
+            batch = reader.read_next_batch()
+        schema = pa.ipc.read_schema(pa.py_buffer(metadata[b"splitlib.schema"]))
+        domains: list[Domain] = []
+        columns = iter(zip(batch.schema.names, batch.columns, strict=True))
+        for kind in filter(None, metadata[_DOMAINS].decode().split(",")):
+            what, _, arity = kind.partition(":")
+            taken = {
+                name: column.flatten()
+                for name, column in (next(columns) for _ in range(int(arity)))
+            }
+            if what == "values":
+                domains.append(ValueDomain(pa.table(taken)))
+            else:
+                ((name, ends),) = taken.items()
+                field = pa.field(name, ends.type)
+                domains.append(RangeDomain(field, ends[0], ends[1], what == "range+null"))
+        return cls(schema, domains, exceeds_threshold=metadata[_EXCEEDED] == b"1")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DynamicFilteringData) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DynamicFilteringData.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"DynamicFilteringData({', '.join(self.fields)}: {self.describe()})"
+
+    def describe(self) -> str:
+        """What is known, in a few words for a report."""
+        if self.is_exact:
+            return f"{self.num_values} value{'' if self.num_values == 1 else 's'}"
+        if not self.domains:
+            return "exceeded" if self.exceeds_threshold else "unbounded"
+        words = []
+        for domain in self.domains:
+            if isinstance(domain, ValueDomain):
+                words.append(f"{domain.fields[0]} among {domain.rows.num_rows} values")
+            else:
+                low, high = domain.lower.as_py(), domain.upper.as_py()
+                words.append(f"{domain.field.name} in [{low!s}, {high!s}]")
+        return " and ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicFilteringEvent:
+    """Filtering data on its way from the one who collected it to an enumerator."""
+
+    data: DynamicFilteringData
+    producer: Hashable = None
+    """Who collected it. One producer sends one filter; a second, equal one is ignored."""
+
+
+def values_nbytes(rows: pa.Table) -> int:
+    """Bytes of the values: their fixed width, or an offset and the bytes of each string.
+
+    Independent of how Arrow lays them out (validity bitmaps, slices, chunks).
+    """
+    total = 0
+    for column in rows.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            text = pc.sum(pc.binary_length(column)).as_py() or 0
+            total += 4 * len(column) + text
+        elif pa.types.is_boolean(kind):
+            total += len(column)
+        else:
+            try:
+                total += len(column) * (kind.bit_width // 8)
+            except ValueError:  # nested: nothing better than what Arrow says
+                total += column.nbytes
+    return total
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """The rows once each, sorted where the types have an order.
+
+    Types that Arrow cannot group by (struct, list) come back as they are.
+    """
+    names = rows.column_names
+    rows = _normal_floats(rows)
+    try:
+        if len(names) == 1:
+            unique = pc.unique(rows.column(0))
+            rows = pa.table([unique], schema=rows.schema)
+        elif names:
+            rows = rows.group_by(names, use_threads=False).aggregate([]).select(names)
+        return rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError):
+        return rows.combine_chunks()
+
+
+def _normal_floats(rows: pa.Table) -> pa.Table:
+    """-0.0 as 0.0, which Spark's join takes as equal and a hash does not."""
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            rows = rows.set_column(i, field, pc.add(rows[i], pa.scalar(0.0, field.type)))
+    return rows
+
+
+def plain_rows(rows: pa.Table) -> pa.Table:
+    """``rows`` with the types of :func:`plain_schema`."""
+    return rows.cast(plain_schema(rows.schema))
+
+
+def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata."""
+    plain = []
+    for field in fields:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            kind = pa.string()
+        elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+            kind = pa.binary()
+        plain.append(pa.field(field.name, kind))
+    if not plain:
+        raise InvalidFilter("A filter needs at least one field.")
+    if len({field.name for field in plain}) < len(plain):
+        raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
+    return pa.schema(plain)
+
+
+def has_range(kind: pa.DataType) -> bool:
+    """Float has none, because of NaN; nor have types without an order."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+    ) and not pa.types.is_interval(kind)
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    scalar = pa.scalar(value, kind)
+    if pa.types.is_floating(kind):
+        return pc.add(scalar, pa.scalar(0.0, kind))
+    return scalar

@@ -1,0 +1,157 @@
+"""Hive's type strings, and Spark's JSON types, as Arrow types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import LOGICAL_TYPE
+
+# An instant, as Spark and Arrow's Spark bridge see it; the zone only says how text is read.
+_INSTANT = pa.timestamp("us", "UTC")
+_SIMPLE: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": _INSTANT,
+    "timestamp with local time zone": _INSTANT,
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+_TOKEN = re.compile(r"\s*(?:(`[^`]*`|[^<>(),:`]+)|([<>(),:]))")
+_CHAR = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
+
+
+def field_of(name: str, text: str) -> pa.Field:
+    """A column declared as ``name text``; CHAR and VARCHAR anywhere in it are kept in metadata.
+
+    Raises:
+        UnsupportedTable: for a type that Spark cannot read.
+    """
+    kind = parse_type(text)
+    metadata = {LOGICAL_TYPE: text.lower().encode()} if _CHAR.search(text) else None
+    return pa.field(name, kind, metadata=metadata)
+
+
+def parse_type(text: str) -> pa.DataType:
+    """The Arrow type of a Hive or Spark SQL type string, such as ``map<string,array<int>>``.
+
+    Raises:
+        UnsupportedTable: for a type that Spark cannot read, or that is none.
+    """
+    tokens = [word or mark for word, mark in _TOKEN.findall(text)]
+    if "".join(tokens).replace(" ", "") == text.replace(" ", ""):
+        kind, rest = _type(tokens, 0)
+        if kind is not None and rest == len(tokens):
+            return kind
+    raise UnsupportedTable(f"Columns of type {text!r} cannot be read.")
+
+
+def parse_schema(text: str) -> pa.Schema:
+    """``k int, s string`` as a schema.
+
+    Raises:
+        UnsupportedTable: as :func:`parse_type`.
+    """
+    depth, start, columns = 0, 0, []
+    for i, char in enumerate(text + ","):
+        depth += (char in "<(") - (char in ">)")
+        if char == "," and depth == 0:
+            name, _, kind = text[start:i].strip().partition(" ")
+            columns.append(field_of(name.strip("`"), kind.strip()))
+            start = i + 1
+    return pa.schema(columns)
+
+
+def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
+    """The type that starts at a token, None if there is none, and the token behind it."""
+    name = tokens[at].strip().lower() if at < len(tokens) else ""
+    following = tokens[at + 1] if at + 1 < len(tokens) else ""
+    if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
+        end = tokens.index(")", at) if ")" in tokens[at:] else at
+        numbers = [int(t) for t in tokens[at + 2 : end] if t.strip().isdigit()]
+        return _parametrised(name, numbers), end + 1
+    if following == "<" and name in ("array", "map", "struct"):
+        return _nested(name, tokens, at + 2)
+    if name in ("decimal", "numeric"):
+        return pa.decimal128(10, 0), at + 1
+    return _SIMPLE.get(name), at + 1
+
+
+def _parametrised(name: str, numbers: list[int]) -> pa.DataType | None:
+    if name in ("char", "varchar"):
+        return pa.string() if len(numbers) == 1 else None
+    precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)
+    return pa.decimal128(precision, scale) if precision <= 38 else None
+
+
+def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
+    names, kinds = [], []
+    while at < len(tokens):
+        if name == "struct":
+            names.append(tokens[at].strip().strip("`"))
+            at += 2  # the name and its colon
+        kind, at = _type(tokens, at)
+        kinds.append(kind)
+        if at >= len(tokens) or tokens[at] not in ",>" or kind is None:
+            return None, at
+        at += 1
+        if tokens[at - 1] == ">":
+            break
+    match name, kinds:
+        case "array", [element]:
+            return pa.list_(element), at
+        case "map", [key, value]:
+            return pa.map_(key, value), at
+        case "struct", _:
+            return pa.struct([pa.field(n, k) for n, k in zip(names, kinds, strict=True)]), at
+    return None, at
+
+
+def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema of a Spark ``StructType`` in its JSON form.
+
+    A type that Arrow lacks (an interval, say) becomes a string that names it in its metadata.
+    """
+    return pa.schema([_from_spark_field(field) for field in schema["fields"]])
+
+
+def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
+    logical = (field.get("metadata") or {}).get("__CHAR_VARCHAR_TYPE_STRING")
+    kind = _from_spark_type(field["type"])
+    if kind is None:
+        kind, logical = pa.string(), str(field["type"])
+    metadata = {LOGICAL_TYPE: logical.encode()} if logical else None
+    return pa.field(field["name"], kind, metadata=metadata)
+
+
+def _from_spark_type(kind: Any) -> pa.DataType | None:
+    if isinstance(kind, str):
+        try:
+            return parse_type(kind)
+        except UnsupportedTable:
+            return None
+    inner: Callable[[str], pa.DataType] = lambda part: _from_spark_type(kind[part]) or pa.string()  # noqa: E731
+    match kind["type"]:
+        case "struct":
+            return pa.struct(list(from_spark_json(kind)))
+        case "array":
+            return pa.list_(inner("elementType"))
+        case "map":
+            return pa.map_(inner("keyType"), inner("valueType"))
+    return None

@@ -1,0 +1,35 @@
+"""What an enumeration did, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMetrics:
+    """Counts of one enumeration, so far. Immutable."""
+
+    partitions_total: int = 0
+    """Partitions that the catalog named."""
+    partitions_matched: int = 0
+    """Those that passed every filter that had arrived when they were handed out."""
+    files_listed: int = 0
+    """Data files found in the partitions that were listed."""
+    files_selected: int = 0
+    """Files handed out; empty files never are."""
+    splits: int = 0
+    bytes_selected: int = 0
+    metastore_requests: int = 0
+    """Calls of the catalog while enumerating."""
+    storage_requests: int = 0
+    """Directory listings."""
+    seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By stage: ``list_partitions``, ``match``, ``load_details``, ``list_files`` (added up over
+    threads), ``wait``."""
+
+    def to_dict(self) -> dict[str, int | dict[str, float]]:
+        """Plain values for JSON."""
+        names = [name for name in self.__slots__ if name != "seconds"]
+        return {**{name: getattr(self, name) for name in names}, "seconds": dict(self.seconds)}

@@ -1,0 +1,148 @@
+"""From a connector's name to its class, and from a table's name to an open table.
+
+A connector is looked for among those registered in this process, those of this project, and the
+entry points of other packages, in this order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from splitlib.config import ENV_CATALOG_PREFIX, SPARK_CATALOG_PREFIX, SplitConfig
+from splitlib.errors import (
+    ConfigError,
+    ConnectorNotFound,
+    ConnectorNotInstalled,
+    SplitlibError,
+    error_context,
+)
+from splitlib.retry import retrying
+from splitlib.spi import Connector
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENTRY_POINT_GROUP = "splitlib.connectors"
+_BUILT_IN = {
+    "files": "splitlib_files:FilesConnector",
+    "hive": "splitlib_hive:HiveConnector",
+}
+_registered: dict[str, type[Connector]] = {}
+
+
+def register(name: str, connector: type[Connector]) -> None:
+    """Make ``connector`` known as ``name`` in this process; replaces what had the name."""
+    _registered[name] = connector
+
+
+def connector_names() -> list[str]:
+    """Every name that :func:`load_table` accepts as ``connector``."""
+    return sorted({*_registered, *_BUILT_IN, *(e.name for e in _entry_points())})
+
+
+def connector_class(name: str) -> type[Connector]:
+    """The connector called ``name``.
+
+    Raises:
+        ConnectorNotFound: if there is none.
+        ConnectorNotInstalled: if what it needs cannot be imported.
+    """
+    if name in _registered:
+        return _registered[name]
+    targets = {e.name: e.value for e in _entry_points()} | _BUILT_IN
+    if name not in targets:
+        known = connector_names()
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."
+        raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
+    module, _, attribute = targets[name].partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise ConnectorNotInstalled(
+            f"Connector {name!r} cannot be imported: {error}.",
+            hint=f"pip install 'splitlib[{name}]'",
+        ) from error
+
+
+def load_table(
+    name: str,
+    connector: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    config: SplitConfig | None = None,
+    **options: Any,
+) -> Table:
+    """Open a table.
+
+    Args:
+        name: What the connector calls a table: ``database.table``, a path, a URI; or
+            ``catalog.rest`` with a catalog named in the Spark configuration or the environment.
+        connector: Name of the connector; may be left out where the catalog says it.
+        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``).
+        config: How often to try again.
+        options: The connector's own, such as ``uri``; they win over the catalog's.
+
+    Raises:
+        SplitlibError: see :mod:`splitlib.errors`; every subclass says what to do.
+    """
+    if connector is None:
+        catalog, _, rest = name.partition(".")
+        named = named_catalogs(_spark_conf(spark)).get(catalog)
+        if named is None or not rest:
+            raise ConfigError(
+                f"No connector is given for {name!r}.",
+                hint=f"pass connector=..., one of {', '.join(connector_names())}, or set "
+                f"{SPARK_CATALOG_PREFIX}{catalog}.connector.",
+            )
+        name, options = rest, {**named, **options}
+        connector = options.pop("connector", None)
+        if connector is None:
+            raise ConfigError(
+                f"Catalog {catalog!r} does not say its connector.",
+                hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
+            )
+    cls = connector_class(connector)
+    config = config or SplitConfig.resolve(spark_conf=_spark_conf(spark))
+    with error_context(connector=connector, table=name):
+        opened = retrying(lambda: cls.open(name, options), config)
+    try:
+        return Table(name, connector, opened)
+    except SplitlibError:
+        opened.close()
+        raise
+
+
+def named_catalogs(
+    spark_conf: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Options by catalog name, from Spark's configuration and, behind it, the environment.
+
+    Names and options of the environment are in lower case: ``SPLITLIB_CATALOG__LAKE__URI`` is
+    option ``uri`` of ``lake``.
+    """
+    environ = os.environ if environ is None else environ
+    catalogs: dict[str, dict[str, str]] = {}
+    for key, value in environ.items():
+        name, _, option = key.removeprefix(ENV_CATALOG_PREFIX).lower().partition("__")
+        if key.startswith(ENV_CATALOG_PREFIX) and option:
+            catalogs.setdefault(name, {})[option] = value
+    for key, value in spark_conf.items():
+        name, _, option = key.removeprefix(SPARK_CATALOG_PREFIX).partition(".")
+        if key.startswith(SPARK_CATALOG_PREFIX) and option:
+            catalogs.setdefault(name, {})[option] = value
+    return catalogs
+
+
+def _spark_conf(spark: SparkSession | None) -> dict[str, str]:
+    return dict(spark.conf.getAll) if spark is not None else {}
+
+
+def _entry_points() -> list[EntryPoint]:
+    return list(entry_points(group=ENTRY_POINT_GROUP))

@@ -1,0 +1,96 @@
+"""What a storage backend implements. A connector only lists; the engine decides what matches.
+
+A connector is a class with five methods, found under its name by an entry point of the group
+``splitlib.connectors``. Abilities beyond that are protocols, detected by ``isinstance``.
+``splitlib_files`` is the reference, small enough to copy; ``splitlib_conformance`` is the test kit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+from splitlib.model import FileBatch, PartitionBatch, TableMetadata
+from splitlib.predicate import Predicate
+
+
+class Connector(ABC):
+    """Read-only view of one table, pinned when opened. Lives on the driver.
+
+    All methods may be called from several threads at once.
+    """
+
+    partitions_per_listing: ClassVar[int] = 1
+    """How many partitions one call of :meth:`list_files` is given. The engine makes many calls at
+    the same time: 1 suits a directory listing. Raise it where a call costs the same for many."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """Open the table ``name``.
+
+        Raises:
+            ConfigError: for a missing, unknown or malformed option.
+            TableNotFound: if there is no such table.
+            UnsupportedTable: if reading it could give wrong rows.
+            SourceUnavailable: if the catalog does not answer; the engine tries again.
+            AccessDenied: if the catalog refuses.
+        """
+
+    @abstractmethod
+    def describe(self) -> TableMetadata:
+        """Schema, typed partition keys and format of the table, as of when it was opened."""
+
+    @abstractmethod
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """All partitions, each once, in an order that is the same every time.
+
+        An unpartitioned table has one partition without values. ``predicate`` may be used to list
+        less, and may be ignored: yielding too much is right, missing a match is not. Batches of
+        thousands are best; nothing is to be listed before it is asked for.
+
+        Raises:
+            SourceUnavailable: as in :meth:`open`; tried again if nothing was yielded yet.
+        """
+
+    @abstractmethod
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """The data files of some partitions; one batch for each way of reading them.
+
+        Names that start with ``_`` or ``.`` are not data. Sizes are exact.
+
+        Raises:
+            MissingPartition: if a partition's directory does not exist.
+            SourceUnavailable: as in :meth:`open`; the whole call is made again.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most connectors have nothing to give back
+        """Give back connections. The connector is not used afterwards."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@runtime_checkable
+class SupportsPartitionDetails(Protocol):
+    """Names are cheap and the rest is not: details are loaded for matching partitions only."""
+
+    @property
+    def partitions_per_details(self) -> int:
+        """How many partitions one call of :meth:`load_details` is given at most."""
+
+    def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
+        """The same partitions in the same order, with what :meth:`Connector.list_files` needs.
+
+        Partitions that have been dropped since they were listed are left out.
+        """

@@ -1,0 +1,100 @@
+"""A table as users hold it: a connector whose errors say where they come from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from splitlib.config import SplitConfig
+from splitlib.errors import error_context
+from splitlib.model import FileBatch, PartitionBatch, TableMetadata
+from splitlib.predicate import Predicate
+from splitlib.retry import retrying
+from splitlib.spi import Connector, SupportsPartitionDetails
+
+
+class Table:
+    """One table, pinned when opened. Every call of its connector goes through here."""
+
+    def __init__(self, name: str, connector_name: str, connector: Connector) -> None:
+        self.name = name
+        self.connector_name = connector_name
+        self.connector = connector
+        with self._context():
+            self.metadata: TableMetadata = connector.describe()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Data columns, then partition columns, in the catalog's types."""
+        return self.metadata.schema
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """Names of the partition columns, in order."""
+        return self.metadata.partition_keys
+
+    def list_accepted_filter_fields(self) -> tuple[str, ...]:
+        """The columns whose join keys can prune."""
+        return self.metadata.partition_keys
+
+    def in_time_zone(self, zone: str) -> Table:
+        """The same table, its partition values of type timestamp read as local times of ``zone``.
+
+        Hive stores such a value as wall-clock text; which instant it is depends on the reader.
+        """
+        fields = []
+        for field in self.schema:
+            kind = field.type
+            if field.name in self.partition_keys and pa.types.is_timestamp(kind) and kind.tz:
+                field = field.with_type(pa.timestamp(kind.unit, zone))  # noqa: PLW2901
+            fields.append(field)
+        moved = copy.copy(self)
+        moved.metadata = replace(self.metadata, schema=pa.schema(fields))
+        return moved
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        with self._context():
+            yield from self.connector.list_partitions(predicate)
+
+    @property
+    def partitions_per_details(self) -> int | None:
+        """How many partitions :meth:`load_details` takes; None = it has nothing to load."""
+        if isinstance(self.connector, SupportsPartitionDetails):
+            return self.connector.partitions_per_details
+        return None
+
+    def load_details(self, partitions: PartitionBatch, config: SplitConfig) -> PartitionBatch:
+        """See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`."""
+        connector = self.connector
+        assert isinstance(connector, SupportsPartitionDetails)
+        with self._context():
+            return retrying(lambda: connector.load_details(partitions), config)
+
+    def list_files(
+        self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig
+    ) -> list[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
+        with self._context():
+            return retrying(lambda: list(self.connector.list_files(partitions, predicate)), config)
+
+    def close(self) -> None:
+        """Give back connections."""
+        self.connector.close()
+
+    def _context(self) -> Any:
+        return error_context(connector=self.connector_name, table=self.name)
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        keys = ", ".join(self.partition_keys) or "unpartitioned"
+        return f"Table({self.name!r}, connector={self.connector_name!r}, keys=[{keys}])"
