@@ -1,0 +1,307 @@
+"""A real Hive metastore, run from the jars that PySpark brings.
+
+A small JVM is driven through py4j: it opens Hive's own metastore handler on an embedded Derby
+database and serves it with thrift, wired as ``HiveMetaStore.main`` does, except that it listens on
+the loopback interface only and takes a free port without a race.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from splitlib.testing.bulk_partitions import bulk_add_partitions
+
+_HOST = "127.0.0.1"
+_DERBY_URL = "jdbc:derby:db"  # relative to derby.system.home
+_STOP_TIMEOUT_SECONDS = 10
+_LOG_TAIL_BYTES = 8_000
+
+
+class HiveMetastore:
+    """A Hive metastore of its own process, for as long as the ``with`` block lasts.
+
+    Everything it writes lies in `directory`: the Derby database, the warehouse and the log. Spark
+    joins it with `spark_conf`, any thrift client with `uri`. It ends with the Python process that
+    started it, even when that one is killed.
+
+    Args:
+        directory: Where to keep the database and the warehouse. Given, it stays, so that a later
+            metastore on the same directory finds the same tables; otherwise a temporary directory
+            is removed by `stop`.
+        port: 0 takes a free one, which is kept over `stop`, `kill` and `start`.
+        start_timeout_seconds: After this time `start` gives up.
+        heap_megabytes: Heap of the JVM. 512 is enough for tables of a million partitions as long
+            as no client asks for all of them with their details at once.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        port: int = 0,
+        start_timeout_seconds: float = 60,
+        heap_megabytes: int = 512,
+    ) -> None:
+        self._temporary = directory is None
+        self.directory = Path(
+            tempfile.mkdtemp(prefix="splitlib-metastore-") if directory is None else directory
+        ).absolute()
+        self.warehouse = self.directory / "warehouse"
+        self._port = port
+        self._start_timeout_seconds = start_timeout_seconds
+        self._heap_megabytes = heap_megabytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._gateway: Any = None
+        self._server: Any = None
+
+    def __enter__(self) -> HiveMetastore:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    @property
+    def uri(self) -> str:
+        """``thrift://127.0.0.1:PORT``; the port is known once the metastore was started."""
+        return f"thrift://{_HOST}:{self._port}"
+
+    def spark_conf(self) -> dict[str, str]:
+        """Return what a Spark session needs to use this metastore as its catalog."""
+        return {
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.hive.metastore.uris": self.uri,
+            "spark.sql.warehouse.dir": str(self.warehouse),
+        }
+
+    def log(self) -> str:
+        """Return the end of the metastore's log."""
+        try:
+            with self._log_path.open("rb") as log:
+                log.seek(max(0, self._log_path.stat().st_size - _LOG_TAIL_BYTES))
+                return log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def start(self) -> None:
+        """Start the metastore and return when it answers.
+
+        Raises:
+            RuntimeError: Java or PySpark is missing, or the metastore did not start; the message
+                ends with its log.
+        """
+        if self._process is not None:
+            raise RuntimeError(f"the metastore {self.uri} is running already")
+        java, jars = _find_java(), _find_pyspark_jars()
+        from py4j.protocol import Py4JError
+
+        atexit.register(self.stop)
+        watchdog: threading.Timer | None = None
+        try:
+            self.warehouse.mkdir(parents=True, exist_ok=True)
+            with self._log_path.open("wb") as log:
+                self._process = process = self._launch(java, jars, log)
+            watchdog = threading.Timer(self._start_timeout_seconds, process.kill)
+            watchdog.start()
+            self._gateway = _connect(process)
+            self._serve()
+        except (OSError, Py4JError) as error:
+            # the text of an error of Java's is asked from the JVM, so while it lives
+            message = (
+                f"the Hive metastore in {self.directory} did not start. The directory must be "
+                f"writable and used by no other metastore, the port ({self._port or 'any'}) free, "
+                f"and start_timeout_seconds={self._start_timeout_seconds:g} long enough.\n"
+                f"{error}\n{self.log()}"
+            )
+            self.stop()
+            raise RuntimeError(message) from None
+        finally:
+            if watchdog is not None:
+                watchdog.cancel()
+
+    def stop(self) -> None:
+        """Stop the metastore; a temporary directory is removed. Does nothing when stopped."""
+        if self._process is not None:
+            self._close_database()
+            self._process.terminate()
+            self._forget_process()
+        atexit.unregister(self.stop)
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the process without a warning, as a crash does. `start` brings it back."""
+        if self._process is not None:
+            self._process.kill()
+            self._forget_process()
+
+    def bulk_add_partitions(
+        self,
+        database: str,
+        table: str,
+        values: Sequence[tuple[str | None, ...]],
+        locations: Sequence[str] | None = None,
+    ) -> None:
+        """Add partitions to an existing table, thousands a second, past thrift.
+
+        The rows are those that ``add_partitions`` makes, in one transaction, while the metastore
+        is running. Directories are neither made nor looked at.
+
+        Args:
+            database: Name of the database.
+            table: Name of the table.
+            values: One tuple per partition, a text per partition key. None and the empty text
+                stand for Hive's default partition.
+            locations: One per partition. By default the directory of Hive's naming below the
+                table's location.
+
+        Raises:
+            RuntimeError: The metastore is not running.
+            LookupError: There is no such table.
+            ValueError: The table is not partitioned, or a tuple has not one text per key, or a
+                partition exists already. Nothing was added.
+        """
+        if self._gateway is None:
+            raise RuntimeError("the metastore is not running, call start() first")
+        connection = self._gateway.jvm.java.sql.DriverManager.getConnection(_DERBY_URL)
+        try:
+            bulk_add_partitions(
+                connection, self.directory / "staged.csv", database, table, values, locations
+            )
+        finally:
+            connection.close()
+
+    @property
+    def _log_path(self) -> Path:
+        return self.directory / "metastore.log"
+
+    def _launch(self, java: str, jars: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        properties = {
+            "derby.system.home": str(self.directory),
+            # no fsync: what is lost is lost with the operating system, not with the process
+            "derby.system.durability": "test",
+            "javax.jdo.option.ConnectionURL": f"{_DERBY_URL};create=true",
+            "datanucleus.schema.autoCreateAll": "true",
+            "hive.hmshandler.retry.interval": "0",  # nobody else holds a lock worth waiting for
+            "hive.metastore.schema.verification": "false",
+            "hive.metastore.warehouse.dir": str(self.warehouse),
+            "org.apache.logging.log4j.level": "WARN",
+        }
+        return subprocess.Popen(
+            [
+                java,
+                f"-Xmx{self._heap_megabytes}m",
+                # a short life: together these take 40 % off the start
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                *(f"-D{key}={value}" for key, value in properties.items()),
+                "-classpath",
+                f"{jars}/*",
+                "py4j.GatewayServer",
+                "--die-on-broken-pipe",  # ends when its stdin does: with this process at the latest
+                "--enable-auth",
+                "0",
+            ],
+            cwd=self.directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for the user's program, not for its metastore
+        )
+
+    def _serve(self) -> None:
+        """Open the handler and serve it, wired as in ``HiveMetaStore.startMetaStore``."""
+        jvm = self._gateway.jvm
+        hive, thrift = jvm.org.apache.hadoop.hive, jvm.org.apache.thrift
+        handler = hive.metastore.HiveMetaStore.newRetryingHMSHandler(
+            "splitlib", hive.conf.HiveConf(), False
+        )
+        socket = thrift.transport.TServerSocket(jvm.java.net.InetSocketAddress(_HOST, self._port))
+        self._port = socket.getServerSocket().getLocalPort()
+        self._server = thrift.server.TThreadPoolServer(
+            thrift.server.TThreadPoolServer.Args(socket)
+            .processor(hive.metastore.TUGIBasedProcessor(handler))
+            .transportFactory(hive.thrift.TUGIContainingTransport.Factory())
+            .protocolFactory(thrift.protocol.TBinaryProtocol.Factory())
+            .stopTimeoutVal(0)  # do not wait for clients that stay connected
+        )
+        # a thread of Java's: a call of py4j that never returns would log an error at a kill
+        runnable = jvm.java.beans.EventHandler.create(
+            jvm.java.lang.Class.forName("java.lang.Runnable"), self._server, "serve"
+        )
+        jvm.java.lang.Thread(runnable, self.uri).start()
+
+    def _close_database(self) -> None:
+        """Stop serving and shut Derby down, so that the next start has nothing to recover."""
+        from py4j.protocol import Py4JError
+
+        if self._server is None:
+            return
+        try:
+            self._server.stop()
+            self._gateway.jvm.java.sql.DriverManager.getConnection(f"{_DERBY_URL};shutdown=true")
+        except Py4JError:
+            pass  # Derby reports its shutdown as an exception; a crashed JVM needs none
+
+    def _forget_process(self) -> None:
+        assert self._process is not None
+        try:
+            self._process.wait(_STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if self._gateway is not None:
+            self._gateway.close()
+        self._process = self._gateway = self._server = None
+
+
+def _connect(process: subprocess.Popen[bytes]) -> Any:
+    """Read port and token that py4j's server prints first, and return a gateway to it."""
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
+    assert process.stdout is not None
+    port, token = process.stdout.readline(), process.stdout.readline()
+    if not token:
+        raise ChildProcessError(f"the JVM ended with exit code {process.wait()}")
+    gateway = JavaGateway(
+        gateway_parameters=GatewayParameters(
+            port=int(port),
+            auth_token=token.decode().strip(),
+            enable_memory_management=False,  # finalizers would call a JVM that has ended
+        )
+    )
+    # nobody reads stdout any more: what Hive prints belongs into the log
+    gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
+    return gateway
+
+
+def _find_java() -> str:
+    java_home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(java_home, "bin") if java_home else None)
+    if java is None:
+        where = f"in JAVA_HOME={java_home}" if java_home else "on PATH, and JAVA_HOME is not set"
+        raise RuntimeError(f"there is no java {where}: install a Java 17 runtime")
+    return java
+
+
+def _find_pyspark_jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(root) / "jars").is_dir():
+            return Path(root) / "jars"
+    raise RuntimeError(
+        "the Hive metastore runs from PySpark's jars: pip install 'splitlib[spark]' "
+        "(pyspark-client brings no jars)"
+    )
