@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(_SPARK[name]), name)
     except ModuleNotFoundError as error:
-        if error.name != "pyspark":
+        if (error.name or "").partition(".")[0] != "pyspark":
             raise
         raise ConnectorNotInstalled(
             f"splitlib.{name} needs PySpark.", hint="pip install 'splitlib[spark]'"

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from splitlib import ConfigError, SplitConfig
+from splitlib.config import resolve_settings
+
+# Every key and its default: changing one is a change of the public contract.
+DEFAULTS = {
+    "dynamic_filtering_enabled": True,
+    "filter_threshold_bytes": 32 * 2**20,
+    "filter_max_values": None,
+    "filter_on_exceed": "range",
+    "filter_wait_seconds": 0.0,
+    "listing_threads": 32,
+    "target_split_bytes": 128 * 2**20,
+    "max_partitions": 1_000_000,
+    "missing_partition": "error",
+    "retry_attempts": 5,
+    "retry_max_seconds": 30.0,
+    "spark_scan": "auto",
+}
+
+
+def test_defaults():
+    assert dataclasses.asdict(SplitConfig()) == DEFAULTS
+    assert SplitConfig.resolve(environ={}) == SplitConfig()
+    assert all(setting.doc for setting in resolve_settings(environ={}))
+
+
+def test_precedence():
+    environ = {"SPLITLIB_LISTING_THREADS": "2", "SPLITLIB_MAX_PARTITIONS": "5"}
+    spark = {"spark.splitlib.listingThreads": "3"}
+    config = SplitConfig.resolve(environ=environ, spark_conf=spark)
+    assert (config.listing_threads, config.max_partitions) == (3, 5)
+    config = SplitConfig.resolve({"listing_threads": 4}, environ=environ, spark_conf=spark)
+    assert config.listing_threads == 4
+    sources = {s.name: s.source for s in resolve_settings(environ=environ, spark_conf=spark)}
+    assert sources["listing_threads"] == "spark.splitlib.listingThreads"
+    assert sources["max_partitions"] == "SPLITLIB_MAX_PARTITIONS"
+    assert sources["spark_scan"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("target_split_bytes", "64m", 64 << 20),
+        ("target_split_bytes", "1 GiB", 1 << 30),
+        ("filter_threshold_bytes", "-1", -1),
+        ("filter_max_values", "none", None),
+        ("filter_max_values", "7", 7),
+        ("dynamic_filtering_enabled", "off", False),
+        ("retry_max_seconds", "1.5", 1.5),
+    ],
+)
+def test_text_values(name, text, value):
+    config = SplitConfig.resolve(environ={f"SPLITLIB_{name.upper()}": text})
+    assert getattr(config, name) == value
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: SplitConfig(filter_treshold_bytes=1), "did you mean 'filter_threshold_bytes'"),
+        (lambda: SplitConfig.resolve({"treads": 1}), "Unknown setting 'treads'"),
+        (lambda: SplitConfig(listing_threads=0), "at least 1, not 0"),
+        (lambda: SplitConfig(listing_threads="8"), "must be int, not '8'"),
+        (lambda: SplitConfig(filter_max_values=0), "at least 1"),
+        (lambda: SplitConfig(filter_threshold_bytes=float("nan")), "must be int"),
+        (lambda: SplitConfig(retry_max_seconds=float("nan")), "at least 0"),
+        (lambda: SplitConfig(missing_partition="ignore"), "one of error, skip"),
+        (lambda: SplitConfig(max_partitions=True), "must be int, not True"),
+        (
+            lambda: SplitConfig.resolve(environ={"SPLITLIB_FILTER_THRESHOLD_BYTES": "lots"}),
+            "SPLITLIB_FILTER_THRESHOLD_BYTES must be int, not 'lots'",
+        ),
+        (
+            lambda: SplitConfig.resolve(spark_conf={"spark.splitlib.listingThread": "1"}),
+            "did you mean 'spark.splitlib.listingThreads'",
+        ),
+        (lambda: SplitConfig.resolve(environ={"SPLITLIB_THREADS": "1"}), "SPLITLIB_THREADS"),
+    ],
+)
+def test_nonsense_is_refused(make, says):
+    with pytest.raises(ConfigError, match=says):
+        make()
+
+
+def test_named_catalogs_are_no_settings():
+    SplitConfig.resolve(
+        environ={"SPLITLIB_CATALOG__LAKE__URI": "x", "OTHER": "y"},
+        spark_conf={"spark.splitlib.catalog.lake.uri": "x", "spark.master": "y"},
+    )

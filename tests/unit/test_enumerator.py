@@ -1,0 +1,277 @@
+"""The enumerator over a connector in memory that records what is asked of it."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+import splitlib
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
+from splitlib.spi import Connector
+from splitlib.storage import StoredFile, file_batch
+from splitlib.table import Table
+
+PARQUET = ReadFormat.of("parquet")
+
+
+def keys(*values):
+    return DynamicFilteringData.from_values({"k": list(values)})
+
+
+class Recorded(Connector):
+    """``count`` partitions k=0…, two files each; remembers every call."""
+
+    def __init__(self, count=10, size=10, on_list=lambda k: None):
+        self.count, self.size, self.on_list = count, size, on_list
+        self.listed = []
+        self.batches = 0
+
+    @classmethod
+    def open(cls, name, options):
+        return cls()
+
+    def describe(self):
+        schema = pa.schema([("a", pa.int64()), ("k", pa.int32())])
+        return TableMetadata(schema, ("k",), PARQUET)
+
+    def list_partitions(self, predicate):
+        for start in range(0, self.count, 1000):
+            self.batches += 1
+            texts = [str(i) for i in range(start, min(start + 1000, self.count))]
+            values = pa.record_batch({"k": texts})
+            yield PartitionBatch(values, pa.array(texts), Requests(catalog=1))
+
+    def list_files(self, partitions, predicate):
+        for row, k in enumerate(partitions.refs.to_pylist()):
+            self.on_list(int(k))
+            self.listed.append(int(k))
+            files = [StoredFile(f"/t/k={k}/{name}", self.size, 1) for name in "ba"]
+            yield FileBatch(file_batch((row, f) for f in files), PARQUET, Requests(storage=1))
+
+
+class Detailed(Recorded):
+    """As above, but details are loaded apart, four partitions at a time."""
+
+    partitions_per_details = 4
+    dropped = ()
+
+    def load_details(self, partitions):
+        keep = [i for i, k in enumerate(partitions.refs.to_pylist()) if int(k) not in self.dropped]
+        kept = partitions.take(pa.array(keep, pa.int64()))
+        return PartitionBatch(kept.values, kept.refs, Requests(catalog=1))
+
+
+def enumerator_of(connector, **config):
+    return DynamicFileEnumerator(Table("t", "recorded", connector), SplitConfig(**config))
+
+
+def ks(splits):
+    return [split.partition_values["k"] for split in splits]
+
+
+def test_no_filter_gives_everything_in_order():
+    splits = list(enumerator_of(Recorded()).enumerate_splits())
+    assert [s.path for s in splits] == [f"/t/k={k}/{n}" for k in range(10) for n in "ab"]
+    assert len({s.split_id for s in splits}) == 20
+    assert pickle.loads(pickle.dumps(splits)) == splits
+
+
+def test_only_matching_partitions_are_listed():
+    connector = Detailed(10_000)
+    enumerator = enumerator_of(connector)
+    enumerator.set_dynamic_filtering_data(keys(*range(0, 3000, 100), 77_777))
+    enumerator.set_dynamic_filtering_data(keys(*range(0, 10_000, 50)))
+    splits = list(enumerator.enumerate_splits())
+    assert sorted(connector.listed) == list(range(0, 3000, 100))
+    m = enumerator.metrics
+    assert (m.partitions_total, m.partitions_matched) == (10_000, 30)
+    assert (m.files_listed, m.files_selected, m.splits, m.bytes_selected) == (60, 60, 60, 600)
+    assert m.storage_requests == 30
+    # ten batches of names, and of each of the first three at most ceil(10 / 4) of details
+    assert m.metastore_requests == 10 + 3 * 3
+    assert len(splits) == 60
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+def test_deterministic_whatever_the_parallelism(threads):
+    def slow_some(k):
+        time.sleep(0.002 if k % 3 == 0 else 0)
+
+    def ids():
+        connector = Recorded(60, on_list=slow_some)
+        return list(enumerator_of(connector, listing_threads=threads).enumerate_splits())
+
+    assert ids() == list(enumerator_of(Recorded(60)).enumerate_splits())
+
+
+def test_lazy():
+    connector = Recorded(100_000)
+    splits = enumerator_of(connector, listing_threads=4).enumerate_splits()
+    assert connector.batches == 0
+    next(splits)
+    assert len(connector.listed) <= 9
+    assert connector.batches == 1
+    splits.close()
+    listed = len(connector.listed)
+    time.sleep(0.05)
+    assert len(connector.listed) == listed
+
+
+def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
+    connector = Recorded(1000)
+    enumerator = enumerator_of(connector, listing_threads=2)
+    splits = enumerator.enumerate_splits()
+    first = [next(splits), next(splits)]
+    enumerator.set_dynamic_filtering_data(keys(0, 500))
+    rest = list(splits)
+    assert ks(first) == [0, 0]
+    assert ks(rest) == [500, 500]
+    # what was in flight, and the one that matches
+    assert len(connector.listed) <= 4 + 2
+    assert enumerator.metrics.partitions_matched == 2
+
+
+def test_an_empty_filter_asks_nothing_at_all():
+    connector = Recorded()
+    enumerator = enumerator_of(connector)
+    enumerator.set_dynamic_filtering_data(keys())
+    assert list(enumerator.enumerate_splits()) == []
+    assert (connector.batches, connector.listed) == (0, [])
+
+
+def test_switched_off():
+    enumerator = enumerator_of(Recorded(), dynamic_filtering_enabled=False)
+    enumerator.set_dynamic_filtering_data(keys(1))
+    assert len(list(enumerator.enumerate_splits())) == 20
+    assert "switched off" in str(enumerator.explain())
+
+
+def test_a_producer_sends_one_filter():
+    enumerator = enumerator_of(Recorded())
+    enumerator.set_dynamic_filtering_data(keys(1), producer="join 1")
+    enumerator.set_dynamic_filtering_data(keys(1), producer="join 1")
+    with pytest.raises(splitlib.InvalidFilter, match="different"):
+        enumerator.set_dynamic_filtering_data(keys(2), producer="join 1")
+
+
+def test_waits_for_an_announced_filter_but_not_for_ever():
+    enumerator = enumerator_of(Recorded(), filter_wait_seconds=30)
+    enumerator.announce_dynamic_filter("join")
+    late = threading.Timer(0.05, enumerator.set_dynamic_filtering_data, (keys(3), "join"))
+    late.start()
+    assert ks(enumerator.enumerate_splits()) == [3, 3]
+    never = enumerator_of(Recorded(), filter_wait_seconds=0.01)
+    never.announce_dynamic_filter("join")
+    assert len(list(never.enumerate_splits())) == 20
+
+
+def test_too_many_partitions():
+    enumerator = enumerator_of(Recorded(50), max_partitions=20)
+    with pytest.raises(splitlib.TooManyPartitions, match="raise max_partitions"):
+        list(enumerator.enumerate_splits())
+    enumerator.set_dynamic_filtering_data(keys(*range(20)))
+    assert len(list(enumerator.enumerate_splits())) == 40
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), splitlib.SourceError("broken")])
+def test_an_error_of_one_listing_reaches_the_consumer(error):
+    def fail(k):
+        if k == 5:
+            raise error
+
+    with pytest.raises(splitlib.SplitlibError, match="connector=recorded, table=t"):
+        list(enumerator_of(Recorded(on_list=fail)).enumerate_splits())
+
+
+def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
+    monkeypatch.setattr("splitlib.retry.time.sleep", lambda _: None)
+    failed = []
+
+    def fail_once(k):
+        if k == 5 and not failed:
+            failed.append(k)
+            raise ConnectionResetError("gone")
+
+    class Reset(Recorded):
+        def list_files(self, partitions, predicate):
+            try:
+                yield from super().list_files(partitions, predicate)
+            except ConnectionResetError as error:
+                raise splitlib.SourceUnavailable("gone") from error
+
+    splits = list(enumerator_of(Reset(on_list=fail_once)).enumerate_splits())
+    assert len(splits) == 20
+    assert failed == [5]
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_missing_directories(policy):
+    def gone(k):
+        if k == 5:
+            raise splitlib.MissingPartition("There is no directory.")
+
+    enumerator = enumerator_of(Recorded(on_list=gone), missing_partition=policy)
+    if policy == "skip":
+        assert 5 not in ks(enumerator.enumerate_splits())
+    else:
+        with pytest.raises(splitlib.MissingPartition, match=r"partition=k=5.*missing_partition"):
+            list(enumerator.enumerate_splits())
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_partitions_dropped_while_listing(policy):
+    connector = Detailed()
+    connector.dropped = (3,)
+    enumerator = enumerator_of(connector, missing_partition=policy)
+    if policy == "skip":
+        assert sorted(set(ks(enumerator.enumerate_splits()))) == [0, 1, 2, *range(4, 10)]
+    else:
+        with pytest.raises(splitlib.MissingPartition, match="1 partitions were dropped"):
+            list(enumerator.enumerate_splits())
+
+
+def test_large_files_are_split_and_empty_ones_left_out():
+    assert (
+        len(list(enumerator_of(Recorded(1, 250), target_split_bytes=100).enumerate_splits())) == 6
+    )
+    enumerator = enumerator_of(Recorded(1, size=0))
+    assert list(enumerator.enumerate_splits()) == []
+    assert (enumerator.metrics.files_listed, enumerator.metrics.files_selected) == (2, 0)
+
+
+def test_the_report():
+    enumerator = enumerator_of(Recorded(100))
+    enumerator.set_dynamic_filtering_data(keys(1, 2, 3))
+    enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values({"x": [1]}))
+    list(enumerator.enumerate_splits())
+    report = enumerator.explain()
+    text = str(report)
+    assert "k: 3 values (24 B) - drops 97 partitions" in text
+    assert "x: 1 value (8 B) - not used: x: no partition key" in text
+    assert "partitions 3 of 100" in text
+    assert report.to_dict()["metrics"]["partitions_matched"] == 3
+    assert report.to_dict()["filters"][0]["partitions_dropped"] == 97
+    assert "width:3.00%" in report._repr_html_()
+
+
+def test_unparsable_values_are_kept_and_noted(caplog):
+    class Odd(Recorded):
+        def list_partitions(self, predicate):
+            values = pa.record_batch({"k": ["1", "one"]})
+            yield PartitionBatch(values, pa.array(["1", "2"]))
+
+    enumerator = enumerator_of(Odd())
+    enumerator.set_dynamic_filtering_data(keys(1))
+    assert ks(enumerator.enumerate_splits()) == [1, 1, None, None]
+    assert "1 values of k are no value of its type" in str(enumerator.explain())
+    assert len(caplog.records) == 1
+
+
+def test_paths():
+    table = Table("t", "recorded", Recorded())
+    assert splitlib.paths(table, keys(4)) == ["/t/k=4/a", "/t/k=4/b"]

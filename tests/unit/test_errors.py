@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import splitlib
+from splitlib.errors import error_context, redact
+
+BUILT_IN = {
+    splitlib.ConfigError: ValueError,
+    splitlib.InvalidFilter: ValueError,
+    splitlib.NonDeterministicDimension: ValueError,
+    splitlib.UnsupportedTable: ValueError,
+    splitlib.TooManyPartitions: ValueError,
+    splitlib.ConnectorNotFound: LookupError,
+    splitlib.TableNotFound: LookupError,
+    splitlib.ConnectorNotInstalled: ImportError,
+    splitlib.AccessDenied: PermissionError,
+    splitlib.MissingPartition: FileNotFoundError,
+    splitlib.SourceUnavailable: OSError,
+    splitlib.SourceError: OSError,
+}
+
+
+@pytest.mark.parametrize(("error", "built_in"), BUILT_IN.items())
+def test_each_is_also_a_built_in_and_pickles(error, built_in):
+    raised = error("What is wrong.", hint="do this.", connector="hive", table="a.b")
+    assert isinstance(raised, splitlib.SplitlibError)
+    assert isinstance(raised, built_in)
+    assert str(raised) == "What is wrong. [connector=hive, table=a.b] Hint: do this."
+    again = pickle.loads(pickle.dumps(raised))
+    assert type(again) is error
+    assert str(again) == str(raised)
+
+
+def test_all_are_listed_here():
+    assert set(BUILT_IN) == set(splitlib.SplitlibError.__subclasses__())
+
+
+@pytest.mark.parametrize(
+    ("raised", "becomes"),
+    [
+        (PermissionError("no"), splitlib.AccessDenied),
+        (ConnectionRefusedError("no"), splitlib.SourceUnavailable),
+        (TimeoutError("no"), splitlib.SourceUnavailable),
+        (KeyError("no"), splitlib.SourceError),
+    ],
+)
+def test_foreign_errors_are_translated_once(raised, becomes):
+    with (
+        pytest.raises(becomes, match=r"no.*connector=c, table=t") as caught,
+        error_context(connector="c", table="t"),
+    ):
+        raise raised
+    assert caught.value.__cause__ is raised
+
+
+def test_context_is_added_not_replaced():
+    with (
+        pytest.raises(splitlib.MissingPartition, match="partition=k=1"),
+        error_context(connector="c", partition="k=2"),
+    ):
+        raise splitlib.MissingPartition("Gone.", partition="k=1")
+
+
+def test_no_password_in_a_message():
+    assert redact("thrift://me:secret@host:1, s3://key@b") == "thrift://***@host:1, s3://***@b"
+    assert "secret" not in str(splitlib.SourceUnavailable("thrift://me:secret@host is down"))

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
+
+from_values = DynamicFilteringData.from_values
+INTS = pa.schema([("d", pa.int64())])
+
+
+def test_tuples_are_no_cross_product():
+    data = from_values({"d": [1, 2, 2], "store": [7, 8, 8]})
+    assert data.num_values == 2
+    assert data.contains({"d": 1, "store": 7})
+    assert not data.contains({"d": 1, "store": 8})
+
+
+def test_null_equals_null():
+    data = from_values({"d": [1, None]})
+    assert data.contains({"d": None})
+    assert not data.without_nulls().contains({"d": None})
+
+
+@pytest.mark.parametrize("row", [{}, {"d": 1, "x": 2}, {"x": 1}, {"d": "text"}])
+def test_contains_refuses_other_fields_and_types(row):
+    with pytest.raises(InvalidFilter):
+        from_values({"d": [1]}).contains(row)
+
+
+def test_empty_contains_nothing_and_the_marker_everything():
+    empty = DynamicFilteringData.from_arrow(INTS.empty_table())
+    marker = DynamicFilteringData.exceeded(INTS)
+    assert empty.is_empty
+    assert not empty.contains({"d": 1})
+    assert marker.exceeds_threshold
+    assert marker.contains({"d": 1})
+    assert marker.contains({"d": None})
+
+
+def test_range_is_inclusive_and_open_at_none():
+    data = DynamicFilteringData.from_range({"d": (10, 20)})
+    assert [data.contains({"d": d}) for d in (9, 10, 20, 21, None)] == [False, True, True] + [
+        False
+    ] * 2
+    assert DynamicFilteringData.from_range({"d": (10, None)}).contains({"d": 10**9})
+    assert DynamicFilteringData.from_range({"d": (None, None)}).contains({"d": None})
+
+
+def test_a_range_of_floats_is_refused():
+    with pytest.raises(InvalidFilter, match="no range"):
+        DynamicFilteringData.from_range({"d": (1.0, 2.0)})
+
+
+def test_nan_equals_nan_and_minus_zero_zero():
+    data = from_values({"d": [float("nan"), 0.0, -0.0]})
+    assert data.num_values == 2
+    assert data.contains({"d": float("nan")})
+    assert data.contains({"d": -0.0})
+
+
+def test_struct_keys_are_no_error():
+    rows = pa.table({"s": pa.array([{"a": 1}, {"a": 1}])})
+    assert DynamicFilteringData.from_arrow(rows).fields == ("s",)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: from_values({"d": [1, 2], "e": [1]}),
+        lambda: from_values({"d": [1, "x"]}),
+        lambda: from_values({}),
+        lambda: DynamicFilteringData.from_arrow(pa.table({"d": [1]}), fields=["x"]),
+        lambda: DynamicFilteringData.from_range({"d": (1, "x")}),
+        lambda: DynamicFilteringData.from_bytes(b""),
+        lambda: DynamicFilteringData.from_bytes(b"x" * 100),
+    ],
+)
+def test_bad_input_is_named(make):
+    with pytest.raises(InvalidFilter):
+        make()
+
+
+values = st.one_of(
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.none()),
+    st.lists(st.text(max_size=5) | st.none()),
+    st.lists(st.dates() | st.none()),
+    st.lists(st.floats() | st.none()),
+    st.lists(st.decimals(-999, 999, places=2) | st.none()),
+    st.lists(st.binary(max_size=3)),
+    st.lists(st.datetimes(dt.datetime(1970, 1, 2), dt.datetime(2100, 1, 1))),
+)
+
+
+@given(values)
+def test_bytes_round_trip(column):
+    data = from_values({"k": column})
+    again = DynamicFilteringData.from_bytes(data.to_bytes())
+    assert again == data
+    assert hash(again) == hash(data)
+    assert pickle.loads(pickle.dumps(data)) == data
+    assert again.nbytes == data.nbytes
+    for value in column:
+        assert again.contains({"k": value})
+
+
+@given(values, st.randoms())
+def test_equal_whatever_the_order(column, random):
+    shuffled = list(column)
+    random.shuffle(shuffled)
+    if column:
+        kind = pa.array(column).type
+        one = DynamicFilteringData.from_arrow(pa.table({"k": pa.array(column, kind)}))
+        other = DynamicFilteringData.from_arrow(pa.table({"k": pa.array(shuffled, kind)}))
+        assert one == other
+
+
+@given(st.integers(0, 400), st.integers(1, 255))
+def test_a_damaged_byte_is_noticed(position, change):
+    good = from_values({"k": [1, 2, 3]}).to_bytes()
+    position %= len(good)
+    bad = bytes(b ^ change if i == position else b for i, b in enumerate(good))
+    with pytest.raises(InvalidFilter, match="damaged"):
+        DynamicFilteringData.from_bytes(bad)
+
+
+class TestCollector:
+    def collect(self, schema, *columns, **options):
+        collector = DynamicFilteringDataCollector(schema, **options)
+        for column in columns:
+            collector.add(pa.table(column, schema=schema))
+        return collector.finish()
+
+    def test_exactly_at_the_limit_stays_exact(self):
+        ten = [{"d": list(range(10))}]
+        assert self.collect(INTS, *ten, threshold_bytes=80).num_values == 10
+        over = self.collect(INTS, *ten, {"d": [10]}, threshold_bytes=80)
+        assert over.exceeds_threshold
+        assert over.contains({"d": 5})
+        assert not over.contains({"d": 11})
+        assert self.collect(INTS, *ten, max_values=10).num_values == 10
+        assert self.collect(INTS, *ten, max_values=9).exceeds_threshold
+
+    def test_duplicates_do_not_count(self):
+        same = [{"d": [7] * 100}] * 50
+        assert self.collect(INTS, *same, threshold_bytes=8).num_values == 1
+
+    def test_no_limit(self):
+        assert self.collect(INTS, {"d": range(10**5)}, threshold_bytes=0).num_values == 10**5
+
+    def test_the_bare_marker(self):
+        data = self.collect(INTS, {"d": range(10)}, threshold_bytes=8, on_exceed="all")
+        assert data == DynamicFilteringData.exceeded(INTS)
+
+    def test_one_field_becomes_a_range_and_the_other_keeps_its_values(self):
+        schema = pa.schema([("d", pa.int64()), ("s", pa.int64())])
+        rows = {"d": list(range(100)), "s": [1, 9] * 50}
+        data = self.collect(schema, rows, threshold_bytes=400)
+        assert data.contains({"d": 77, "s": 1})
+        assert not data.contains({"d": 100, "s": 1})
+        assert not data.contains({"d": 77, "s": 5})
+
+    def test_floats_have_no_range(self):
+        schema = pa.schema([("d", pa.float64())])
+        data = self.collect(schema, {"d": [float(i) for i in range(99)]}, threshold_bytes=80)
+        assert data == DynamicFilteringData.exceeded(schema)
+
+    def test_all_null_equals_empty(self):
+        data = self.collect(INTS, {"d": [None, None]})
+        assert data.is_empty
+        assert not data.contains({"d": None})
+
+    def test_null_safe_keeps_null_also_in_a_range(self):
+        column = {"d": [None, *range(20)]}
+        assert self.collect(INTS, column, null_safe=True).contains({"d": None})
+        ranged = self.collect(INTS, column, null_safe=True, threshold_bytes=80)
+        assert ranged.exceeds_threshold
+        assert ranged.contains({"d": None})
+        plain = self.collect(INTS, column, threshold_bytes=80)
+        assert not plain.contains({"d": None})
+
+    def test_memory_stays_bounded(self):
+        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=8_000)
+        for start in range(0, 10**6, 10**4):
+            collector.add(pa.table({"d": range(start, start + 10**4)}))
+            assert collector.finish().nbytes <= 8_000
+        assert collector.finish().contains({"d": 999_999})
+
+    @pytest.mark.parametrize("options", [{"on_exceed": "x"}, {"max_values": 0}])
+    def test_nonsense_is_refused(self, options):
+        with pytest.raises(ConfigError):
+            DynamicFilteringDataCollector(INTS, **options)
+
+    def test_a_batch_without_the_fields_is_refused(self):
+        with pytest.raises(InvalidFilter):
+            DynamicFilteringDataCollector(INTS).add(pa.table({"x": [1]}))
+
+    @given(
+        st.lists(st.lists(st.tuples(st.integers(0, 30), st.text("abc", max_size=2)), max_size=20)),
+        st.integers(1, 400),
+        st.sampled_from(["range", "all"]),
+    )
+    def test_never_forgets_a_key(self, batches, threshold, on_exceed):
+        schema = pa.schema([("d", pa.int32()), ("s", pa.string())])
+        collector = DynamicFilteringDataCollector(schema, threshold, on_exceed=on_exceed)
+        for batch in batches:
+            rows = [{"d": d, "s": s} for d, s in batch]
+            collector.add(pa.Table.from_pylist(rows, schema=schema))
+        data = collector.finish()
+        assert data.nbytes <= max(threshold, 40)  # the two ends of each range may be more
+        for batch in batches:
+            for d, s in batch:
+                assert data.contains({"d": d, "s": s})
+        if not data.exceeds_threshold:
+            assert data.num_values == len({row for batch in batches for row in batch})
+
+
+def test_decimals_of_another_scale_are_equal():
+    assert from_values({"k": [Decimal("1.50")]}).contains({"k": Decimal("1.5")})

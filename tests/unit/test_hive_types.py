@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from splitlib import UnsupportedTable
+from splitlib.hive_types import field_of, from_spark_json, parse_schema, parse_type
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("int", pa.int32()),
+        ("BIGINT", pa.int64()),
+        ("decimal(10,2)", pa.decimal128(10, 2)),
+        ("decimal(10)", pa.decimal128(10, 0)),
+        ("decimal", pa.decimal128(10, 0)),
+        ("varchar(7)", pa.string()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestamp_ntz", pa.timestamp("us")),
+        ("array<map<string, int>>", pa.list_(pa.map_(pa.string(), pa.int32()))),
+        (
+            "struct<a:int,b:struct<c:array<date>>>",
+            pa.struct([("a", pa.int32()), ("b", pa.struct([("c", pa.list_(pa.date32()))]))]),
+        ),
+    ],
+)
+def test_types(text, kind):
+    assert parse_type(text) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    """
+    intt|array<int|array<>|map<int>|uniontype<int,string>|int)|struct<a>|interval_day_time
+    decimal(39,0)|char|char(x)|array<int>>
+    """.replace("\n", "|").split("|"),
+)
+def test_what_is_no_type_is_refused(text):
+    with pytest.raises(UnsupportedTable, match="cannot be read"):
+        parse_type(text)
+
+
+def test_char_is_remembered():
+    assert field_of("c", "CHAR(5)").metadata == {b"splitlib.logical_type": b"char(5)"}
+    assert field_of("c", "array<varchar(3)>").metadata == {
+        b"splitlib.logical_type": b"array<varchar(3)>"
+    }
+    assert field_of("c", "string").metadata is None
+
+
+def test_schemas():
+    assert parse_schema("k int, `d` decimal(3,1), s struct<a:int,b:int>").names == ["k", "d", "s"]
+
+
+def test_sparks_json():
+    schema = from_spark_json(
+        {
+            "type": "struct",
+            "fields": [
+                {"name": "A", "type": "integer", "nullable": True, "metadata": {}},
+                {"name": "i", "type": "interval day to second", "nullable": True, "metadata": {}},
+                {
+                    "name": "c",
+                    "type": "string",
+                    "nullable": True,
+                    "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"},
+                },
+                {
+                    "name": "l",
+                    "type": {"type": "array", "elementType": "long", "containsNull": True},
+                    "nullable": True,
+                    "metadata": {},
+                },
+            ],
+        }
+    )
+    assert schema.types == [pa.int32(), pa.string(), pa.string(), pa.list_(pa.int64())]
+    assert schema.field("c").metadata == {b"splitlib.logical_type": b"char(5)"}
+    assert schema.field("i").metadata == {b"splitlib.logical_type": b"interval day to second"}

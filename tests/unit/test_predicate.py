@@ -1,0 +1,153 @@
+"""The predicate against a model: a partition is kept if its tuple is among the keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from splitlib import DynamicFilteringData
+from splitlib.coercion import coerce
+from splitlib.predicate import Predicate
+
+from_values = DynamicFilteringData.from_values
+UTC = dt.UTC
+
+
+def kept(schema, batch, *filters):
+    return Predicate(schema, filters).match(batch).to_pylist()
+
+
+keys = st.tuples(st.integers(0, 4) | st.none(), st.sampled_from(["a", "b", "c", None]))
+SCHEMA = pa.schema([("d", pa.int32()), ("s", pa.string())])
+
+
+@given(st.lists(keys), st.lists(keys), st.lists(st.integers(0, 4) | st.none()))
+def test_filters_are_a_conjunction_of_tuples(partitions, tuples, single):
+    batch = pa.record_batch(
+        [
+            pa.array([None if d is None else f"{d:02}" for d, _ in partitions], pa.string()),
+            pa.array([s for _, s in partitions], pa.string()),
+        ],
+        names=["d", "s"],
+    )
+    both = from_values({"D": [d for d, _ in tuples], "s": [s for _, s in tuples]})
+    one = from_values({"d": single})
+    expected = [p in tuples and p[0] in single for p in partitions]
+    assert kept(SCHEMA, batch, both, one) == expected
+
+
+@given(st.lists(st.integers(0, 9) | st.none()), st.integers(0, 9), st.integers(0, 9))
+def test_ranges(partitions, low, high):
+    batch = pa.record_batch([pa.array(partitions, pa.int32())], names=["d"])
+    data = DynamicFilteringData.from_range({"d": (low, high)})
+    expected = [p is not None and low <= p <= high for p in partitions]
+    assert kept(SCHEMA, batch, data) == expected
+
+
+def test_many_fields_do_not_overflow():
+    names = [f"k{i}" for i in range(8)]
+    rows = {name: list(range(1000)) for name in names}  # 1000^8 combinations
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    batch = pa.record_batch({**rows, "k7": [*range(999), 0]})
+    assert kept(schema, batch, from_values(rows)) == [True] * 999 + [False]
+
+
+def test_what_cannot_be_decided_is_kept_and_reported():
+    batch = pa.record_batch({"d": ["1", "x", "2"], "s": ["a", "b", "c"]})
+    assert kept(SCHEMA, batch, from_values({"d": [2]})) == [False, True, True]
+    predicate = Predicate(SCHEMA, [from_values({"d": ["2"]})])
+    assert predicate.match(batch).to_pylist() == [True] * 3
+    assert "string is not compared with int32" in predicate.filters[0].unused_because
+    # the other field of the tuple still prunes
+    part = Predicate(SCHEMA, [from_values({"d": ["2"], "s": ["c"]})])
+    assert part.match(batch).to_pylist() == [False, False, True]
+    assert part.filters[0].used_fields == ("s",)
+
+
+def test_fields_that_are_no_keys_are_ignored_and_reported():
+    predicate = Predicate(SCHEMA, [from_values({"x": [1]})])
+    assert predicate.match(pa.record_batch({"d": ["1"], "s": ["a"]})).to_pylist() == [True]
+    assert predicate.filters[0].unused_because == "x: no partition key"
+
+
+def test_the_marker_prunes_nothing_and_empty_everything():
+    batch = pa.record_batch({"d": ["1", "x", None], "s": ["a"] * 3})
+    schema = pa.schema([("d", pa.int32())])
+    assert kept(SCHEMA, batch, DynamicFilteringData.exceeded(schema)) == [True] * 3
+    empty = DynamicFilteringData.from_arrow(schema.empty_table())
+    assert kept(SCHEMA, batch, empty) == [False] * 3
+    assert Predicate(SCHEMA, [empty]).matches_nothing
+
+
+def test_a_prefix_of_the_keys_keeps_what_needs_more():
+    batch = pa.record_batch({"d": ["1", "2"]})
+    both = from_values({"d": [1], "s": ["a"]})
+    assert kept(SCHEMA, batch, both) == [True, True]
+    assert kept(SCHEMA, batch, both, from_values({"d": [1]})) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("target", "given_keys", "expected"),
+    [
+        (pa.int8(), pa.array([1, 300]), [1, None]),
+        (pa.int64(), pa.array([1, 2], pa.uint8()), [1, 2]),
+        (pa.int32(), pa.array([Decimal("5.00"), Decimal("5.50")]), [5, None]),
+        (pa.decimal128(10, 2), pa.array([5, 2**40]), [Decimal("5.00"), None]),
+        (
+            pa.decimal128(10, 2),
+            pa.array([Decimal("1.5"), Decimal("1.555")]),
+            [Decimal("1.50"), None],
+        ),
+        (pa.float32(), pa.array([0.5, 0.1]), [0.5, None]),
+        (pa.float64(), pa.array([0.5], pa.float32()), [0.5]),
+        (
+            pa.date32(),
+            pa.array([dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 1)]),
+            [dt.date(2020, 1, 1), None],
+        ),
+        (
+            pa.timestamp("us", "UTC"),
+            pa.array([dt.date(2020, 1, 1)]),
+            [dt.datetime(2020, 1, 1, tzinfo=UTC)],
+        ),
+        (
+            pa.timestamp("us", "Asia/Tokyo"),
+            pa.array([dt.datetime(2020, 1, 1)]),
+            [dt.datetime(2019, 12, 31, 15, tzinfo=UTC)],
+        ),
+    ],
+)
+def test_exact_conversions(target, given_keys, expected):
+    coerced = coerce(given_keys, pa.field("k", target))
+    assert coerced.values.to_pylist() == expected
+    assert coerced.matchable.to_pylist() == [value is not None for value in expected]
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        (pa.int32(), pa.string()),
+        (pa.string(), pa.int32()),
+        (pa.date32(), pa.string()),
+        (pa.int64(), pa.float64()),
+        (pa.bool_(), pa.int8()),
+        (pa.decimal128(38, 18), pa.decimal128(38, 0)),
+        (pa.timestamp("us"), pa.timestamp("us", "America/New_York")),
+    ],
+)
+def test_undecidable_pairs(target, source):
+    assert coerce(pa.nulls(1, source), pa.field("k", target)) is None
+
+
+@pytest.mark.parametrize("logical", [b"char(5)", b"char(2)"])
+def test_char_never_collapses_to_nothing(logical):
+    field = pa.field("c", pa.string(), metadata={b"splitlib.logical_type": logical})
+    batch = pa.record_batch({"c": ["ab   ", "ab", "abc"]})
+    assert kept(pa.schema([field]), batch, from_values({"c": ["ab"]})) == [True, True, False]
+    ranged = DynamicFilteringData.from_range({"c": ("ab", "ab")})
+    assert kept(pa.schema([field]), batch, ranged) == [True] * 3

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import splitlib
+
+PUBLIC = """
+AccessDenied ConfigError ConnectorNotFound ConnectorNotInstalled DynamicFileEnumerator
+DynamicFilteringData DynamicFilteringDataCollector DynamicFilteringEvent FileSplit InvalidFilter
+MissingPartition NonDeterministicDimension ReadFormat ScanMetrics ScanReport SourceError
+SourceUnavailable SplitConfig SplitlibError Table TableNotFound TooManyPartitions UnsupportedTable
+__version__ connector_names explain freeze load_table paths read register
+"""
+
+
+def test_public_names():
+    assert sorted(splitlib.__all__) == sorted(PUBLIC.split())
+
+
+def run(code):
+    # the source roots, when the package is not installed
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+# Everything that is not splitlib.spark, imported with PySpark hidden.
+IMPORT_CORE = """
+import importlib, pkgutil, sys
+sys.modules["pyspark"] = None
+import splitlib, splitlib_files, splitlib_hive
+for package in (splitlib, splitlib_files, splitlib_hive):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.startswith("splitlib.spark"):
+            importlib.import_module(module.name)
+"""
+
+
+def test_the_core_never_imports_pyspark():
+    done = run(IMPORT_CORE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_pyspark_the_error_names_the_package():
+    done = run("import sys; sys.modules['pyspark'] = None\nimport splitlib; splitlib.read")
+    assert "pip install 'splitlib[spark]'" in done.stderr
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="no attribute 'reed'"):
+        splitlib.reed()

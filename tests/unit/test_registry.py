@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import splitlib
+from splitlib.registry import named_catalogs
+from splitlib.retry import retrying
+
+
+def test_unknown_connector():
+    with pytest.raises(splitlib.ConnectorNotFound, match="did you mean 'hive'"):
+        splitlib.load_table("a.b", connector="hives")
+
+
+def test_missing_extra(monkeypatch):
+    monkeypatch.delitem(sys.modules, "splitlib_hive", raising=False)
+    monkeypatch.setitem(sys.modules, "splitlib_hive", None)
+    with pytest.raises(splitlib.ConnectorNotInstalled, match=r"pip install 'splitlib\[hive\]'"):
+        splitlib.load_table("a.b", connector="hive", uri="thrift://127.0.0.1:1")
+
+
+def test_no_connector_is_named():
+    with pytest.raises(splitlib.ConfigError, match=r"spark\.splitlib\.catalog\.a\.connector"):
+        splitlib.load_table("a.b")
+
+
+def test_a_catalog_named_in_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "k=1").mkdir()
+    monkeypatch.setenv("SPLITLIB_CATALOG__LAKE__CONNECTOR", "files")
+    monkeypatch.setenv("SPLITLIB_CATALOG__LAKE__SCHEMA", "a int")
+    table = splitlib.load_table(f"lake.{tmp_path}")
+    assert table.partition_keys == ("k",)
+    assert table.list_accepted_filter_fields() == ("k",)
+
+
+def test_spark_wins_over_the_environment():
+    catalogs = named_catalogs(
+        {"spark.splitlib.catalog.lake.uri": "spark", "spark.app.name": "x"},
+        {"SPLITLIB_CATALOG__LAKE__URI": "env", "SPLITLIB_CATALOG__LAKE__CONNECTOR": "hive"},
+    )
+    assert catalogs == {"lake": {"uri": "spark", "connector": "hive"}}
+
+
+class Flaky:
+    def __init__(self, failures, error):
+        self.failures, self.error, self.calls = failures, error, 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise self.error
+        return "answer"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr("splitlib.retry.time.sleep", lambda _: None)
+
+
+def test_what_is_unavailable_is_tried_again():
+    call = Flaky(4, splitlib.SourceUnavailable("down"))
+    assert retrying(call, splitlib.SplitConfig()) == "answer"
+    assert call.calls == 5
+
+
+def test_not_for_ever_and_nothing_else():
+    call = Flaky(99, splitlib.SourceUnavailable("down"))
+    with pytest.raises(splitlib.SourceUnavailable):
+        retrying(call, splitlib.SplitConfig(retry_attempts=3))
+    assert call.calls == 3
+    late = Flaky(99, splitlib.SourceUnavailable("down"))
+    with pytest.raises(splitlib.SourceUnavailable):
+        retrying(late, splitlib.SplitConfig(retry_max_seconds=0))
+    assert late.calls == 1
+    final = Flaky(1, splitlib.SourceError("broken"))
+    with pytest.raises(splitlib.SourceError):
+        retrying(final, splitlib.SplitConfig())
+    assert final.calls == 1

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from splitlib import ReadFormat
+from splitlib.splitting import byte_ranges, can_split, split_id
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**5))
+def test_ranges_cover_every_byte_once(size, target):
+    end = 0
+    for start, length in byte_ranges(size, target):
+        assert start == end
+        assert 0 < length <= target * 1.1
+        end += length
+    assert end == size
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "options", "splits"),
+    [
+        ("parquet", "a.parquet", {}, True),
+        ("parquet", "a.gz.parquet", {}, True),
+        ("orc", "a", {}, True),
+        ("csv", "a.csv", {}, True),
+        ("csv", "a.csv.GZ", {}, False),
+        ("json", "a.json", {"multiLine": "true"}, False),
+        ("hive-text", "000000_0", {}, True),
+        ("hive-text", "000000_0.snappy", {}, False),
+        ("unheard-of", "a", {}, False),
+    ],
+)
+def test_what_can_be_split(name, path, options, splits):
+    assert can_split(ReadFormat.of(name, options), path) is splits
+
+
+def test_ids_differ_by_partition_and_range():
+    ids = {split_id("p", "k=1", 0, 9), split_id("p", "k=2", 0, 9), split_id("p", "k=1", 9, 9)}
+    assert len(ids) == 3
+    assert split_id("p", "k=1", 0, 9) in ids
