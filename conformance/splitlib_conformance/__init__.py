@@ -1,1 +1,91 @@
+"""The test kit of splitlib's connectors.
 
+A connector passes when it lists all there is and nothing else, loses no match under any filter,
+works only when asked and says what went wrong. To adopt the kit, write a harness that makes tables
+without your connector, and subclass. All of it for a connector of directories on the local disk::
+
+    import shutil
+    from pathlib import Path
+
+    import pytest
+
+    from splitlib_conformance import (
+        ConnectorConformance,
+        Harness,
+        TableAddress,
+        hive_directory,
+        write_files,
+    )
+
+
+    class FilesHarness(Harness):
+        def __init__(self, root: Path):
+            self.root = root
+
+        def create_table(self, data_schema, partition_schema):
+            name = self.root / f"table{len(list(self.root.iterdir()))}"
+            name.mkdir()
+            return TableAddress(
+                str(name), {"schema": data_schema, "partition_schema": partition_schema}
+            )
+
+        def add(self, table, partitions):
+            return [
+                file
+                for partition in partitions
+                for file in write_files(self._directory(table, partition.values), partition)
+            ]
+
+        def drop(self, table, values):
+            shutil.rmtree(self._directory(table, values))
+
+        def missing_table(self):
+            return TableAddress(str(self.root / "missing"))
+
+        def _directory(self, table, values):
+            return f"{table.name}/{hive_directory(values)}".rstrip("/")
+
+
+    class TestFiles(ConnectorConformance):
+        connector = "files"
+
+        @pytest.fixture
+        def harness(self, tmp_path):
+            return FilesHarness(tmp_path)
+
+A connector that has no entry point yet is made known with ``splitlib.register``. A deviation is
+declared where everyone sees it, never skipped::
+
+        @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
+        def test_pruned_partitions_are_not_listed(self, harness):
+            super().test_pruned_partitions_are_not_listed(harness)
+"""
+
+import pytest
+
+# before they are imported: only then does pytest show the values in a failed assertion
+pytest.register_assert_rewrite(
+    *(f"splitlib_conformance.{part}" for part in ("content", "contract", "economy", "filtering"))
+)
+
+from splitlib_conformance.harness import (  # noqa: E402
+    Harness,
+    NewPartition,
+    TableAddress,
+    WrittenFile,
+    hive_directory,
+    hive_text,
+    write_files,
+)
+from splitlib_conformance.kit import ConnectorConformance  # noqa: E402
+
+__all__ = [
+    "ConnectorConformance",
+    "Harness",
+    "NewPartition",
+    "TableAddress",
+    "WrittenFile",
+    "hive_directory",
+    "hive_text",
+    "write_files",
+]

@@ -23,6 +23,26 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
+# What the text SerDes look at. Other properties, such as a partition's statistics, differ from
+# partition to partition and would only make formats differ that do not.
+_TEXT_PROPERTIES = (
+    "colelction.delim",  # Hive's own spelling
+    "collection.delim",
+    "escape.delim",
+    "escapeChar",
+    "field.delim",
+    "hive.serialization.extend.additional.nesting.levels",
+    "hive.serialization.extend.nesting.levels",
+    "mapkey.delim",
+    "quoteChar",
+    "separatorChar",
+    "serialization.encoding",
+    "serialization.format",
+    "serialization.last.column.takes.rest",
+    "serialization.null.format",
+    "textinputformat.record.delimiter",
+    "timestamp.formats",
+)
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 
 
@@ -121,8 +141,12 @@ def read_format(table: Any, storage: Any) -> ReadFormat:
             f"Its SerDe is {serde or 'unknown'} over {storage.inputFormat}.", hint=_KNOWN
         )
     if name.startswith("hive-"):
-        own = storage.serdeInfo.parameters or {}
-        return ReadFormat.of(name, {**(table.sd.serdeInfo.parameters or {}), **own})
+        given = {
+            **(table.sd.serdeInfo.parameters or {}),
+            **_parameters(table),
+            **(storage.serdeInfo.parameters or {}),
+        }
+        return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
     return ReadFormat.of(name)
 
 

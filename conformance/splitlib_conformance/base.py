@@ -1,0 +1,181 @@
+"""What all parts of the kit share: the table of a test and what was written into it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from splitlib import (
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    FileSplit,
+    SplitConfig,
+    Table,
+    load_table,
+)
+from splitlib.model import FileBatch, PartitionBatch
+from splitlib.partition_values import parse
+from splitlib.predicate import Predicate
+from splitlib.spi import SupportsPartitionDetails
+from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile
+from splitlib_conformance.keys import KEY_CASES, KeyCase
+
+DATA_SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+ONE_KEY = pa.schema([("k", pa.int32())])
+_ids = itertools.count()
+
+FrozenValues = tuple[tuple[str, Any], ...]
+"""Partition values in a form that can be a member of a set."""
+
+
+def some_rows(number: int = 3) -> pa.Table:
+    """Rows that are in no other file."""
+    ids = list(itertools.islice(_ids, number))
+    return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
+
+
+def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
+    """A partition of a few small files."""
+    return NewPartition(values, [some_rows() for _ in range(files)])
+
+
+def frozen(values: Mapping[str, Any]) -> FrozenValues:
+    """Partition values to compare and to hash."""
+    return tuple(values.items())
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A table and the truth about it."""
+
+    harness: Harness
+    address: TableAddress
+    partition_schema: pa.Schema
+    files: list[WrittenFile]
+
+    def add(self, *partitions: NewPartition) -> list[WrittenFile]:
+        """Write more; returns what is new."""
+        new = self.harness.add(self.address, partitions)
+        self.files.extend(new)
+        return new
+
+    def files_where(self, values: Iterable[Mapping[str, Any]]) -> list[WrittenFile]:
+        """The files of some partitions."""
+        wanted = {frozen(each) for each in values}
+        return [file for file in self.files if frozen(file.values) in wanted]
+
+
+class KitBase:
+    """Fixtures and helpers of the kit. See :class:`splitlib_conformance.ConnectorConformance`."""
+
+    connector: ClassVar[str]
+    """The name under which ``splitlib.load_table`` finds the connector."""
+
+    capabilities: ClassVar[frozenset[type]] = frozenset()
+    """The ``Supports…`` protocols of :mod:`splitlib.spi` that the connector means to implement."""
+
+    @pytest.fixture
+    def harness(self) -> Harness:
+        """The author's harness; any scope will do."""
+        raise NotImplementedError(f"{type(self).__name__} needs a fixture named 'harness'")
+
+    @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
+    def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
+        """Each kind of partition key in turn."""
+        case: KeyCase = request.param
+        return case
+
+    @pytest.fixture
+    def subject(self, harness: Harness, key_case: KeyCase) -> Subject:
+        """A table with the partitions of the case."""
+        return self.create_case(harness, key_case)
+
+    @pytest.fixture
+    def simple(self, harness: Harness) -> Subject:
+        """A table of four partitions by an integer, two files each."""
+        return self.create_numbered(harness, 4, files=2)
+
+    def create(
+        self, harness: Harness, partition_schema: pa.Schema, partitions: Sequence[NewPartition]
+    ) -> Subject:
+        """A new table with some partitions."""
+        address = harness.create_table(DATA_SCHEMA, partition_schema)
+        subject = Subject(harness, address, partition_schema, [])
+        subject.add(*partitions)
+        return subject
+
+    def create_case(self, harness: Harness, case: KeyCase) -> Subject:
+        """A table with the partitions of a case, one file each but two in the first."""
+        first, *others = case.partitions
+        new = [partition(first, files=2), *map(partition, others)]
+        return self.create(harness, case.schema, new)
+
+    def create_numbered(self, harness: Harness, partitions: int, files: int = 1) -> Subject:
+        """A table with the partitions ``k=0``, ``k=1`` and so on."""
+        new = [partition({"k": k}, files) for k in range(partitions)]
+        return self.create(harness, ONE_KEY, new)
+
+    def open(self, address: TableAddress, **options: Any) -> Table:
+        """The table as a user opens it, whatever settings the environment has."""
+        return load_table(
+            address.name, self.connector, config=SplitConfig(), **address.options, **options
+        )
+
+    def splits(self, subject: Subject, *filters: DynamicFilteringData) -> list[FileSplit]:
+        """All splits of a newly opened table."""
+        with self.open(subject.address) as table:
+            return list(enumerator(table, *filters).enumerate_splits())
+
+    @staticmethod
+    def files_of(table: Table, partitions: PartitionBatch) -> list[FileBatch]:
+        """What the connector lists for some partitions of its own."""
+        connector = table.connector
+        if isinstance(connector, SupportsPartitionDetails):
+            partitions = connector.load_details(partitions)
+        return list(connector.list_files(partitions, everything(table)))
+
+
+def everything(table: Table) -> Predicate:
+    """The predicate that keeps all partitions."""
+    return Predicate(table.metadata.partition_schema)
+
+
+def enumerator(
+    table: Table, *filters: DynamicFilteringData, **settings: Any
+) -> DynamicFileEnumerator:
+    """An enumerator with filters, whatever settings the environment has."""
+    made = DynamicFileEnumerator(table, SplitConfig(**settings))
+    for data in filters:
+        made.set_dynamic_filtering_data(data)
+    return made
+
+
+def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:
+    """The values of partitions in the table's types, a tuple of pairs each."""
+    schema = table.metadata.partition_schema
+    found: list[FrozenValues] = []
+    for batch in batches:
+        columns = [
+            parse(column, key).values.to_pylist()
+            for column, key in zip(batch.values.columns, schema, strict=True)
+        ]
+        found += [
+            tuple((key, column[row]) for key, column in zip(schema.names, columns, strict=True))
+            for row in range(len(batch))
+        ]
+    return found
+
+
+def read_from(splits: Iterable[FileSplit]) -> list[tuple[str, FrozenValues]]:
+    """Path and partition of every split, sorted as text because null has no order."""
+    return sorted(((s.path, frozen(s.partition_values)) for s in splits), key=repr)
+
+
+def written(files: Iterable[WrittenFile]) -> list[tuple[str, FrozenValues]]:
+    """The same of what the harness has written."""
+    return sorted(((f.path, frozen(f.values)) for f in files), key=repr)

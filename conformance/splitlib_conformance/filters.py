@@ -1,0 +1,110 @@
+"""Filters to try on a table, each with an independent idea of which partitions it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from splitlib import DynamicFilteringData
+from splitlib_conformance.keys import KeyCase
+
+
+class Filter(Protocol):
+    """Join keys, and what they mean."""
+
+    def data(self, schema: pa.Schema) -> DynamicFilteringData:
+        """The filter for a table with the partition keys ``schema``."""
+
+    def keeps(self, values: Mapping[str, Any]) -> bool:
+        """Whether a partition of these values matters."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Tuples of some keys; none at all empties the scan."""
+
+    fields: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def data(self, schema: pa.Schema) -> DynamicFilteringData:
+        """See :class:`Filter`."""
+        own = pa.schema([schema.field(name) for name in self.fields])
+        rows = [dict(zip(self.fields, row, strict=True)) for row in self.rows]
+        return DynamicFilteringData.from_arrow(pa.Table.from_pylist(rows, own))
+
+    def keeps(self, values: Mapping[str, Any]) -> bool:
+        """See :class:`Filter`."""
+        return tuple(values[name] for name in self.fields) in self.rows
+
+
+@dataclass(frozen=True)
+class Range:
+    """Both ends of one key included; None = open."""
+
+    field: str
+    low: Any
+    high: Any
+
+    def data(self, schema: pa.Schema) -> DynamicFilteringData:
+        """See :class:`Filter`."""
+        return DynamicFilteringData.from_range({self.field: (self.low, self.high)})
+
+    def keeps(self, values: Mapping[str, Any]) -> bool:
+        """See :class:`Filter`."""
+        if self.low is None and self.high is None:
+            return True
+        value = values[self.field]
+        if value is None:
+            return False
+        return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """There were too many keys: nothing is known."""
+
+    def data(self, schema: pa.Schema) -> DynamicFilteringData:
+        """See :class:`Filter`."""
+        return DynamicFilteringData.exceeded(schema)
+
+    def keeps(self, values: Mapping[str, Any]) -> bool:
+        """See :class:`Filter`."""
+        return True
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Join keys of a column that is no partition key."""
+
+    def data(self, schema: pa.Schema) -> DynamicFilteringData:
+        """See :class:`Filter`."""
+        return DynamicFilteringData.from_values({"no_such_key": [1, 2]})
+
+    def keeps(self, values: Mapping[str, Any]) -> bool:
+        """See :class:`Filter`."""
+        return True
+
+
+def filters_on(case: KeyCase) -> st.SearchStrategy[list[Filter]]:
+    """A conjunction of a few filters on the keys of a table."""
+    candidates = {
+        name: st.sampled_from([*{row[name]: None for row in case.partitions}, *case.absent[name]])
+        for name in case.schema.names
+    }
+    values = st.lists(st.sampled_from(case.schema.names), min_size=1, unique=True).flatmap(
+        lambda names: st.builds(
+            Values,
+            st.just(tuple(names)),
+            st.lists(st.tuples(*(candidates[name] for name in names)), max_size=6).map(tuple),
+        )
+    )
+    ordered = [field.name for field in case.schema if not pa.types.is_boolean(field.type)]
+    ranges = [
+        st.builds(Range, st.just(n), candidates[n], st.none() | candidates[n]) for n in ordered
+    ]
+    single = st.one_of(values, *ranges, st.builds(Marker), st.builds(Foreign))
+    return st.lists(single, min_size=1, max_size=3)

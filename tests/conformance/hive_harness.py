@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import copy
+import itertools
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    AddPartitionsRequest,
+    FieldSchema,
+    Partition,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+from splitlib_conformance import (
+    Harness,
+    NewPartition,
+    TableAddress,
+    WrittenFile,
+    hive_text,
+    write_files,
+)
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from splitlib.testing import HiveMetastore
+
+_PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
+_HIVE_TYPES = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.string(): "string",
+    pa.date32(): "date",
+    pa.bool_(): "boolean",
+    pa.decimal128(10, 2): "decimal(10,2)",
+}
+
+
+class HiveHarness(Harness):
+    """Tables of a metastore, made with the classes that thrift generates, as any client would.
+
+    Partitions lie anywhere but where Hive would put them: a location is never to be composed.
+    """
+
+    def __init__(self, metastore: HiveMetastore, root: Path) -> None:
+        self._uri = metastore.uri
+        self._root = root
+        self._names = (f"t{uuid.uuid4().hex[:8]}_{i}" for i in itertools.count())
+        self._locations: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
+        name = next(self._names)
+        location = self._root / name
+        location.mkdir()
+        self._locations[name, ()] = str(location)
+        table = Table(
+            dbName="default",
+            tableName=name,
+            sd=StorageDescriptor(
+                cols=_columns(data_schema),
+                location=location.as_uri(),
+                inputFormat=_PARQUET + "MapredParquetInputFormat",
+                outputFormat=_PARQUET + "MapredParquetOutputFormat",
+                serdeInfo=SerDeInfo(serializationLib=_PARQUET + "serde.ParquetHiveSerDe"),
+            ),
+            partitionKeys=_columns(partition_schema),
+            parameters={"EXTERNAL": "TRUE"},
+            tableType="EXTERNAL_TABLE",
+        )
+        with self._client() as client:
+            client.create_table(table)
+        return self._address(name)
+
+    def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
+        _, name = table.name.split(".")
+        written, new = [], []
+        for partition in partitions:
+            texts = tuple(map(hive_text, partition.values.values()))
+            if (name, texts) not in self._locations:
+                location = self._root / f"{name}_{len(self._locations)}"
+                self._locations[name, texts] = str(location)
+                new.append((texts, location.as_uri()))
+            written += write_files(self._locations[name, texts], partition)
+        self._add_partitions(name, new)
+        return written
+
+    def drop(self, table: TableAddress, values: Mapping[str, Any]) -> None:
+        _, name = table.name.split(".")
+        texts = tuple(map(hive_text, values.values()))
+        del self._locations[name, texts]
+        with self._client() as client:
+            client.drop_partition("default", name, list(texts), True)
+
+    def missing_table(self) -> TableAddress:
+        return self._address("missing")
+
+    def _address(self, name: str) -> TableAddress:
+        return TableAddress(f"default.{name}", {"uri": self._uri})
+
+    def _add_partitions(self, name: str, new: Sequence[tuple[tuple[str, ...], str]]) -> None:
+        with self._client() as client:
+            of_table = client.get_table("default", name).sd
+            parts = [
+                Partition(
+                    values=list(texts),
+                    dbName="default",
+                    tableName=name,
+                    sd=_moved(of_table, location),
+                )
+                for texts, location in new
+            ]
+            request = AddPartitionsRequest("default", name, parts, ifNotExists=False)
+            client.add_partitions_req(request)
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        host, port = self._uri.removeprefix("thrift://").split(":")
+        transport = TBufferedTransport(TSocket(host, int(port)))
+        transport.open()
+        try:
+            yield Client(TBinaryProtocol(transport))
+        finally:
+            transport.close()
+
+
+def _columns(schema: pa.Schema) -> list[FieldSchema]:
+    return [FieldSchema(field.name, _HIVE_TYPES[field.type], "") for field in schema]
+
+
+def _moved(descriptor: Any, location: str) -> Any:
+    moved = copy.copy(descriptor)
+    moved.location = location
+    return moved

@@ -1,0 +1,77 @@
+"""The kit is tested too: it must pass what is right, and fail each planted bug by a named test."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import splitlib_conformance
+from splitlib_conformance import ConnectorConformance
+
+from tests.conformance import planted_bugs
+
+_ROOT = Path(__file__).parents[2]
+_PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
+
+Outcomes = dict[str, dict[str, set[str]]]
+"""Names of tests, without parameters, by test class and outcome."""
+
+
+def _run(*arguments: str, report: Path) -> tuple[Outcomes, str]:
+    roots = os.pathsep.join(str(_ROOT / root) for root in ("", "connectors", "conformance"))
+    run = subprocess.run(
+        [*_PYTEST, f"--junitxml={report}", *arguments],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": roots},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes: Outcomes = defaultdict(lambda: defaultdict(set))
+    for case in ET.parse(report).iter("testcase"):
+        failed = case.find("failure") is not None or case.find("error") is not None
+        outcome = "failed" if failed else "passed"
+        name = str(case.get("name")).partition("[")[0]
+        outcomes[str(case.get("classname")).rpartition(".")[2]][outcome].add(name)
+    return outcomes, run.stdout
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    report = tmp_path_factory.mktemp("kit") / "report.xml"
+    selected = [
+        f"{planted_bugs.__file__}::{connector}::{test}"
+        for connector, tests in planted_bugs.CAUGHT_BY.items()
+        for test in tests
+    ]
+    found, _ = _run(*selected, report=report)
+    return found
+
+
+@pytest.mark.parametrize("connector", planted_bugs.CAUGHT_BY)
+def test_planted_bug_is_caught(outcomes: Outcomes, connector: str) -> None:
+    assert outcomes[connector]["failed"] == set(planted_bugs.CAUGHT_BY[connector])
+
+
+def test_every_test_of_the_kit_catches_something() -> None:
+    kit = {name for name in dir(ConnectorConformance) if name.startswith("test_")}
+    assert kit == {test for tests in planted_bugs.CAUGHT_BY.values() for test in tests}
+
+
+def test_example_of_the_documentation_works(tmp_path: Path) -> None:
+    """The docstring's code runs as it stands, its deviation is an xfail that does not happen."""
+    documentation = inspect.getdoc(splitlib_conformance)
+    assert documentation is not None
+    _, _, rest = documentation.partition("::\n")
+    example = tmp_path / "test_example.py"
+    example.write_text(textwrap.dedent(rest.partition("\nA connector that")[0]))
+    # the properties are slow, and run on the same connector in test_files.py
+    found, output = _run(str(example), "-k", "not no_match_is_lost", report=tmp_path / "report.xml")
+    assert set(found["TestFiles"]) == {"passed"}, output

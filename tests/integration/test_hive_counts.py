@@ -1,0 +1,94 @@
+"""What is asked of the metastore and the storage: numbers that do not depend on the machine."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS, FILES, MATCHING = 10_000, 2, 30
+KEYS = [str(k) for k in range(0, PARTITIONS, PARTITIONS // MATCHING)][:MATCHING]
+
+
+@pytest.fixture(scope="module")
+def large(spark, metastore):
+    """10,000 partitions of two files; only those of the keys really have their directory."""
+    spark.sql("CREATE TABLE large (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    metastore.bulk_add_partitions("default", "large", [(str(k),) for k in range(PARTITIONS)])
+    first = None
+    for key in KEYS:
+        directory = metastore.warehouse / "large" / f"k={key}"
+        directory.mkdir(parents=True)
+        for i in range(FILES):
+            path = directory / f"{i}.parquet"
+            if first is None:
+                pq.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int32())}), path)
+                first = path
+            else:
+                os.link(first, path)
+    spark.sql(f"CREATE TABLE keys USING parquet AS SELECT explode(array({', '.join(KEYS)})) AS k")
+    spark.table("keys").count()  # Spark keeps the listing of a table that is not partitioned
+    return "default.large"
+
+
+@pytest.fixture
+def spark_metrics(spark):
+    """Counters of Spark's own catalog and file listing, from zero."""
+    metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+    metrics.reset()
+
+    def read():
+        return (
+            metrics.METRIC_PARTITIONS_FETCHED().getCount(),
+            metrics.METRIC_FILES_DISCOVERED().getCount(),
+        )
+
+    return read
+
+
+@pytest.mark.parametrize("batch", [7, 500])
+def test_only_what_matches_is_asked_for(spark, metastore, large, spark_metrics, batch):
+    keys = spark.table("keys")
+    reader = splitlib.read(spark).table(
+        large, connector="hive", uri=metastore.uri, partitions_per_request=batch
+    )
+    sales = reader.filtered_by(keys, "k").load()
+    joined = sales.join(keys, "k").groupBy().count().collect()
+    assert joined[0][0] == MATCHING * FILES * 3
+    metrics = splitlib.explain(sales).metrics
+    assert metrics.partitions_total == PARTITIONS
+    assert metrics.partitions_matched == MATCHING
+    assert metrics.metastore_requests == 1 + -(-MATCHING // batch)
+    assert metrics.storage_requests == MATCHING
+    assert metrics.files_selected == MATCHING * FILES
+    assert spark_metrics() == (0, 0)
+
+
+def test_the_counters_count(spark, large, spark_metrics):
+    spark.catalog.refreshTable(large)
+    assert spark.table(large).where(f"k = {KEYS[3]}").count() == FILES * 3
+    assert spark_metrics() == (1, FILES)
+
+
+def test_no_keys_no_requests(spark, metastore, large, spark_metrics):
+    nothing = spark.table("keys").where("k < 0")
+    reader = splitlib.read(spark).table(large, connector="hive", uri=metastore.uri)
+    sales = reader.filtered_by(nothing, "k").load()
+    assert sales.count() == 0
+    metrics = splitlib.explain(sales).metrics
+    assert (metrics.metastore_requests, metrics.storage_requests) == (0, 0)
+    assert spark_metrics() == (0, 0)
+
+
+def test_a_static_condition_prunes_too(spark, metastore, large, spark_metrics):
+    reader = splitlib.read(spark).table(large, connector="hive", uri=metastore.uri)
+    sales = reader.where(f"k = {KEYS[1]} AND a > 1").load()
+    assert sales.count() == 2 * FILES
+    assert splitlib.explain(sales).metrics.storage_requests == 1
+    assert spark_metrics() == (0, 0)

@@ -1,0 +1,302 @@
+"""Bad input and bad weather: each has one class of error and a message that says what to do."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+
+import pytest
+from pyspark.sql import functions as F
+from splitlib_hive.client import MetastoreClient, parse_uris
+
+import splitlib
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
+from splitlib.testing import HiveMetastore
+
+pytestmark = pytest.mark.spark
+FAST = SplitConfig(retry_attempts=2, retry_max_seconds=1)
+
+
+@pytest.fixture(scope="module")
+def table(spark):
+    spark.sql("CREATE TABLE errors (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    spark.sql("INSERT INTO errors VALUES (1, 1), (2, 2), (3, 3)")
+    return "default.errors"
+
+
+def open_(metastore, name, **options):
+    return splitlib.load_table(name, "hive", config=FAST, **{"uri": metastore.uri, **options})
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_no_metastore_there():
+    uri = f"thrift://127.0.0.1:{free_port()}"
+    with pytest.raises(splitlib.SourceUnavailable, match=rf"{uri}.*Hint: check the uri") as caught:
+        splitlib.load_table("a.b", "hive", uri=uri, config=FAST)
+    assert isinstance(caught.value, OSError)
+
+
+@pytest.mark.parametrize("uri", ["", "http://x:1", "thrift://a:b", "thrift://me:pw@host:99999"])
+def test_no_address(uri):
+    with pytest.raises(splitlib.ConfigError, match="thrift://host:9083") as caught:
+        splitlib.load_table("a.b", "hive", uri=uri)
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["default.nosuch", "nosuch.errors"])
+def test_unknown_table(metastore, name):
+    with pytest.raises(splitlib.TableNotFound, match=f"no table {name}.*Hint"):
+        open_(metastore, name)
+
+
+def test_unknown_option_and_nonsense(metastore, table):
+    with pytest.raises(splitlib.ConfigError, match=r"uir.*the options of this connector are"):
+        open_(metastore, table, uir="x")
+    with pytest.raises(splitlib.ConfigError, match="positive number"):
+        open_(metastore, table, partitions_per_request=0)
+
+
+REFUSED = {
+    "view": ("VIEW {t} AS SELECT 1 AS a", {}, "It is a view"),
+    "acid": (
+        "TABLE {t} (a INT) CLUSTERED BY (a) INTO 2 BUCKETS STORED AS ORC",
+        {"transactional": "true"},
+        "ACID.*Hint",
+    ),
+    "iceberg": ("TABLE {t} (a INT) STORED AS PARQUET", {"table_type": "ICEBERG"}, "'iceberg'"),
+    "handler": ("TABLE {t} (a INT) STORED AS PARQUET", {"storage_handler": "x.Y"}, "handler"),
+    "delta": ("TABLE {t} (a INT) STORED AS PARQUET", {"table_type": "DELTA"}, "Delta"),
+    "symlink": (
+        """TABLE {t} (a INT) STORED AS
+           INPUTFORMAT 'org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat'
+           OUTPUTFORMAT 'org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat'""",
+        {},
+        "symlinks",
+    ),
+    "sequence": ("TABLE {t} (a INT) STORED AS SEQUENCEFILE", {}, "SequenceFileInputFormat.*Hint"),
+    "avro": ("TABLE {t} (a INT) STORED AS AVRO", {}, "AvroSerDe.*can be read"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_tables_that_could_give_wrong_rows(spark, metastore, kind):
+    definition, properties, says = REFUSED[kind]
+    name = f"default.refused_{kind}"
+    spark.sql(f"CREATE {definition.replace('{t}', name)}")
+    if properties:  # through thrift, because Spark reserves some of these names for others
+        client = MetastoreClient(parse_uris(metastore.uri))
+        described = client.get_table(*name.split("."))
+        described.parameters.update(properties)
+        client._call(lambda thrift: thrift.alter_table(*name.split("."), described))
+        client.close()
+    with pytest.raises(splitlib.UnsupportedTable, match=says) as caught:
+        open_(metastore, name)
+    assert f"table={name}" in str(caught.value)
+
+
+def test_a_text_table_that_cannot_be_read_exactly(spark, metastore):
+    spark.sql(
+        "CREATE TABLE latin (a STRING) ROW FORMAT SERDE "
+        "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' "
+        "WITH SERDEPROPERTIES ('serialization.encoding' = 'latin1')"
+    )
+    with pytest.raises(splitlib.UnsupportedTable, match="latin1"):
+        splitlib.read(spark).table("latin", "hive", uri=metastore.uri).load()
+
+
+def reader(spark, metastore, table):
+    return splitlib.read(spark).table(table, connector="hive", uri=metastore.uri)
+
+
+def test_columns_that_do_not_exist(spark, metastore, table):
+    dimension = spark.sql("SELECT 1 AS k")
+    with pytest.raises(splitlib.InvalidFilter, match=r"no column 'kk'.*did you mean 'k'"):
+        reader(spark, metastore, table).filtered_by(dimension, {"kk": "k"}).load()
+    with pytest.raises(splitlib.InvalidFilter, match=r"dimension has no column x.*columns are k"):
+        reader(spark, metastore, table).filtered_by(dimension, {"k": "x"}).load()
+    with pytest.raises(splitlib.InvalidFilter, match="Which columns join"):
+        reader(spark, metastore, table).filtered_by(dimension)
+    with pytest.raises(splitlib.InvalidFilter, match="not loaded by splitlib"):
+        splitlib.explain(dimension)
+    with pytest.raises(splitlib.ConfigError, match="No table is given"):
+        splitlib.read(spark).load()
+
+
+def test_a_setting_of_the_session_that_is_nonsense(spark, metastore, table):
+    spark.conf.set("spark.splitlib.filterThresholdBytes", "much")
+    try:
+        with pytest.raises(splitlib.ConfigError, match="filterThresholdBytes must be int"):
+            reader(spark, metastore, table).load()
+    finally:
+        spark.conf.unset("spark.splitlib.filterThresholdBytes")
+
+
+def test_a_catalog_of_the_session(spark, metastore, table):
+    spark.conf.set("spark.splitlib.catalog.lake.connector", "hive")
+    spark.conf.set("spark.splitlib.catalog.lake.uri", metastore.uri)
+    try:
+        assert splitlib.read(spark).table(f"lake.{table}").load().count() == 3
+        assert splitlib.load_table(f"lake.{table}", spark=spark).partition_keys == ("k",)
+    finally:
+        spark.conf.unset("spark.splitlib.catalog.lake.connector")
+        spark.conf.unset("spark.splitlib.catalog.lake.uri")
+
+
+VOLATILE = {
+    "rand": lambda df: df.where(F.rand() < 0.5),
+    "uuid": lambda df: df.withColumn("u", F.expr("uuid()")).where("u > 'a'"),
+    "now": lambda df: df.where(F.current_timestamp() > "2020-01-01"),
+    "limit": lambda df: df.orderBy("k").limit(2),
+    "sample": lambda df: df.sample(0.5, seed=1),
+    "first": lambda df: df.groupBy().agg(F.first("k").alias("k")),
+    "drop_duplicates": lambda df: df.dropDuplicates(["b"]),
+    "row_number": lambda df: df.withColumn("n", F.expr("row_number() OVER (ORDER BY b)")),
+    "subquery": lambda df: df.where("k < (SELECT max(x) FROM (SELECT 9 * rand() AS x))"),
+}
+
+
+@pytest.mark.parametrize("kind", VOLATILE)
+def test_a_dimension_that_may_change_is_refused_until_frozen(spark, metastore, table, kind):
+    dimension = VOLATILE[kind](spark.sql("SELECT CAST(id AS INT) AS k, id % 2 AS b FROM range(9)"))
+    with pytest.raises(splitlib.NonDeterministicDimension, match=r"Hint:.*splitlib\.freeze"):
+        reader(spark, metastore, table).filtered_by(dimension, "k").load()
+    frozen = splitlib.freeze(dimension)
+    loaded = reader(spark, metastore, table).filtered_by(frozen, "k").load()
+    keys = {row.k for row in frozen.collect()}
+    assert {row.k for row in loaded.collect()} == keys & {1, 2, 3}
+    assert {row.k for row in frozen.collect()} == keys
+
+
+def test_a_stream_is_refused(spark, metastore, table):
+    stream = spark.readStream.format("rate").load().select(F.col("value").alias("k"))
+    with pytest.raises(splitlib.NonDeterministicDimension, match="a stream"):
+        reader(spark, metastore, table).filtered_by(stream, "k").load()
+
+
+def test_an_unreadable_directory(spark, metastore, table):
+    directory = metastore.warehouse / "errors" / "k=2"
+    # a real refusal of the operating system; root may read anything, so a loop of links it is
+    moved = directory.rename(directory.with_name("moved"))
+    directory.symlink_to(directory)
+    try:
+        with pytest.raises(splitlib.SplitlibError, match=r"table=default.errors") as caught:
+            reader(spark, metastore, table).load()
+        assert isinstance(caught.value, OSError)
+    finally:
+        directory.unlink()
+        moved.rename(directory)
+
+
+def test_a_file_that_vanishes_after_planning(spark, metastore):
+    spark.sql("CREATE TABLE vanishing (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    spark.sql("INSERT INTO vanishing VALUES (1, 1)")
+    loaded = reader(spark, metastore, "default.vanishing").load()
+    for file in (metastore.warehouse / "vanishing" / "k=1").glob("*"):
+        file.unlink()
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|FileNotFound|does not exist"):
+        loaded.collect()
+
+
+class DyingProxy(socketserver.ThreadingTCPServer):
+    """In front of the metastore: lets so many bytes of answers through, then cuts the line."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, target, budget):
+        self.target, self.budget, self.connections = target, budget, 0
+        super().__init__(("127.0.0.1", 0), _Relay)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def uri(self):
+        return f"thrift://127.0.0.1:{self.server_address[1]}"
+
+
+class _Relay(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.server.connections += 1
+        with socket.create_connection(self.server.target) as upstream:
+            forward = threading.Thread(target=self.pump, args=(self.request, upstream), daemon=True)
+            forward.start()
+            while self.server.budget > 0 and (data := upstream.recv(512)):
+                self.server.budget -= len(data)
+                self.request.sendall(data)
+
+    @staticmethod
+    def pump(source, sink):
+        try:
+            while data := source.recv(4096):
+                sink.sendall(data)
+        except OSError:
+            pass  # the line was cut, as it should be
+
+
+def endpoint(metastore):
+    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
+    return host, int(port)
+
+
+def names_of(table):
+    enumerator = DynamicFileEnumerator(table, FAST)
+    enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values({"k": [1, 3]}))
+    return [split.partition_values["k"] for split in enumerator.enumerate_splits()]
+
+
+def test_a_metastore_that_dies_half_way_is_replaced_by_the_next(metastore, table):
+    with (
+        DyingProxy(endpoint(metastore), budget=10**6) as proxy,
+        open_(metastore, table, uri=f"{proxy.uri},{metastore.uri}") as opened,
+    ):
+        proxy.budget = 20  # in the middle of the names
+        assert names_of(opened) == [1, 3]
+        proxy.shutdown()
+    assert proxy.connections >= 1
+    assert proxy.budget <= 0
+
+
+def test_a_metastore_that_dies_for_good_is_one_clear_error(metastore, table):
+    with (
+        DyingProxy(endpoint(metastore), budget=10**6) as proxy,
+        open_(metastore, table, uri=proxy.uri) as opened,
+    ):
+        proxy.budget = 20
+        with pytest.raises(splitlib.SourceUnavailable, match="No metastore answers"):
+            names_of(opened)
+        proxy.shutdown()
+
+
+def test_a_metastore_that_never_answers(metastore, table):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        mute = f"thrift://127.0.0.1:{silent.getsockname()[1]}"
+        opened = open_(metastore, table, uri=f"{mute},{metastore.uri}", timeout_seconds=0.2)
+        with opened:
+            assert names_of(opened) == [1, 3]
+
+
+def test_a_metastore_that_was_restarted(tmp_path):
+    with HiveMetastore(tmp_path / "own") as own:
+        client = MetastoreClient(parse_uris(own.uri))
+        assert client.get_databases() == ["default"]
+        own.kill()
+        with pytest.raises(splitlib.SourceUnavailable):
+            client.get_tables("default")
+        own.start()
+        assert client.get_tables("default") == []
+        with pytest.raises(splitlib.TableNotFound):
+            client.get_table("default", "x")
+        client.close()
+
+
+def test_credentials_are_not_shown(metastore, table):
+    options = {"secret": "s3cr3t", "auto_mkdir": 1, "use_listings_cache": "s3cr3t"}
+    with open_(metastore, table, storage_options=options) as opened:
+        assert "s3cr3t" not in repr(opened)
