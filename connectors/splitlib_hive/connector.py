@@ -104,11 +104,11 @@ class HiveConnector(Connector):
         names = partitions.refs.to_pylist()
         found = self._client.get_partitions_by_names(*self._name, names)
         # by values, because the answer has no names and comes in any order
-        by_values = {tuple(partition.values): partition for partition in found}
+        by_values = {tuple(map(_named, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = [], []
         for row, values in enumerate(zip(*raw.to_pydict().values(), strict=True)):
-            partition = by_values.get(tuple(_stored(value) for value in values))
+            partition = by_values.get(tuple(map(_named, values)))
             if partition is not None:
                 rows.append(row)
                 form = read_format(self._table, partition.sd)
@@ -138,9 +138,9 @@ class HiveConnector(Connector):
             return {"location": location, "read_format": self._formats.index(form)}
 
 
-def _stored(value: str | None) -> str:
-    """A value as the metastore keeps it: null under its directory name."""
-    return NULL_PARTITION if value is None else value
+def _named(value: str | None) -> str:
+    """A value as it stands in a partition's name, where null and the empty text are one."""
+    return value or NULL_PARTITION
 
 
 def _number(option: str, value: Any) -> float:

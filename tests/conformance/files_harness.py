@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
 from splitlib_conformance import (
     Harness,
     NewPartition,

@@ -18,6 +18,11 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     StorageDescriptor,
     Table,
 )
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from splitlib.testing import HiveMetastore
 from splitlib_conformance import (
     Harness,
     NewPartition,
@@ -26,11 +31,6 @@ from splitlib_conformance import (
     hive_text,
     write_files,
 )
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
-
-from splitlib.testing import HiveMetastore
 
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
 _HIVE_TYPES = {

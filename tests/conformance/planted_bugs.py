@@ -18,8 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import Phase, settings
-from splitlib_conformance import ConnectorConformance, Harness
-from splitlib_files import FilesConnector
 
 import splitlib
 from splitlib.errors import MissingPartition
@@ -35,6 +33,8 @@ from splitlib.partition_values import unescape
 from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import Storage, StoredFile, file_batch
+from splitlib_conformance import ConnectorConformance, Harness
+from splitlib_files import FilesConnector
 from tests.conformance.files_harness import FilesHarness
 
 # that a property fails is enough here, and the shortest example of it takes long to find

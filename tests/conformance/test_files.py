@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from splitlib_conformance import ConnectorConformance, Harness
 
+from splitlib_conformance import ConnectorConformance, Harness
 from tests.conformance.files_harness import FilesHarness
 
 

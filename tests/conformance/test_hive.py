@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from splitlib_conformance import ConnectorConformance, Harness
-from splitlib_conformance.base import partition
 
 from splitlib.spi import SupportsPartitionDetails
 from splitlib.testing import HiveMetastore
+from splitlib_conformance import ConnectorConformance, Harness
+from splitlib_conformance.base import partition
 from tests.conformance.hive_harness import HiveHarness
 
 pytestmark = pytest.mark.spark

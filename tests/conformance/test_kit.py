@@ -12,9 +12,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
 import splitlib_conformance
 from splitlib_conformance import ConnectorConformance
-
 from tests.conformance import planted_bugs
 
 _ROOT = Path(__file__).parents[2]

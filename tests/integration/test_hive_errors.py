@@ -8,11 +8,11 @@ import threading
 
 import pytest
 from pyspark.sql import functions as F
-from splitlib_hive.client import MetastoreClient, parse_uris
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.testing import HiveMetastore
+from splitlib_hive.client import MetastoreClient, parse_uris
 
 pytestmark = pytest.mark.spark
 FAST = SplitConfig(retry_attempts=2, retry_max_seconds=1)

@@ -14,10 +14,10 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Partition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from splitlib_hive.client import MetastoreClient, parse_uris
 
 import splitlib
 from splitlib import DynamicFilteringData
+from splitlib_hive.client import MetastoreClient, parse_uris
 
 pytestmark = pytest.mark.spark
 _names = (f"t{i}" for i in itertools.count())

@@ -1,0 +1,501 @@
+"""Rows of the column expressions equal the rows of Spark's own Hive reader, over the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from splitlib.spark.hive_csv import hive_csv_columns
+from splitlib.spark.hive_text import hive_text_columns, jvm_time_zone
+
+pytestmark = pytest.mark.spark
+
+LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
+# with hours that a clock shows twice or never, and days before the Gregorian calendar
+JVM_ZONE = "America/New_York"
+
+PRIMITIVES = (
+    "i1 tinyint, i2 smallint, i4 int, i8 bigint, f float, d double, d1 decimal(10,2),"
+    " d2 decimal(38,18), d3 decimal(38,37), b boolean, dt date, ts timestamp, s string,"
+    " x binary, c char(5), v varchar(3)"
+)
+NESTED = (
+    "a array<int>, m map<string,int>, s struct<x:int,y:string,z:array<string>>,"
+    " aa array<array<string>>, mm map<int,struct<p:string,q:map<string,string>>>,"
+    " c struct<c:char(3),v:array<varchar(2)>>, md map<date,binary>, last string"
+)
+
+
+class Hive:
+    """A session with a Hive catalog, and the same bytes read in two ways."""
+
+    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
+        self.spark = spark
+        self.warehouse = warehouse
+        self.names = map("t{}".format, itertools.count())
+
+    def table(
+        self,
+        columns: str,
+        data: bytes,
+        properties: dict[str, str],
+        serde: str = LAZY,
+    ) -> str:
+        name = next(self.names)
+        spelled = ", ".join(f"{_sql(k)} = {_sql(v)}" for k, v in properties.items())
+        with_properties = f"WITH SERDEPROPERTIES ({spelled})" if properties else ""
+        self.spark.sql(
+            f"CREATE TABLE {name} ({columns}) ROW FORMAT SERDE '{serde}' {with_properties}"
+            " STORED AS TEXTFILE"
+        )
+        (self.warehouse / name / "part").write_bytes(data)
+        return name
+
+    def same(
+        self,
+        columns: str,
+        data: bytes,
+        properties: dict[str, str] | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """The rows, once both readers gave the same."""
+        properties = properties or {}
+        name = self.table(columns, data, properties)
+        table = self.spark.table(name)
+        ours = self.spark.read.text(str(self.warehouse / name)).select(
+            hive_text_columns(F.col("value"), table.schema, properties, time_zone=JVM_ZONE)
+        )
+        assert ours.schema.simpleString() == table.schema.simpleString()
+        expected = _collect(table)
+        assert _differences(_collect(ours), expected, data) == []
+        self.spark.sql(f"DROP TABLE {name}")
+        return expected
+
+
+def _sql(text: str) -> str:
+    return "'" + "".join(f"\\u{ord(c):04x}" for c in text) + "'"
+
+
+def _collect(frame: Any) -> list[tuple[Any, ...]]:
+    """Rows with every difference visible: text as bytes, instants as numbers, NaN as text."""
+    exact = [_exact(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in frame.schema.fields]
+    return [tuple(row) for row in frame.select(exact).collect()]
+
+
+def _exact(column: Column, data_type: Any) -> Column:
+    match data_type.typeName():
+        case "string":
+            return F.hex(column.cast("binary"))
+        case "binary":
+            return F.hex(column)
+        case "timestamp":
+            return F.unix_micros(column)
+        case "date":
+            return F.unix_date(column)
+        case "float" | "double":
+            return column.cast("string")
+        case "array":
+            return F.transform(column, lambda e: _exact(e, data_type.elementType))
+        case "map":
+            return F.transform(
+                F.map_entries(column),
+                lambda e: F.struct(
+                    _exact(e["key"], data_type.keyType), _exact(e["value"], data_type.valueType)
+                ),
+            )
+        case "struct":
+            fields = (_exact(column[f.name], f.dataType).alias(f.name) for f in data_type.fields)
+            return F.when(column.isNotNull(), F.struct(*fields))
+    return column
+
+
+def _differences(ours: list[Any], theirs: list[Any], data: bytes) -> list[Any]:
+    assert len(ours) == len(theirs)
+    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return [
+        (line, i, a, b)
+        for line, mine, hive in zip(lines, ours, theirs, strict=False)
+        for i, (a, b) in enumerate(zip(mine, hive, strict=True))
+        if a != b
+    ]
+
+
+@pytest.fixture(scope="module")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hive]:
+    assert shutil.which("java"), "these tests need Java on the PATH"
+    assert SparkSession.getActiveSession() is None, "another test left its Spark session running"
+    root = tmp_path_factory.mktemp("hive")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(root / "warehouse"),
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={root}/metastore;create=true"
+        ),
+        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={root}/derby.log",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    jvm: Any = spark._jvm
+    zones = jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(JVM_ZONE))
+    yield Hive(spark, root / "warehouse")
+    zones.setDefault(before)
+    spark.stop()
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+NUMBERS = words("""
+ 1 -1 +5 00012 1.7 -1.7 .5 5. . -.5 +.5 -. ..5 1.2.3 0x10 \\N NULL null N 128 -128 -129 32768 -32768
+ 2147483647 2147483648 -2147483648 9223372036854775807 9223372036854775808 -9223372036854775809
+ 1e3 1E3 1d 1f 1D 1L 1e 1e+ 1e-3 1e99 1e100 0e100 1e005 1.5e1 1e1.5 NaN nan +NaN NAN Infinity
+ -Infinity inf INF infinity 0x1p3 0x1.8p1 1_000 --1 +-1 1- -0 -0.0 1.005 1.004999 -1.005 1.015
+ 12345678.995 99999999.994 99999999.995 123456789.1 1e-39 4.9e-38 5e-39 15e-39 14e-39 1e38 1e37
+""")
+NUMBERS += [
+    " 5",
+    "5 ",
+    "\t1\t",
+    "1 2",
+    "NaN ",
+    " NaN",
+    " NaN ",
+    "1\0",
+    "\01",
+    "1\x0b",
+    "1\xa0",
+    "\u0661",
+]
+# more digits than a decimal of Hive holds: rounded there, then once more to the column's scale
+NUMBERS += [
+    *("9" * 38, "9" * 39, "1" * 38 + ".5", "9" * 38 + ".5", "9" * 20 + "." + "5" * 30),
+    *(
+        "1.4" + "9" * 40,
+        "1.00" + "4" + "9" * 34 + "5",
+        "1.00" + "4" + "9" * 34 + "4",
+        "1." + "4" * 60,
+    ),
+    *("0.00" + "4" + "9" * 36, "0." + "0" * 37 + "49", "-9." + "9" * 45, "0." + "9" * 45),
+    *("1." + "5" * 50 + "e-3", "0." + "1" * 37 + "5" * 10 + "e1"),
+]
+BOOLEANS = ["true", "TRUE", "tRuE", "false", "FALSE", "t", "yes", "truee", " true", "fal\xdfe"]
+DATES = words("""
+ 2020-01-01 2020-1-1 2020-02-30 2020-02-31 2021-02-29 2020-13-01 2020-00-01 2020-01-00 2020-01-32
+ 20-01-01 02020-01-01 +202-1-1 +202-+1-+1 -202-1-1 2020/01/01 2020-01-01T00:00:00 0000-01-01
+ 0000-02-31 0001-01-01 0001-1-1 0004-02-29 0100-02-29 1400-02-31 1500-02-28 1500-02-29 1500-02-30
+ 1500-03-01 1581-12-31 1582-01-01 1582-02-30 1582-10-04 1582-10-05 1582-10-14 1582-10-15 1582-11-31
+ 9999-12-31 1969-12-31 1900-01-01 1883-11-18 2020-1- 2020--1 2020-01-1a 20200-1-1
+ \u0662\u0660\u0662\u0660-\u0660\u0661-02
+""")
+DATES += ["2020-01-01 ", " 2020-01-01"]
+TIMES = words("""
+ 00:00:00 00:00:00.1 00:00:00.123456 00:00:00.123456789 00:00:00.1234567890 00:00:00. 00:00:00.-1
+ 1:2:3 23:59:59.9999999 +1:00:00 00:00 1:2:3:4 2147483648:00:00 00:00:00Z 00:00:00+01:00
+""")
+LONG_TIMES = words("24:00:00 25:61:61 48:00:00 -1:00:00 00:-1:-1.5 2147483647:00:00 00:00:86400")
+TIMESTAMPS = [
+    *(f"{day} {time}" for day in ("2020-01-01", "2020-02-31") for time in TIMES + LONG_TIMES),
+    *(f"{day} {time}" for day in DATES for time in ("00:00:00.5", "23:59:59")),
+]
+# clocks put forward, put back, and set from the sun to the railway
+TIMESTAMPS += [
+    text.replace("_", " ")
+    for text in words("""
+ 2020-03-08_01:59:59.9 2020-03-08_02:30:00 2020-03-08_03:00:00 2020-11-01_00:59:59
+ 2020-11-01_01:00:00 2020-11-01_01:30:00.5 2020-11-01_01:59:59.999999 2020-11-01_02:00:00
+ 2020-10-31_25:30:00 2020-11-01_00:90:00 1883-11-18_11:59:59 1883-11-18_12:01:00
+ 1883-11-18_12:03:58 1945-08-14_18:59:59 1967-10-29_01:30:00 1900-01-01_00:00:00
+""")
+]
+TIMESTAMPS += ["2020-01-01  00:00:00", " 2020-01-01 00:00:00 ", "2020-01-01\t00:00:00"]
+BINARIES = words("""
+ YWJj YWI= YQ== YQ YQ= Y = == YW=Jj -_-_ +/+/ hello! YR== YWJjZ YWJjZA \\N
+""")
+BINARIES += ["YWJj YWJj", "hello world!", "    ", "a b"]
+BINARIES_OF_BYTES = [b"YW" + bytes([i]) + b"Jj" for i in range(256) if i not in b"\x01\n\r"]
+STRINGS = [
+    *("", "abc", "\xe9\u6f22\U0001f600z", "ab   ", "   ab", "abcdefgh", "      ", "abcde  "),
+    *("\u3000\u3000a", "a\u0301bcdef", "\ufeffx", "\U0001f600" * 6),
+]
+NOT_UTF8 = [
+    *(b"\xff", b"a\xffb", b"\xc3", b"\xe6\xbc", b"\xed\xa0\x80", b"\xc0\x80", b"\xe6\xbc\x41"),
+    *(b"\xf8\x88\x80\x80\x80", b"\xf0\x9f\x41\x80", b"\xf4\x90\x80\x80abc"),
+]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_every_spelling_of_every_type(hive: Hive, ansi: str) -> None:
+    texts = [*NUMBERS, *BOOLEANS, *DATES, *TIMESTAMPS, *BINARIES, *STRINGS]
+    fields = [*(text.encode() for text in texts), *BINARIES_OF_BYTES, *NOT_UTF8]
+    width = PRIMITIVES.count(",") - 2  # three commas are inside decimal(...)
+    hive.spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        rows = hive.same(PRIMITIVES, b"\n".join(b"\x01".join([f] * width) for f in fields))
+    finally:
+        hive.spark.conf.unset("spark.sql.ansi.enabled")
+    # the reader does read: every type has values, and NULLs where they can be
+    columns = list(zip(*rows, strict=True))
+    assert all(len(set(column)) > 2 for column in columns)
+    assert all(None in column for column in columns)
+
+
+def test_a_time_longer_than_a_day_in_another_calendar_is_refused(hive: Hive) -> None:
+    line = F.lit("1500-02-28 48:00:00")
+    schema = StructType().add("a", "timestamp")
+    columns = hive_text_columns(line, schema, {}, time_zone=JVM_ZONE)
+    with pytest.raises(Exception, match="as Hive reads it"):
+        hive.spark.range(1).select(columns).collect()
+
+
+def test_number_and_ends_of_lines(hive: Hive) -> None:
+    data = b"\xef\xbb\xbfx\ny#1\r\nz#2#w#extra\n\n\r\n###\rq#3#\r\n\rlast#4#\r"
+    assert len(hive.same("a string, b int, c string", data.replace(b"#", b"\x01"))) == 9
+
+
+@pytest.mark.parametrize(
+    ("separator", "byte"),
+    [
+        *((",", b","), ("\t", b"\t"), ("\\", b"\\"), ("^", b"^"), ("a", b"a"), (" x", b" ")),
+        *(("1", b"\x01"), ("-2", b"\xfe"), ("128", b"1"), ("", b"\x01"), ("\u6f22", b"\x22")),
+    ],
+)
+def test_separators(hive: Hive, separator: str, byte: bytes) -> None:
+    lines = [
+        b"7#8#9",
+        b"#",
+        b"##",
+        b"a#b#c#d",
+        b"",
+        b"12,|\t;\\^$.b#x",
+        "\xe9#\u6f22".encode(),
+        b"\xfe#\xe9",
+    ]
+    data = b"\n".join(lines).replace(b"#", byte)
+    rows = hive.same("a string, b string, c int", data, {"field.delim": separator})
+    assert rows[0] == ("37", "38", 9)
+
+
+def test_the_format_separates_where_no_delimiter_is_named(hive: Hive) -> None:
+    hive.same("a string, b string", b"1,2|3", {"serialization.format": ","})
+
+
+@pytest.mark.parametrize(("escape", "byte"), [("\\", b"\\"), ("^", b"^"), ("e", b"e"), ("", b"\\")])
+def test_escapes(hive: Hive, escape: str, byte: bytes) -> None:
+    lines = rb"""
+a#,b,c|a##,b|a###,b,c|#N,x|##N,x|a#nb,#r|end#|x,end#|#,|#1,#2|1#2,3|#|##|,#|a##nb
+"""
+    data = lines.strip().replace(b"|", b"\n").replace(b"#", byte)
+    properties = {"field.delim": ",", "escape.delim": escape}
+    hive.same("a string, b char(3)", data, properties)
+
+
+def test_escapes_count_where_a_type_has_none(hive: Hive) -> None:
+    data = rb"2020-01-0\1,YW\Jj,\1" + b"\n" + rb"2020-01-01,YWJj,1\,2"
+    hive.same("a date, b binary, c int", data, {"field.delim": ",", "escape.delim": "\\"})
+
+
+@pytest.mark.parametrize("null", ["", "null", "\xe9", "\\\\N", "0"])
+def test_spellings_of_null(hive: Hive, null: str) -> None:
+    lines = "#,#,#,#,#|a,1,a;#;b,a:#;#:b;c,#;#|,,,,|0,0,0,0,0|\\N,\\N,\\N,\\N,\\N|#"
+    columns = "a string, b int, c array<string>, d map<string,string>, e struct<x:string,y:string>"
+    properties = {"field.delim": ",", "colelction.delim": ";", "mapkey.delim": ":"}
+    hive.same(
+        columns,
+        lines.replace("|", "\n").replace("#", null).encode(),
+        {**properties, "serialization.null.format": null},
+    )
+
+
+@pytest.mark.parametrize("value", ["TRUE", "false"])
+def test_last_column_takes_rest(hive: Hive, value: str) -> None:
+    hive.same(
+        "a string, b string, c struct<x:string,y:string>",
+        b"a,b,c\na\na,b\na,b,c,d\n\n,,,,\na,b,1;2;3;4,x",
+        {
+            "field.delim": ",",
+            "colelction.delim": ";",
+            "serialization.last.column.takes.rest": value,
+        },
+    )
+
+
+NESTED_LINES = (
+    rb"1;2;x,a:1;b:2;a:3;c;:4;d:x;\N:3,1;y;p:q:r,a:b;c;:d,1:p|q!r;2;x:p;1:z,"
+    rb"abcde;abc:d:efg,2020-01-01:YWJj;2020-1-1:zz;x:y,end",
+    b",,,,,,,",
+    rb"\N,\N,\N,\N,\N,\N,\N,\N",
+    b";,;,;,;,;,;,;,;",
+    b":,:,:,:,:,:,:,:",
+    b"1",
+    rb"1;;\N,a;;b:,;\N,:;\N,;:,\N:\N;\N:1,;,e",
+    b"1,a:1:2;b::3,5;z;;,a,1:p|q!r#s,x,y",
+)
+
+
+@pytest.mark.parametrize("escape", [{}, {"escape.delim": "\\"}])
+def test_nested_types(hive: Hive, escape: dict[str, str]) -> None:
+    properties = {"field.delim": ",", "colelction.delim": ";", "mapkey.delim": ":", **escape}
+    levels = bytes.maketrans(b"|!#", b"\x04\x05\x06")
+    hive.same(NESTED, b"\n".join(NESTED_LINES).translate(levels), properties)
+
+
+def test_levels_of_nesting(hive: Hive) -> None:
+    deep = "string"
+    for _ in range(7):
+        deep = f"array<{deep}>"
+    data = b"a\x02b\x03c\x04d\x05e\x06f\x07g\x08h"
+    hive.same(f"a {deep}", data)
+    extended = {"hive.serialization.extend.nesting.levels": "true"}
+    hive.same(f"a array<{deep}>", data + b"\x0bi", extended)
+    with pytest.raises(ValueError, match="nested"):
+        read(hive, f"a array<{deep}>", {})
+
+
+PIECES = words(
+    r", ; : \ \N n a 1 - . e5 \u00e9 2020-01-0 true NaN YWJj = 0 00:00:0 99999999999999999"
+)
+FIELDS = st.lists(
+    st.sampled_from([*(piece.encode() for piece in PIECES), b" ", b"\t", b"\x04", b"\xff"]),
+    max_size=12,
+).map(b"".join)
+
+
+@settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize(
+    ("columns", "properties"),
+    [
+        ("a string, b int, c double, d decimal(12,3), e timestamp, f date, g char(4)", {}),
+        ("a bigint, b binary, c boolean, d varchar(3), e string", {"escape.delim": "\\"}),
+        (
+            "a array<int>, b map<string,array<string>>, c struct<x:date,y:float>",
+            {"escape.delim": "\\"},
+        ),
+        ("a map<decimal(5,1),string>, b array<struct<x:string,y:binary>>, c string", {}),
+    ],
+)
+@given(lines=st.lists(FIELDS, min_size=300, max_size=300))
+def test_any_line(hive: Hive, columns: str, properties: dict[str, str], lines: list[bytes]) -> None:
+    separators = {"field.delim": ",", "colelction.delim": ";", "mapkey.delim": ":"}
+    hive.same(columns, b"\n".join(lines), {**separators, **properties})
+
+
+def test_zone_is_that_of_the_jvm(hive: Hive) -> None:
+    assert jvm_time_zone(hive.spark) == JVM_ZONE
+
+
+def read(hive: Hive, columns: str, properties: dict[str, str], zone: str | None = None) -> None:
+    schema = StructType.fromDDL(columns)
+    assert isinstance(schema, StructType)
+    hive_text_columns(F.col("value"), schema, properties, time_zone=zone)
+
+
+@pytest.mark.parametrize(
+    ("columns", "properties", "message"),
+    [
+        ("a string", {"serialization.encoding": "ISO-8859-1"}, "encoding"),
+        ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),
+        ("a string", {"field.delim": ",", "escape.delim": ","}, "separate and escape"),
+        ("a map<double,int>", {}, "keys of type double"),
+        ("a map<array<int>,int>", {}, "keys of type array"),
+        ("a timestamp_ntz", {}, "timestamp_ntz"),
+        ("a timestamp", {}, "time zone"),
+    ],
+)
+def test_refusals(hive: Hive, columns: str, properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(hive, columns, properties)
+
+
+def test_timestamps_in_formats_of_their_own_are_refused(hive: Hive) -> None:
+    properties = {"timestamp.formats": "yyyy-MM-dd'T'HH:mm:ss"}
+    read(hive, "a date", properties)
+    with pytest.raises(ValueError, match=r"timestamp\.formats"):
+        read(hive, "a timestamp", properties, JVM_ZONE)
+
+
+CSV_COLUMNS = "a string, b string, c string, d string"
+
+
+def same_csv(hive: Hive, data: bytes, properties: dict[str, str]) -> list[tuple[Any, ...]]:
+    name = hive.table(CSV_COLUMNS, data, properties, CSV)
+    table = hive.spark.table(name)
+    ours = hive.spark.read.text(str(hive.warehouse / name)).select(
+        hive_csv_columns(F.col("value"), table.schema, properties)
+    )
+    expected = _collect(table)
+    assert _differences(_collect(ours), expected, data) == []
+    hive.spark.sql(f"DROP TABLE {name}")
+    return expected
+
+
+def test_csv(hive: Hive) -> None:
+    data = b"""a,b,c
+"a","b,c",d
+"a""b",c
+"x\\"y",z
+
+,,
+"",
+ a "b" c,d
+"unclosed,x
+x,"unclosed
+  "b",c
+a,  "b" ,c
+\xff,\xed\xa0\x80,"\xc3",\xe6\xbc"""
+    rows = same_csv(hive, data, {})
+    assert rows[1] == ("61", "622C63", "64", None)
+    assert rows[4] == (None, None, None, None)
+
+
+@settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize(
+    ("alphabet", "properties"),
+    [
+        ('a\xe9,," "\\\\\U0001f600\t', {}),
+        ('a,"', {}),
+        ("ab|''^\"", {"separatorChar": "|", "quoteChar": "'", "escapeChar": "^"}),
+    ],
+)
+@given(data=st.data())
+def test_any_csv_line(
+    hive: Hive, alphabet: str, properties: dict[str, str], data: st.DataObject
+) -> None:
+    line = st.text(alphabet, max_size=14)
+    lines = data.draw(st.lists(line, min_size=300, max_size=300))
+    same_csv(hive, "\n".join(lines).encode(), properties)
+
+
+@pytest.mark.parametrize(
+    ("columns", "properties", "message"),
+    [
+        ("a int", {}, "strings only"),
+        ("a string", {"quoteChar": ","}, "three different"),
+        ("a string", {"separatorChar": ""}, "separatorChar"),
+        ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),
+    ],
+)
+def test_csv_refusals(hive: Hive, columns: str, properties: dict[str, str], message: str) -> None:
+    schema = StructType.fromDDL(columns)
+    assert isinstance(schema, StructType)
+    with pytest.raises(ValueError, match=message):
+        hive_csv_columns(F.col("value"), schema, properties)
