@@ -111,7 +111,7 @@ class HiveConnector(Connector):
             partition = by_values.get(tuple(map(_named, values)))
             if partition is not None:
                 rows.append(row)
-                form = read_format(self._table, partition.sd)
+                form = read_format(self._table, partition)
                 refs.append(self._ref(partition.sd.location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
         return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1))

@@ -81,7 +81,7 @@ def describe(table: Any) -> TableMetadata:
     return TableMetadata(
         schema,
         keys,
-        read_format(table, table.sd),
+        read_format(table),
         location,
         spark_schema=json.dumps(spark_json) if spark_json else None,
     )
@@ -119,13 +119,14 @@ def refuse_unreadable(table: Any) -> None:
         raise UnsupportedTable("It is list-bucketed: rows lie in directories below its partitions.")
 
 
-def read_format(table: Any, storage: Any) -> ReadFormat:
-    """How files of a storage descriptor, the table's or a partition's, are read.
+def read_format(table: Any, partition: Any = None) -> ReadFormat:
+    """How the files of a table, or of one partition of it, are read.
 
     Raises:
         UnsupportedTable: for a SerDe or file format that Spark's own readers do not know.
     """
     parameters = _parameters(table)
+    storage = (partition or table).sd
     if _is_source(parameters):
         provider = parameters[_PROVIDER].lower()
         if provider not in _SOURCES:
@@ -141,11 +142,10 @@ def read_format(table: Any, storage: Any) -> ReadFormat:
             f"Its SerDe is {serde or 'unknown'} over {storage.inputFormat}.", hint=_KNOWN
         )
     if name.startswith("hive-"):
-        given = {
-            **(table.sd.serdeInfo.parameters or {}),
-            **_parameters(table),
-            **(storage.serdeInfo.parameters or {}),
-        }
+        # in this order in Spark's Hive reader, the later one winning
+        given = dict(table.sd.serdeInfo.parameters or {}) | dict(parameters)
+        if partition is not None:
+            given |= (storage.serdeInfo.parameters or {}) | _parameters(partition)
         return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
     return ReadFormat.of(name)
 
@@ -153,8 +153,8 @@ def read_format(table: Any, storage: Any) -> ReadFormat:
 _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."
 
 
-def _parameters(table: Any) -> Mapping[str, str]:
-    return table.parameters or {}
+def _parameters(thing: Any) -> dict[str, str]:
+    return thing.parameters or {}
 
 
 def _is_source(parameters: Mapping[str, str]) -> bool:

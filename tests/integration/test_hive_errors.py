@@ -220,6 +220,8 @@ class DyingProxy(socketserver.ThreadingTCPServer):
 
 
 class _Relay(socketserver.BaseRequestHandler):
+    server: DyingProxy
+
     def handle(self):
         self.server.connections += 1
         with socket.create_connection(self.server.target) as upstream:

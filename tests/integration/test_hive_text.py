@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.hive_csv import hive_csv_columns
 from splitlib.spark.hive_text import hive_text_columns, jvm_time_zone
+from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ class Hive:
     def __init__(self, spark: SparkSession, warehouse: Path) -> None:
         self.spark = spark
         self.warehouse = warehouse
-        self.names = map("t{}".format, itertools.count())
+        self.names = map("text{}".format, itertools.count())
 
     def table(
         self,
@@ -131,34 +131,15 @@ def _differences(ours: list[Any], theirs: list[Any], data: bytes) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hive]:
-    assert shutil.which("java"), "these tests need Java on the PATH"
-    assert SparkSession.getActiveSession() is None, "another test left its Spark session running"
-    root = tmp_path_factory.mktemp("hive")
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
-        "spark.sql.catalogImplementation": "hive",
-        "spark.sql.warehouse.dir": str(root / "warehouse"),
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": (
-            f"jdbc:derby:;databaseName={root}/metastore;create=true"
-        ),
-        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={root}/derby.log",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
+def hive(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Hive]:
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     jvm: Any = spark._jvm
     zones = jvm.java.util.TimeZone
     before = zones.getDefault()
     zones.setDefault(zones.getTimeZone(JVM_ZONE))
-    yield Hive(spark, root / "warehouse")
+    yield Hive(spark, metastore.warehouse)
     zones.setDefault(before)
-    spark.stop()
+    spark.conf.unset("spark.sql.session.timeZone")
 
 
 def words(text: str) -> list[str]:

@@ -58,7 +58,7 @@ class Detailed(Recorded):
     """As above, but details are loaded apart, four partitions at a time."""
 
     partitions_per_details = 4
-    dropped = ()
+    dropped: tuple[int, ...] = ()
 
     def load_details(self, partitions):
         keep = [i for i, k in enumerate(partitions.refs.to_pylist()) if int(k) not in self.dropped]
@@ -190,7 +190,7 @@ def test_an_error_of_one_listing_reaches_the_consumer(error):
 
 def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
     monkeypatch.setattr("splitlib.retry.time.sleep", lambda _: None)
-    failed = []
+    failed: list[int] = []
 
     def fail_once(k):
         if k == 5 and not failed:

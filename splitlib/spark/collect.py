@@ -1,0 +1,158 @@
+"""The join keys of a dimension, fetched with no more than the threshold reaching the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from splitlib.collector import DynamicFilteringDataCollector
+from splitlib.config import SplitConfig
+from splitlib.errors import InvalidFilter, NonDeterministicDimension
+from splitlib.filtering import DynamicFilteringData, RangeDomain, has_range, plain_schema
+from splitlib.spark.determinism import why_not_deterministic
+from splitlib.spark.types import char_length
+
+# A first guess at a row of unknown width: so many of these fit whatever they hold, nearly always.
+_WIDE_ROW_BYTES = 4096
+_UNLIMITED_ROWS = 2**31 - 2
+
+
+def collect_keys(
+    dimension: DataFrame,
+    on: Mapping[str, str],
+    fact: StructType,
+    config: SplitConfig,
+    *,
+    null_safe: bool = False,
+) -> DynamicFilteringData:
+    """The distinct keys of ``dimension`` under the names of the fact's columns.
+
+    Args:
+        dimension: Computed here once if its keys are few, once more to measure them if they are
+            not; so it has to be deterministic.
+        on: Fact column to dimension column.
+        fact: The fact's schema.
+        config: For the threshold and what to do beyond it.
+        null_safe: Keep tuples with a null, for a join by ``<=>``.
+
+    Raises:
+        NonDeterministicDimension: with a hint at :func:`splitlib.freeze`.
+        InvalidFilter: if a column does not exist.
+    """
+    if missing := [column for column in on.values() if column not in dimension.columns]:
+        raise InvalidFilter(
+            f"The dimension has no column {', '.join(missing)}.",
+            hint=f"its columns are {', '.join(dimension.columns)}.",
+        )
+    reason = why_not_deterministic(dimension)
+    if reason is not None:
+        raise NonDeterministicDimension(
+            f"The dimension may give other rows when it is joined: {reason}.",
+            hint="dimension = splitlib.freeze(dimension) computes it once; filter by and join with "
+            "the result.",
+        )
+    keys = dimension.select([dimension[column].alias(name) for name, column in on.items()])
+    if not null_safe:
+        keys = keys.dropna()
+    keys = _of_full_length(keys, dimension, on, fact).distinct()
+    return _collect(keys, config, null_safe)
+
+
+def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
+    limit = _rows_that_fit(keys.schema, config)
+    found = keys.limit(limit + 1).toArrow()
+    if found.num_rows > limit:
+        measured = keys.agg(*_measures(keys)).toArrow().to_pylist()[0]
+        if not _fits(measured, config):
+            return _beyond(keys, found.schema, measured, config, null_safe)
+        found = keys.toArrow()
+    collector = DynamicFilteringDataCollector(
+        found.schema,
+        config.filter_threshold_bytes,
+        config.filter_max_values,
+        config.filter_on_exceed,
+        null_safe=null_safe,
+    )
+    collector.add(found)
+    return collector.finish()
+
+
+def _rows_that_fit(schema: StructType, config: SplitConfig) -> int:
+    """So many rows are within the threshold; exactly, if every column is of fixed width."""
+    fits = _UNLIMITED_ROWS
+    if config.filter_threshold_bytes > 0:
+        variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
+        width = _WIDE_ROW_BYTES if variable else sum(_width(f.dataType.typeName()) for f in schema)
+        fits = min(fits, config.filter_threshold_bytes // width)
+    return min(fits, config.filter_max_values or fits)
+
+
+def _width(type_name: str) -> int:
+    """Bytes of a value in Arrow."""
+    narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
+    return narrow.get(type_name.partition("(")[0], 16 if type_name.startswith("decimal") else 8)
+
+
+def _measures(keys: DataFrame) -> list[Column]:
+    measures = [F.count(F.lit(1)).alias("rows")]
+    for i, field in enumerate(keys.schema):
+        column = keys[field.name]
+        size: Column = F.lit(_width(field.dataType.typeName()))
+        if isinstance(field.dataType, StringType | BinaryType):
+            size = F.coalesce(F.octet_length(column), F.lit(0)) + 4
+        measures.append(F.sum(size).alias(f"bytes{i}"))
+        measures.append(F.min(column).alias(f"min{i}"))
+        measures.append(F.max(column).alias(f"max{i}"))
+        measures.append(F.max(F.isnull(column)).alias(f"null{i}"))
+    return measures
+
+
+def _fits(measured: Mapping[str, object], config: SplitConfig) -> bool:
+    size = sum(int(str(v)) for name, v in measured.items() if name.startswith("bytes"))
+    rows = int(str(measured["rows"]))
+    within = config.filter_threshold_bytes <= 0 or size <= config.filter_threshold_bytes
+    return within and (config.filter_max_values is None or rows <= config.filter_max_values)
+
+
+def _beyond(
+    keys: DataFrame,
+    schema: pa.Schema,
+    measured: Mapping[str, object],
+    config: SplitConfig,
+    null_safe: bool,
+) -> DynamicFilteringData:
+    """Too many tuples: each field on its own, which may still be few values, else a range."""
+    schema = plain_schema(schema)
+    if config.filter_on_exceed == "all":
+        return DynamicFilteringData.exceeded(schema)
+    if len(schema) > 1:
+        alone = [_collect(keys.select(f).distinct(), config, null_safe) for f in schema.names]
+        domains = [domain for data in alone for domain in data.domains]
+        return DynamicFilteringData(schema, domains, exceeds_threshold=True)
+    field = schema.field(0)
+    if not has_range(field.type):
+        return DynamicFilteringData.exceeded(schema)
+    low, high = (pa.scalar(measured[end], field.type) for end in ("min0", "max0"))
+    domain = RangeDomain(field, low, high, null_safe and bool(measured["null0"]))
+    return DynamicFilteringData(schema, [domain], exceeds_threshold=True)
+
+
+def _of_full_length(
+    keys: DataFrame, dimension: DataFrame, on: Mapping[str, str], fact: StructType
+) -> DataFrame:
+    """Without keys that no CHAR(n) of the fact equals: Spark pads those to n characters on reading.
+
+    A key that is CHAR itself is padded for the comparison, so its length says nothing.
+    """
+    session = keys.sparkSession
+    if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":
+        return keys
+    for name, column in on.items():
+        length = char_length(fact[name])
+        if length is not None and char_length(dimension.schema[column]) is None:
+            keys = keys.where((F.char_length(F.col(f"`{name}`")) == length) | F.isnull(f"`{name}`"))
+    return keys

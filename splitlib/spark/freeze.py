@@ -1,0 +1,15 @@
+"""A DataFrame whose rows are computed once."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+
+def freeze(df: DataFrame) -> DataFrame:
+    """Compute ``df`` now and return a DataFrame of just these rows.
+
+    Needed for a dimension that is not deterministic: its join keys are collected first and the
+    join runs later, and both must see the same rows. They are kept on the executors; losing one is
+    an error, never other rows.
+    """
+    return df.localCheckpoint(eager=True)

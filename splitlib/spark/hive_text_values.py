@@ -1,0 +1,219 @@
+r"""One Hive text field to one Spark value, as Hive's ``Lazy*`` primitives read it.
+
+Every function takes the field's bytes as an ISO-8859-1 string (one character a byte, so that
+nothing is lost where a file is not UTF-8) and gives NULL where Hive gives NULL. What Hive leaves
+to Java's parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``) is spelled out
+as patterns, because Spark's own casts accept other spellings and depend on ANSI mode.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType
+
+BYTES: Final = "ISO-8859-1"
+
+# The key under which Spark keeps what a column of strings was declared as.
+CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
+
+# LazyInteger takes a fraction and drops it; "." needs a digit on one side.
+_INTEGER: Final = r"\A([+-]?\d+)(?:\.\d*)?\z"
+_BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
+
+# Java trims up to U+0020 and knows two words, where Spark knows "inf" and ignores case. Hive takes
+# four bytes that begin with "N" for a null without parsing them.
+_NOT_A_SPARK_WORD: Final = (
+    r"\A(?!NaN[\x00-\x20]\z)(?:[^nN]*|[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*)\z"
+)
+
+_DECIMAL: Final = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{0,2}(?<=\d))?\z"
+
+# Signs are what Integer.parseInt lets through within the lengths that java.sql.Date checks.
+_DAY: Final = r"(\+\d{3}|\d{4})-(\+\d|\d\d?)-(\+\d|\d\d?)"
+_DATE: Final = rf"\A{_DAY}\z"
+_TIMESTAMP: Final = (
+    rf"\A[\x00-\x20]*{_DAY} ([+-]?\d+):([+-]?\d+):([+-]?\d+)(?:\.(\d{{1,9}}))?[\x00-\x20]*\z"
+)
+_SHORTEST_DATE: Final = 8
+
+# What Spark reads just so, or not at all, and then it is taken apart. Its calendar has the days
+# that Java's has not.
+_PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
+_PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
+
+# Integer.parseInt takes the decimal digits of every script of the basic plane.
+_DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(chr(c)) == "Nd"]
+
+# Character.isWhitespace, of single bytes
+_WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
+
+# In microseconds, the second one since 1970
+_MICROS_A_DAY: Final = 86_400_000_000
+_YEAR_1583: Final = -141_349 * _MICROS_A_DAY
+
+
+def utf8(raw: Column) -> Column:
+    """The text of the bytes; bytes that are not UTF-8 stay as they are."""
+    return F.encode(raw, BYTES).cast("string")
+
+
+def integer(raw: Column, data_type: DataType) -> Column:
+    """A whole number, NULL outside the type's range."""
+    whole = F.regexp_extract(raw, _INTEGER, 1)
+    return F.when(raw.rlike(_BARE_FRACTION), "0").otherwise(whole).try_cast(data_type)
+
+
+def floating(raw: Column, data_type: DataType) -> Column:
+    """A float or double in Java's spelling (``1e3``, ``1d``, ``0x1p3``, ``NaN``)."""
+    return F.when(raw.rlike(_NOT_A_SPARK_WORD), raw.try_cast(data_type))
+
+
+def boolean(raw: Column) -> Column:
+    """``true`` or ``false`` in any case."""
+    return F.when(F.upper(raw) == "TRUE", True).when(F.upper(raw) == "FALSE", False)
+
+
+def binary(raw: Column) -> Column:
+    """Base64 where the bytes could be that, else the bytes themselves."""
+    symbols = F.translate(
+        F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
+    )
+    # a last symbol on its own holds no whole byte
+    decoded = F.unbase64(F.regexp_replace(symbols, r"\A((?:.{4})*).\z", "$1"))
+    original = F.encode(raw, BYTES)
+    is_base64 = raw.rlike(rf"\A(?:[A-Za-z0-9+/_=-]|{_WHITESPACE})*+\z")
+    return F.when(is_base64 & (F.length(decoded) > 0), decoded).otherwise(original)
+
+
+def character(text: Column, length: int, *, padded: bool) -> Column:
+    """CHAR (``padded``) or VARCHAR of at most ``length`` characters from UTF-8 text."""
+    # through a Java string, which replaces what is not UTF-8
+    cut = F.substring(F.translate(text, "", ""), 1, length)
+    return F.rpad(cut, length, " ") if padded else cut
+
+
+def decimal(raw: Column, data_type: DecimalType) -> Column:
+    """A decimal rounded half up; NULL with more digits than its type has.
+
+    Hive first rounds to the 38 digits it can hold, then to the column's scale.
+    """
+
+    def twice(raw: Column) -> Column:
+        mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]*)", 1), _round_to_38)
+        sign = F.regexp_extract(raw, r"\A[+-]?", 0)
+        exponent = F.regexp_extract(raw, r"[eE].*", 0)
+        # no exponent can make a number of 38 digits too long but one below one
+        below_one = DecimalType(38, 38)
+        return let(
+            F.concat(sign, mantissa, exponent),
+            lambda text: F.coalesce(
+                text.try_cast(below_one).try_cast(data_type), text.try_cast(data_type)
+            ),
+        )
+
+    is_short = (F.length(raw) <= 38) & ~raw.rlike("[eE]")
+    value = F.when(is_short, raw.try_cast(data_type)).otherwise(let(raw, twice))
+    return F.when(raw.rlike(_DECIMAL), value)
+
+
+def _round_to_38(digits: Column) -> Column:
+    """The text of a number without sign, exponent and leading zeros, cut to 38 digits."""
+    held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
+    last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
+    head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
+    carried = F.when(last == "", "1").otherwise(F.translate(last, "012345678", "123456789"))
+    above = F.concat(head, carried, F.translate(nines, "9", "0"))
+    return F.when(F.regexp_extract(digits, r"\A(?=\d*\.).{39}(.)", 1) >= "5", above).otherwise(held)
+
+
+def date(raw: Column) -> Column:
+    """A date; days past the end of a month run into the next one."""
+
+    def lenient(raw: Column) -> Column:
+        text = F.translate(utf8(raw), "".join(_DIGITS), _ascii_digits())
+        return F.when(text.rlike(_DATE), _day(text, _DATE))
+
+    plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY}\z"), raw.try_cast("date"))
+    return F.when(F.length(raw) >= _SHORTEST_DATE, F.coalesce(plain, let(raw, lenient)))
+
+
+def timestamp(raw: Column, time_zone: str) -> Column:
+    """A timestamp of ``time_zone``; hours, minutes and seconds may exceed their ranges."""
+
+    def lenient(raw: Column) -> Column:
+        def part(group: int) -> Column:
+            return F.regexp_extract(raw, _TIMESTAMP, group).try_cast("int").cast("bigint")
+
+        seconds = part(4) * 3600 + part(5) * 60 + part(6)
+        fraction = F.rpad(F.regexp_extract(raw, _TIMESTAMP, 7), 6, "0").try_cast("bigint")
+        midnight = F.unix_date(_day(raw, _TIMESTAMP)).cast("bigint") * _MICROS_A_DAY
+        sum_of_parts = let(F.array(midnight, seconds * 1_000_000 + fraction), _wall)
+        return F.when(raw.rlike(_TIMESTAMP), let(sum_of_parts, lambda w: _instant(w, time_zone)))
+
+    wall = F.concat(raw, F.lit("Z")).try_cast("timestamp")
+    plain = F.when(raw.rlike(rf"\A{_PLAIN_DAY} {_PLAIN_TIME}\z"), _instant(wall, time_zone))
+    return F.when(F.length(raw) >= _SHORTEST_DATE, F.coalesce(plain, let(raw, lenient)))
+
+
+def let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """``body`` of a value that is worked out once, however often ``body`` names it."""
+    return F.get(F.transform(F.array(value), body), F.lit(0))
+
+
+def _ascii_digits() -> str:
+    return "".join(str(unicodedata.digit(digit)) for digit in _DIGITS)
+
+
+def _day(text: Column, pattern: str) -> Column:
+    """The date of the text, the days past the end of its month running into the next one.
+
+    Java counts days before 15 October 1582 in the Julian calendar, and Spark keeps their names.
+    """
+
+    def name(date: Column) -> Column:
+        year, month, day = (date[i] for i in range(3))
+        is_julian_leap = (year < 1582) & (year % 100 == 0) & (year % 400 != 0)
+        past_leap_day = is_julian_leap & (month == 2) & (day > 29)
+        in_gap = (year == 1582) & (month == 10) & day.between(5, 14)
+        shift = F.when(past_leap_day, -2).when(in_gap, 9).otherwise(-1)
+        named = F.date_add(F.make_date(year, month, F.lit(1)), day + shift)
+        return F.when(month.between(1, 12) & day.between(1, 31), named)
+
+    parts = (F.regexp_extract(text, pattern, group).try_cast("int") for group in (1, 2, 3))
+    return let(F.array(*parts), name)
+
+
+def _wall(parts: Column) -> Column:
+    """The sum of a midnight and a time of day, both in microseconds."""
+    midnight, time = parts[0], parts[1]
+    runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
+        F.least(midnight, midnight + time) < _YEAR_1583
+    )
+    refusal = F.raise_error(
+        "A timestamp near or before the year 1582 whose time of day is longer than a day cannot be"
+        " read as Hive reads it."
+    )
+    return F.when(runs_over, refusal).otherwise(F.timestamp_micros(midnight + time))
+
+
+def _instant(wall: Column, time_zone: str) -> Column:
+    """The instant of a wall clock reading, given as if it were UTC.
+
+    A reading that a clock shows twice is the later one to Java, the earlier one to Spark.
+    """
+    earlier = F.to_utc_timestamp(wall, time_zone)
+
+    def micros(instant: Column) -> Column:
+        return F.unix_micros(instant)
+
+    def shown(instant: Column) -> Column:
+        return micros(F.from_utc_timestamp(instant, time_zone))
+
+    a_day_on = F.timestamp_micros(micros(earlier) + _MICROS_A_DAY)
+    later = F.timestamp_micros(micros(wall) - (shown(a_day_on) - micros(a_day_on)))
+    return F.when(shown(later) == micros(wall), later).otherwise(earlier)

@@ -1,0 +1,150 @@
+"""Reading explicit files with Spark's public API only: works on Spark Connect and any version."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+from pyspark.sql.types import NullType, StringType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from splitlib.spark.file_scan import FileScan
+
+_FILE: Final = "__splitlib_file"
+_ROW_FILE: Final = "__splitlib_row_file"
+
+
+def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
+    """Return the rows of the scan, read from a list of paths.
+
+    Spark stats and lists every path when this is called. Partition columns are joined by the file
+    each row comes from; a row from a file without a partition fails the query.
+
+    Raises:
+        RuntimeError: Spark reads other files than those given.
+    """
+    rows = (
+        spark.read.format(scan.format)
+        .schema(scan.data_schema)
+        .options(**scan.options)
+        # `k=v` directories mean nothing here
+        .options(recursiveFileLookup="true")
+        .load(_without_globs(pc.unique(scan.files["path"])))
+    )
+    spelled = _as_spark_spells(rows, scan.files["path"])
+    if not scan.partition_schema.fields:
+        return rows
+    values = scan.partitions.take(scan.files["partition"])
+    keys = typed_columns(spark, values, scan.partition_schema, **{_FILE: spelled})
+    return _attach(rows, keys, scan.partition_schema)
+
+
+def typed_columns(
+    spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
+) -> DataFrame:
+    """Return the columns of `values`, by position, with the names and types of `schema`.
+
+    Text becomes the type as Spark casts it in the session's time zone; what does not parse becomes
+    null. The order of rows is kept.
+
+    Args:
+        spark: Session to make the rows in.
+        values: One column a field of `schema`: text, or of the field's type.
+        schema: Names and types wanted.
+        more: Further columns, which follow unchanged.
+
+    Raises:
+        ValueError: A column is neither text nor of the field's type.
+    """
+    # Numbered names: keys may hold dots, or differ in case only.
+    numbered = [f"c{i}" for i in range(len(schema))]
+    arrow = pa.table([*values.columns, *more.values()], names=[*numbered, *more])
+    frame = spark.createDataFrame(arrow)
+    columns = [
+        _typed(sf.col(name), given.dataType, field)
+        for name, given, field in zip(numbered, frame.schema, schema, strict=False)
+    ]
+    return frame.select(*columns, *more)
+
+
+def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Spell paths as Hadoop's `Path` does, so that one file is one text; no scheme means local."""
+    paths = pc.replace_substring_regex(paths, r"^(file:)?/+", "file:/")
+    return pc.replace_substring_regex(paths, r"([^:/])/{2,}", r"\1/")
+
+
+def _without_globs(paths: pa.Array) -> list[str]:
+    # `__globPaths__=false` would do, but not on Spark Connect
+    literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
+    return literal
+
+
+def _typed(column: Column, given: object, field: StructField) -> Column:
+    if given == field.dataType:
+        return column.alias(field.name)
+    if isinstance(given, (StringType, NullType)):
+        return column.try_cast(field.dataType).alias(field.name)
+    msg = f"Partition values of {field.name!r} are {given}, neither text nor {field.dataType}"
+    raise ValueError(msg)
+
+
+def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return, for each path, the URI-encoded text that `_metadata.file_path` has for it."""
+    # inputFiles has `file:///` where the metadata column has `file:/`
+    encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
+    read = [unquote(uri) for uri in encoded.to_pylist()]
+    if differing := set(read) ^ set(paths.to_pylist()):
+        msg = f"Spark would not read exactly the files given, differing in {min(differing)!r}"
+        raise RuntimeError(msg)
+    return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
+
+
+def _attach(rows: DataFrame, keys: DataFrame, schema: StructType) -> DataFrame:
+    """Add partition columns to rows; a row whose file has no keys fails the query.
+
+    Args:
+        rows: Rows of files, with Spark's hidden metadata.
+        keys: Partition columns, then the file's encoded path; a file once for each partition.
+        schema: The partition columns.
+    """
+    columns = rows.columns
+    file_path = rows.metadataColumn("_metadata")["file_path"]
+    numbered = [f"__splitlib_key{i}" for i in range(len(schema))]
+    keys = keys.toDF(*numbered, _FILE)
+    joined = rows.withColumn(_ROW_FILE, file_path).join(
+        sf.broadcast(keys), sf.col(_ROW_FILE) == sf.col(_FILE), "left"
+    )
+
+    def known(value: Column) -> Column:
+        message = sf.concat(sf.lit("splitlib has no partition for file "), sf.col(_ROW_FILE))
+        return sf.when(sf.col(_FILE).isNotNull(), value).otherwise(sf.raise_error(message))
+
+    # Both are needed: without the filter a query of data columns only would not ask, and with
+    # plain keys a condition on one would let Spark make this an inner join before anybody asks.
+    return joined.where(known(sf.lit(True))).select(
+        *(sf.col(_quoted(name)) for name in columns),
+        *(
+            known(_padded(sf.col(name), field)).alias(field.name, metadata=field.metadata)
+            for name, field in zip(numbered, schema, strict=True)
+        ),
+    )
+
+
+def _padded(column: Column, field: StructField) -> Column:
+    """Pad a key of type char as Spark pads the columns of files."""
+    declared = (field.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", "")
+    if not (char := re.fullmatch(r"char\((\d+)\)", declared)):
+        return column
+    length = int(char[1])
+    return sf.when(sf.length(column) < length, sf.rpad(column, length, " ")).otherwise(column)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

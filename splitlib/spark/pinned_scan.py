@@ -1,0 +1,296 @@
+"""Reading explicit files without listing anything, through Spark's own classes.
+
+Everything that depends on Spark's internals is in this file. `InMemoryFileIndex` normally lists
+its root directories; here its one root does not exist, and what it would have found there is put
+into its cache beforehand. Which files belong to which partition is then set directly, since Spark
+would go by directory, and directories may be shared, nested or mixed.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from splitlib.spark.paths_scan import typed_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from splitlib.spark.file_scan import FileScan
+
+_KNOWN_VERSIONS: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
+
+# Indexes are equal when their roots are, so each scan has its own. Spark takes a root that is not
+# found for an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan
+# fails, and the files stay pinned, where they would be forgotten without a word.
+_ROOT: Final = "http://pinned-by-splitlib/"
+
+
+def why_not_pinned(spark: object) -> str | None:
+    """Return why a session cannot read pinned files, None if it can."""
+    if not isinstance(spark, SparkSession):
+        return "Spark Connect gives no access to the JVM"
+    if not spark.version.startswith(_KNOWN_VERSIONS):
+        return f"Spark {spark.version} is not one of the versions known, 4.0 to 4.3"
+    return None
+
+
+def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
+    """Return the rows of the scan. No file is opened, listed or stat'ed before tasks read it.
+
+    Args:
+        spark: A session for which `why_not_pinned` has no reason.
+        scan: What to read.
+
+    Raises:
+        RuntimeError: Spark did not take the files as given.
+    """
+    relation = pinned_relation(spark, scan)
+    # not there where only a Connect client is installed
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame(_session(spark).baseRelationToDataFrame(relation), spark)
+
+
+def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
+    """Return the scan as Spark's `HadoopFsRelation`, a JVM object.
+
+    Raises:
+        RuntimeError: As `pinned_scan`.
+    """
+    jvm = _jvm(spark.sparkContext._gateway)
+    session = _session(spark)
+    keys = session.parseDataType(scan.partition_schema.json()).asNullable()
+    index = _file_index(spark, scan, jvm, keys)
+    _verify(index, scan, jvm)
+    return jvm.HadoopFsRelation(
+        index,
+        keys,
+        session.parseDataType(scan.data_schema.json()).asNullable(),
+        jvm.none,
+        jvm.file_format(scan.format, session),
+        jvm.options(scan.options),
+        session,
+    )
+
+
+def encode_statuses(files: pa.Table) -> bytes:
+    """Serialize files as Hadoop writes an `ArrayWritable` of `FileStatus`.
+
+    Each status is the message `FileStatusProto` of Hadoop's FSProtos.proto behind its length. The
+    field `owner`, which Spark does not look at, carries the number of the partition.
+
+    Args:
+        files: Columns path, size, modified and partition.
+    """
+    columns = (files[name].to_pylist() for name in ("path", "size", "modified", "partition"))
+
+    def messages() -> Iterator[bytes]:
+        yield files.num_rows.to_bytes(4, "big")
+        for path, size, modified, partition in zip(*columns, strict=True):
+            name, owner = path.encode(), b"%d" % partition
+            message = b"".join(
+                (
+                    b"\x08\x02",  # fileType = FT_FILE
+                    b"\x12" + _varint(len(name)) + name,
+                    b"\x18" + _varint(size),
+                    b"\x2a" + _varint(len(owner)) + owner,
+                    b"\x38" + _varint(modified),
+                )
+            )
+            yield len(message).to_bytes(4, "big")
+            yield message
+
+    return b"".join(messages())
+
+
+def _varint(value: int) -> bytes:
+    """Encode as protobuf's uint64; a negative number is its two's complement."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _file_index(spark: SparkSession, scan: FileScan, jvm: _Jvm, keys: Any) -> Any:
+    statuses = jvm.statuses(encode_statuses(scan.files), scan.files.num_rows)
+    root = jvm.Path(f"{_ROOT}{uuid.uuid4()}")
+    # a cache shared with other scans evicts, and what was evicted is no file to Spark
+    cache = jvm.SharedInMemoryCache(1 << 40, -1).createForNewClient()
+    cache.putLeafFiles(root, statuses)
+    partitioned = bool(scan.partition_schema.fields)
+    directories = jvm.partition_paths(_internal_rows(spark, scan)) if partitioned else jvm.nil
+    index = jvm.InMemoryFileIndex(
+        _session(spark),
+        jvm.nil.appended(root),
+        # without partitions Spark would look for files right under the root
+        jvm.options({} if partitioned else {"recursiveFileLookup": "true"}),
+        jvm.Some(keys),
+        cache,
+        jvm.Some(jvm.PartitionSpec(keys, directories)),
+        jvm.none,
+    )
+    jvm.files_by_directory.set(index, jvm.group_by_partition(statuses))
+    return index
+
+
+def _internal_rows(spark: SparkSession, scan: FileScan) -> Any:
+    """Return the typed partition values as a JVM array of `InternalRow`, in the given order."""
+    frame = typed_columns(spark, scan.partitions, scan.partition_schema)
+    return frame._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _verify(index: Any, scan: FileScan, jvm: _Jvm) -> None:
+    """Ask Spark what it would read: nothing may be left out or come twice."""
+    read = index.listFiles(jvm.nil, jvm.nil).flatMap(jvm.files_of_directory).size()
+    distinct = index.allFiles().size()
+    if (read, distinct) != (scan.files.num_rows, pc.count_distinct(scan.files["path"]).as_py()):
+        msg = f"Spark took {read} files ({distinct} distinct) of {scan.files.num_rows} given"
+        raise RuntimeError(msg)
+
+
+def _session(spark: SparkSession) -> Any:
+    return spark._jsparkSession
+
+
+@functools.lru_cache(maxsize=1)
+def _jvm(gateway: Any) -> _Jvm:
+    return _Jvm(gateway)
+
+
+class _Jvm:
+    """What is needed of the JVM, looked up once: each part of a name costs py4j a round trip.
+
+    Nothing is called once per file or partition. Methods and constructors become Scala functions,
+    and Scala's collections apply them.
+    """
+
+    def __init__(self, gateway: Any) -> None:
+        root = gateway.jvm
+        datasources = root.org.apache.spark.sql.execution.datasources
+        self.SharedInMemoryCache = datasources.SharedInMemoryCache
+        self.InMemoryFileIndex = datasources.InMemoryFileIndex
+        self.HadoopFsRelation = datasources.HadoopFsRelation
+        self.PartitionSpec = datasources.PartitionSpec
+        self.Path = root.org.apache.hadoop.fs.Path
+        self.Some = root.scala.Some
+        self.none = _object(root.scala, "None")
+        self.nil = _object(root.scala.collection.immutable, "Nil")
+        self._gateway = gateway
+        self._root = root
+        self._for_name = root.java.lang.Class.forName
+        self._lookup = root.java.lang.invoke.MethodHandles.publicLookup()
+        self._file_status = root.org.apache.hadoop.fs.FileStatus
+        self._file_status_class = self._for_name("org.apache.hadoop.fs.FileStatus")
+        self._array_copy = root.java.lang.System.arraycopy
+        self._array_writable = root.org.apache.hadoop.io.ArrayWritable
+        self._data_input = root.java.io.DataInputStream
+        self._bytes_input = root.java.io.ByteArrayInputStream
+        self._array_seq = _object(root.scala.collection.immutable, "ArraySeq")
+        self._array_ops = _object(root.scala.collection, "ArrayOps")
+        self._build_from = _object(root.scala.collection, "BuildFrom").buildFromIterableOps()
+        self._case_insensitive = _object(
+            root.org.apache.spark.sql.catalyst.util, "CaseInsensitiveMap"
+        )
+        self._file_source_v2 = self._for_name(
+            "org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2"
+        )
+        self._empty_map = _object(root.scala.collection.immutable, "Map").empty()
+        self._data_source = _object(datasources, "DataSource")
+        self._make_functions()
+
+    def _make_functions(self) -> None:
+        spark = "org.apache.spark.sql.execution.datasources."
+        path_class, text, row = (
+            "org.apache.hadoop.fs.Path",
+            "java.lang.String",
+            "org.apache.spark.sql.catalyst.InternalRow",
+        )
+        then = self._root.java.lang.invoke.MethodHandles.filterReturnValue
+        to_path = self._constructor(path_class, text)
+        to_text = self._method(text, "valueOf", "java.lang.Object")
+        owner = self._method("org.apache.hadoop.fs.FileStatus", "getOwner")
+        files = self._method(spark + "PartitionDirectory", "files")
+        partition_path = self._constructor(spark + "PartitionPath", row, path_class)
+        self._number_to_path = self._function(1, then(to_text, to_path))
+        self._status_to_path = self._function(1, then(owner, to_path))
+        self._to_partition_path = self._function(2, partition_path)
+        self.files_of_directory = self._function(1, files)
+        self.files_by_directory = self._for_name(spark + "InMemoryFileIndex").getDeclaredField(
+            "cachedLeafDirToChildrenFiles"
+        )
+        self.files_by_directory.setAccessible(True)
+
+    def statuses(self, encoded: bytes, count: int) -> Any:
+        """Return a `FileStatus[]` of what `encode_statuses` made."""
+        writable = self._array_writable(self._file_status_class)
+        writable.readFields(self._data_input(self._bytes_input(encoded)))
+        statuses = self._gateway.new_array(self._file_status, count)
+        self._array_copy(writable.get(), 0, statuses, 0, count)
+        return statuses
+
+    def partition_paths(self, rows: Any) -> Any:
+        """Return a `Seq[PartitionPath]`; the directory of each is just its number."""
+        values = self._array_seq.unsafeWrapArray(rows)
+        numbers = values.indices().map(self._number_to_path)
+        return values.lazyZip(numbers).map(self._to_partition_path, self._build_from)
+
+    def group_by_partition(self, statuses: Any) -> Any:
+        """Return a `Map[Path, FileStatus[]]` by the directories that `partition_paths` gives."""
+        return getattr(self._array_ops, "groupBy$extension")(statuses, self._status_to_path)
+
+    def file_format(self, name: str, session: Any) -> Any:
+        """Return a new `FileFormat` of this short name."""
+        source = self._data_source.lookupDataSource(name, session.sessionState().conf())
+        instance = self._new(source)
+        # built-in formats are registered by their newer interface, which knows the older one
+        if self._file_source_v2.isInstance(instance):
+            return self._new(instance.fallbackFileFormat())
+        return instance
+
+    def options(self, options: Any) -> Any:
+        """Return a Scala `Map` that, as Spark's own, does not distinguish the case of names."""
+        plain = self._empty_map
+        for name, value in options.items():
+            plain = plain.updated(name, value)
+        return self._case_insensitive.apply(plain)
+
+    def _new(self, class_: Any) -> Any:
+        return class_.getConstructor(self._classes()).newInstance(
+            self._gateway.new_array(self._root.java.lang.Object, 0)
+        )
+
+    def _classes(self, *names: str) -> Any:
+        array = self._gateway.new_array(self._root.java.lang.Class, len(names))
+        for i, name in enumerate(names):
+            array[i] = self._for_name(name)
+        return array
+
+    def _constructor(self, class_: str, *arguments: str) -> Any:
+        constructor = self._for_name(class_).getConstructor(self._classes(*arguments))
+        return self._lookup.unreflectConstructor(constructor)
+
+    def _method(self, class_: str, name: str, *arguments: str) -> Any:
+        return self._lookup.unreflect(
+            self._for_name(class_).getMethod(name, self._classes(*arguments))
+        )
+
+    def _function(self, arity: int, handle: Any) -> Any:
+        interface = self._for_name(f"scala.Function{arity}")
+        proxies = self._root.java.lang.invoke.MethodHandleProxies
+        return proxies.asInterfaceInstance(interface, handle)
+
+
+def _object(package: Any, name: str) -> Any:
+    """Return a Scala object."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")

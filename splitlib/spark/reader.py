@@ -1,0 +1,161 @@
+"""``splitlib.read(spark)``: from a table and its dimensions to a DataFrame over explicit files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from splitlib.config import SplitConfig
+from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.filtering import DynamicFilteringData
+from splitlib.registry import load_table
+from splitlib.report import ScanReport
+from splitlib.spark.collect import collect_keys
+from splitlib.spark.scan import scan_selected
+from splitlib.spark.static import static_conditions
+from splitlib.spark.types import spark_schema
+
+_reports: WeakKeyDictionary[DataFrame, ScanReport] = WeakKeyDictionary()
+
+
+def read(spark: SparkSession) -> TableReader:
+    """Start reading a table: ``read(spark).table(…).filtered_by(…).load()``."""
+    return TableReader(spark)
+
+
+def explain(df: DataFrame) -> ScanReport:
+    """What was pruned when ``df`` was loaded, by which filter, and why another was not used.
+
+    Raises:
+        InvalidFilter: if ``df`` is not what :meth:`TableReader.load` returned.
+    """
+    if df not in _reports:
+        raise InvalidFilter(
+            "This DataFrame was not loaded by splitlib.",
+            hint="pass what load() returned, before joins and projections.",
+        )
+    return _reports[df]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    source: DataFrame | DynamicFilteringData
+    on: Mapping[str, str]
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """What to read. Immutable: each method returns a reader that knows more."""
+
+    spark: SparkSession
+    _name: str | None = None
+    _connector: str | None = None
+    _options: Mapping[str, Any] = field(default_factory=dict)
+    _settings: Mapping[str, Any] = field(default_factory=dict)
+    _conditions: tuple[str, ...] = ()
+    _dimensions: tuple[_Dimension, ...] = ()
+
+    def table(self, name: str, connector: str | None = None, **options: Any) -> TableReader:
+        """The fact table; arguments as for :func:`splitlib.load_table`."""
+        return replace(self, _name=name, _connector=connector, _options=options)
+
+    def config(self, **settings: Any) -> TableReader:
+        """Settings of :class:`splitlib.SplitConfig` for this scan alone."""
+        return replace(self, _settings={**self._settings, **settings})
+
+    def where(self, condition: str) -> TableReader:
+        """Only rows for which a SQL condition holds. Repeatable; all hold together.
+
+        What it says of partition keys alone prunes partitions.
+        """
+        return replace(self, _conditions=(*self._conditions, condition))
+
+    def filtered_by(
+        self,
+        dimension: DataFrame | DynamicFilteringData,
+        on: Mapping[str, str] | Sequence[str] | str | None = None,
+        *,
+        null_safe: bool = False,
+    ) -> TableReader:
+        """Only partitions that an inner or semi join with ``dimension`` can need. Repeatable.
+
+        Args:
+            dimension: A DataFrame, whose distinct keys are collected by :meth:`load`; or keys.
+            on: Fact column to dimension column, or the name where it is the same. May be left out
+                for keys whose fields are the fact's columns.
+            null_safe: The join is ``<=>``: null keys match null partitions.
+        """
+        if on is None:
+            if isinstance(dimension, DataFrame):
+                raise InvalidFilter("Which columns join?", hint="on={'fact_column': 'dim_column'}")
+            on = dimension.fields
+        names = [on] if isinstance(on, str) else on
+        pairs = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+        if not pairs:
+            raise InvalidFilter("'on' names no column.", hint="on={'fact_column': 'dim_column'}")
+        added = _Dimension(dimension, pairs, null_safe)
+        return replace(self, _dimensions=(*self._dimensions, added))
+
+    def load(self) -> DataFrame:
+        """Collect the keys, prune, list what is left, and return a DataFrame over those files.
+
+        Its schema is that of ``spark.table``: data columns, then partition columns. Nothing is
+        fetched or listed again when it runs. See :func:`explain` for what was pruned.
+
+        Raises:
+            InvalidFilter: if a join column does not exist.
+            NonDeterministicDimension: see :func:`splitlib.freeze`.
+            SplitlibError: as :func:`splitlib.load_table` and
+                :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+        """
+        if self._name is None:
+            raise ConfigError("No table is given.", hint="read(spark).table('db.t', connector=…)")
+        config = SplitConfig.resolve(self._settings, spark_conf=self.spark.conf.getAll)
+        opened = load_table(
+            self._name, self._connector, spark=self.spark, config=config, **self._options
+        )
+        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        with opened.in_time_zone(zone) as table:
+            schema = spark_schema(table.metadata)
+            filters = [self._keys_of(d, schema, config) for d in self._dimensions]
+            static = [
+                part
+                for condition in self._conditions
+                for part in static_conditions(self.spark, condition, schema, table.partition_keys)
+            ]
+            enumerator = DynamicFileEnumerator(table, config, static=static)
+            for data in filters:
+                enumerator.set_dynamic_filtering_data(data)
+            df = scan_selected(
+                self.spark, table, schema, enumerator.select_files(), config.spark_scan
+            )
+            for condition in self._conditions:
+                df = df.where(condition)
+            _reports[df] = enumerator.explain()
+        return df
+
+    def _keys_of(
+        self, dimension: _Dimension, schema: StructType, config: SplitConfig
+    ) -> DynamicFilteringData:
+        columns = {name.lower(): name for name in schema.names}
+        for name in dimension.on:
+            if name.lower() not in columns:
+                near = difflib.get_close_matches(name, schema.names, n=1)
+                raise InvalidFilter(
+                    f"The table has no column {name!r}.",
+                    hint=f"did you mean {near[0]!r}?" if near else f"it has {schema.names}.",
+                )
+        on = {columns[name.lower()]: column for name, column in dimension.on.items()}
+        source = dimension.source
+        if isinstance(source, DynamicFilteringData):
+            data = source.renamed({column: name for name, column in on.items()})
+            return data if dimension.null_safe else data.without_nulls()
+        return collect_keys(source, on, schema, config, null_safe=dimension.null_safe)

@@ -1,0 +1,144 @@
+"""Every benchmark runs, at tiny sizes, and each contender does what it is said to do: counts only."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED
+from benchmarks.runner import NAMES
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS, FILES, MATCHING = 40, 2, 5
+DIMENSION_FILES = 1
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where one run of all benchmarks has left its results."""
+    if shutil.which("javac") is None:
+        pytest.fail("javac is not on PATH: the benchmarks need a JDK")
+    output = tmp_path_factory.mktemp("benchmarks") / "results"
+    sizes = {"partitions": PARTITIONS, "slow-partitions": PARTITIONS, "matching": MATCHING}
+    options = [f"--{name}={size}" for name, size in sizes.items()]
+    main(["--quick", "--delay-milliseconds=1", f"--output={output}", *options])
+    return output
+
+
+@pytest.fixture(scope="module")
+def document(written: Path) -> dict[str, Any]:
+    return json.loads((written / "benchmarks.json").read_text())
+
+
+def contenders(document: dict[str, Any], benchmark: str, comparison: int = 0) -> dict[str, Any]:
+    found = document["benchmarks"][benchmark]["comparisons"][comparison]["contenders"]
+    return {contender["name"]: contender for contender in found}
+
+
+def test_all_benchmarks_are_written_with_every_sample(document):
+    assert list(document["benchmarks"]) == list(NAMES)
+    assert document["environment"]["pyspark"].startswith("4.")
+    repeat = document["sizes"]["repeat"]
+    for benchmark in document["benchmarks"].values():
+        for comparison in benchmark["comparisons"]:
+            assert comparison["reference"] in {c["name"] for c in comparison["contenders"]}
+            for contender in comparison["contenders"]:
+                assert contender["error"] is None
+                assert len(contender["samples"]) == repeat
+                assert 0 < contender["min"] <= contender["median"] <= contender["max"]
+                assert contender["ratio"] > 0
+
+
+def test_a_picture_is_drawn(written):
+    assert (written / "benchmarks.png").read_bytes().startswith(PNG)
+
+
+def test_targets_have_a_value_and_a_verdict(document):
+    targets = {name: len(b["targets"]) for name, b in document["benchmarks"].items()}
+    assert targets == {
+        "first_row": 3,
+        "many_keys": 2,
+        "slow_listing": 0,
+        "enumeration": 1,
+        "matching": 3,
+        "memory": 1,
+        "pinning": 0,
+    }
+    for benchmark in document["benchmarks"].values():
+        for target in benchmark["targets"]:
+            assert target["reached"] == (target["value"] <= target["at_most"])
+
+
+@pytest.mark.parametrize("comparison", [0, 1], ids=["first row", "count(*)"])
+def test_first_row_compares_what_it_says(document, comparison):
+    counts = {
+        name: c["counts"] for name, c in contenders(document, "first_row", comparison).items()
+    }
+    fetched = {name: c["partitions_fetched"] for name, c in counts.items()}
+    listed = {name: c["files_discovered"] - DIMENSION_FILES for name, c in counts.items()}
+    dynamic = [SHIPPED, *TUNED]
+    assert list(counts) == [*dynamic, BY_HAND, JOIN_KEYS, GIVEN_KEYS]
+    # Spark's own dynamic pruning is effective, and cold: all is fetched and listed, then dropped
+    assert {name: fetched[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS)
+    assert {name: listed[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS * FILES)
+    assert (fetched[BY_HAND], listed[BY_HAND]) == (MATCHING, MATCHING * FILES)
+    # Spark finds nothing where splitlib has pinned the files
+    assert (fetched[JOIN_KEYS], listed[JOIN_KEYS]) == (0, 0)
+    assert (fetched[GIVEN_KEYS], listed[GIVEN_KEYS]) == (0, 0)
+    assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
+    assert len({c["rows"] for c in counts.values()}) == 1
+
+
+def test_many_keys_are_a_range_to_the_metastore(document):
+    counts = {name: c["counts"] for name, c in contenders(document, "many_keys").items()}
+    fetched = {name: c["partitions_fetched"] for name, c in counts.items()}
+    assert fetched == {BY_HAND: PARTITIONS, JOIN_KEYS: 0, GIVEN_KEYS: 0}
+    assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
+
+
+def test_slow_listings_are_those_of_the_contender(document):
+    counts = {name: c["counts"] for name, c in contenders(document, "slow_listing").items()}
+    by_spark = {name: c["listings_by_spark"] - 1 for name, c in counts.items()}
+    by_splitlib = {name: c["listings_by_splitlib"] for name, c in counts.items()}
+    dynamic = [SHIPPED, *TUNED]
+    assert by_spark == {
+        **dict.fromkeys(dynamic, PARTITIONS),
+        BY_HAND: MATCHING,
+        JOIN_KEYS: 0,
+        GIVEN_KEYS: 0,
+    }
+    assert by_splitlib == {
+        **dict.fromkeys(dynamic, 0),
+        BY_HAND: 0,
+        JOIN_KEYS: MATCHING,
+        GIVEN_KEYS: MATCHING,
+    }
+
+
+def test_matching_finds_every_second_partition(document):
+    half = document["sizes"]["matched"] // 2
+    comparisons = document["benchmarks"]["matching"]["comparisons"]
+    assert len(comparisons) == 4
+    for comparison in comparisons:
+        *matching, preparing = comparison["contenders"]
+        assert [c["counts"] for c in matching] == [{"matches": half}] * 3
+        assert preparing["counts"] == {}
+
+
+def test_memory_is_of_all_names(document):
+    names = document["sizes"]["listed"]
+    counts = [c["counts"] for c in contenders(document, "memory").values()]
+    assert counts == [{}, {"names": names}, {"names": names, "matched": MATCHING}]
+
+
+def test_the_enumeration_is_set_against_the_sum_of_its_parts(document):
+    ours, *parts, total = contenders(document, "enumeration").values()
+    assert "splitlib" in ours["name"]
+    assert total["samples"] == pytest.approx([sum(p["samples"][0] for p in parts)])
