@@ -1,0 +1,5 @@
+"""The command line: ``splitlib tables|partitions|plan|explain|config|demo``."""
+
+from splitlib.cli.app import main
+
+__all__ = ["main"]

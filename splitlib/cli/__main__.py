@@ -1,0 +1,7 @@
+"""``python -m splitlib.cli``."""
+
+import sys
+
+from splitlib.cli.app import main
+
+sys.exit(main())

@@ -1,0 +1,50 @@
+"""Entry point: the parser, exit codes, and what becomes of errors."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from splitlib._version import __version__
+from splitlib.cli import demo, explain, partitions, plan, settings, tables
+from splitlib.errors import SplitlibError
+
+_FAILED = 2  # as argparse exits for a wrong argument
+_INTERRUPTED = 128 + 2  # SIGINT
+_READER_GONE = 128 + 13  # SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1 for a wrong result, 2 for an error."""
+    args = _parser().parse_args(argv)
+    try:
+        code = int(args.run(args))
+        sys.stdout.flush()
+    except SplitlibError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _FAILED
+    except BrokenPipeError:
+        _drop_output()
+        return _READER_GONE
+    except KeyboardInterrupt:
+        _drop_output()
+        return _INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="splitlib", description="Which partitions, files and splits a filter leaves."
+    )
+    parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (tables, partitions, plan, explain, settings, demo):
+        command.add_to(commands)
+    return parser
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: at exit it would fail, or wait, once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

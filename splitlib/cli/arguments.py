@@ -1,0 +1,126 @@
+"""The options that commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from splitlib.cli.filters import parse_filter, parse_range
+from splitlib.config import SplitConfig
+from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.errors import ConfigError
+from splitlib.filtering import DynamicFilteringData
+from splitlib.registry import load_table
+from splitlib.table import Table
+
+# Options of a connector that are mappings themselves: storage_options.key=value.
+_NESTED = ("storage_options", "read_options")
+_NO_OPTIONS = ("name", "connector", "spark", "config")
+
+
+def output_options() -> argparse.ArgumentParser:
+    """``--json``, to be a parent of every command's parser."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--json", action="store_true", help="write JSON")
+    return parser
+
+
+def setting_options() -> argparse.ArgumentParser:
+    """``--set``, for the commands that settings have a part in."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting, see 'splitlib config'; repeatable",
+    )
+    return parser
+
+
+def table_options() -> argparse.ArgumentParser:
+    """The table, where it is, and filters on it."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("table", metavar="TABLE", help="db.table, a path, or catalog.db.table")
+    where = parser.add_argument_group("where it is")
+    where.add_argument("-c", "--connector", metavar="NAME", help="files, hive, ...")
+    where.add_argument("--uri", help="of the catalog; the connector is hive unless given")
+    where.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the connector, such as format=orc or storage_options.key=...; "
+        "repeatable",
+    )
+    filters = parser.add_argument_group("filters; all of them hold together")
+    filters.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="KEY=V1,V2",
+        help="one of these values, quoted as in CSV; __HIVE_DEFAULT_PARTITION__ is null",
+    )
+    filters.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="KEY=LOW..HIGH",
+        help="both ends included, either may be left out",
+    )
+    return parser
+
+
+def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    """``NAME=VALUE`` arguments as a dict.
+
+    Raises:
+        ConfigError: for one without a name or a ``=``.
+    """
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--{option} {text!r} is not NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def config_of(args: argparse.Namespace) -> SplitConfig:
+    """The settings in force."""
+    return SplitConfig.resolve(pairs("set", args.set))
+
+
+def open_table(args: argparse.Namespace, config: SplitConfig) -> Table:
+    """The table that the arguments name."""
+    options: dict[str, Any] = {}
+    for name, value in pairs("option", args.option).items():
+        outer, _, inner = name.partition(".")
+        if outer in _NESTED and inner:
+            options.setdefault(outer, {})[inner] = value
+        elif name in _NO_OPTIONS:
+            raise ConfigError(f"{name!r} is no option of a connector.")
+        else:
+            options[name] = value
+    if args.uri is not None:
+        options["uri"] = args.uri
+    connector = args.connector or ("hive" if args.uri is not None else None)
+    return load_table(args.table, connector, config=config, **options)
+
+
+def filters_of(args: argparse.Namespace, table: Table) -> list[DynamicFilteringData]:
+    """The filters that the arguments give, in the types of the table's columns."""
+    values = [parse_filter(table.schema, text) for text in args.filter]
+    return values + [parse_range(table.schema, text) for text in args.range]
+
+
+def enumerator_of(
+    args: argparse.Namespace, table: Table, config: SplitConfig
+) -> DynamicFileEnumerator:
+    """An enumerator of the table that has the filters."""
+    enumerator = DynamicFileEnumerator(table, config)
+    for data in filters_of(args, table):
+        enumerator.set_dynamic_filtering_data(data)
+    return enumerator

@@ -1,0 +1,109 @@
+"""``splitlib demo``: the same query by Spark without and with its own pruning, and by splitlib."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from splitlib.cli import jsonlines
+from splitlib.cli.arguments import output_options
+from splitlib.cli.demo_data import QUERY, DemoData, generate
+from splitlib.cli.demo_report import report, wrong
+from splitlib.cli.demo_run import Run, run_all, session
+from splitlib.cli.demo_steps import Steps
+from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
+from splitlib.testing import HiveMetastore
+
+_PACKAGES = ("pyspark", "hmsclient", "duckdb", "duckdb_extension_tpcds")
+
+# DuckDB's generator does not come to an end below it.
+_SMALLEST_SCALE = 0.01
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "demo",
+        parents=[output_options()],
+        help="TPC-DS in a local metastore: Spark without and with its pruning, and splitlib",
+        description="Makes TPC-DS data, registers it in a Hive metastore of its own, and counts "
+        "what a join with the days that follow a holiday takes. Needs Java; downloads nothing. "
+        "With --json one object. Exits with 1 if an answer is wrong.",
+    )
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=0.1,
+        metavar="FACTOR",
+        help="TPC-DS scale factor; from 0.1 on sales are made on all of the 1,822 days",
+    )
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where to make the data")
+    parser.add_argument("--keep", action="store_true", help="do not remove the data afterwards")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if not args.scale >= _SMALLEST_SCALE:
+        raise ConfigError(f"--scale must be at least {_SMALLEST_SCALE}, not {args.scale}.")
+    for package in _PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise ConnectorNotInstalled(
+                f"The demo needs the package {package}.", hint="pip install 'splitlib[demo]'"
+            )
+    if args.directory is not None:
+        args.directory.mkdir(parents=True, exist_ok=True)
+    # always a directory of our own, which can be removed without looking
+    directory = Path(tempfile.mkdtemp(prefix="splitlib-demo-", dir=args.directory)).absolute()
+    try:
+        return _demo(args, directory)
+    finally:
+        if args.keep:
+            print(f"The data is in {directory}.", file=sys.stderr)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _demo(args: argparse.Namespace, directory: Path) -> int:
+    steps = Steps()
+    with ExitStack() as stack:
+        with steps.step("starting a Hive metastore"):
+            metastore = _started(directory / "metastore")
+            stack.callback(metastore.stop)
+        with steps.step(f"generating TPC-DS at scale {args.scale:g}"):
+            data = generate(directory, args.scale)
+        spark = stack.enter_context(session(metastore, data, directory, steps))
+        runs = run_all(spark, metastore.uri, steps)
+    if args.json:
+        print(jsonlines.dump(_plain(args, data, runs, steps)))
+    else:
+        print(report(data, runs))
+    return 1 if wrong(data, runs) else 0
+
+
+def _started(directory: Path) -> HiveMetastore:
+    metastore = HiveMetastore(directory)
+    try:
+        metastore.start()
+    except RuntimeError as error:  # its message says what is missing, such as Java
+        raise SplitlibError(f"The demo has no metastore: {error}") from error
+    return metastore
+
+
+def _plain(
+    args: argparse.Namespace, data: DemoData, runs: list[Run], steps: Steps
+) -> dict[str, Any]:
+    return {
+        "scale": args.scale,
+        "query": QUERY,
+        "partitions": len(data.keys),
+        "expected": {"count": data.expected_count, "partitions": sorted(data.expected_keys)},
+        "runs": [asdict(run) for run in runs],
+        "steps": steps.seconds,
+    }

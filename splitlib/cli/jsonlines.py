@@ -1,0 +1,25 @@
+"""Results as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def dump(value: Mapping[str, Any]) -> str:
+    """One object on one line; what JSON has no type for is written as text."""
+    return json.dumps(value, default=_text, ensure_ascii=False)
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Partition values such that JSON can hold them: it knows no NaN and no infinity."""
+    return {
+        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in values.items()
+    }
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)

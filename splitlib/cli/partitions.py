@@ -1,0 +1,113 @@
+"""``splitlib partitions``: the partitions that filters leave."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.cli import jsonlines, progress
+from splitlib.cli.arguments import (
+    config_of,
+    enumerator_of,
+    filters_of,
+    open_table,
+    output_options,
+    setting_options,
+    table_options,
+)
+from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.model import PartitionBatch
+from splitlib.partition_values import parse, partition_name
+from splitlib.predicate import Predicate
+from splitlib.table import Table
+
+
+class _Found(NamedTuple):
+    batch: PartitionBatch
+    row: int
+    files: int = 0
+    bytes: int = 0
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "partitions",
+        parents=[table_options(), setting_options(), output_options()],
+        help="partitions that match",
+        description="One partition name per line; with --json one object per line.",
+    )
+    parser.add_argument(
+        "--files",
+        action="store_true",
+        help="list them too: only partitions with data, each with its number of files and bytes, "
+        "separated by tabs",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    with open_table(args, config) as table:
+        if args.files:
+            found = _with_files(enumerator_of(args, table, config))
+        else:
+            filters = filters_of(args, table) if config.dynamic_filtering_enabled else []
+            found = _named(table, Predicate(table.metadata.partition_schema, filters))
+        shown = 0
+        with progress.for_command(lambda: f"{shown:,} partitions", json=args.json) as out:
+            for shown, one in enumerate(found, start=1):  # noqa: B007 - read by the progress
+                row = _row(table, one)
+                if args.files:
+                    row |= {"files": one.files, "bytes": one.bytes}
+                out.print(jsonlines.dump(row) if args.json else _text(row))
+    return 0
+
+
+def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
+    """By their names alone, which is all that most catalogs are asked for."""
+    if predicate.matches_nothing:
+        return
+    for batch in table.list_partitions(predicate):
+        if predicate.keys:
+            batch = batch.take(pc.indices_nonzero(predicate.match(batch.values)))  # noqa: PLW2901
+        for row in range(len(batch)):
+            yield _Found(batch, row)
+
+
+def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
+    last: _Found | None = None
+    for selected in enumerator.select_files():
+        files = pa.table(selected.files.files).group_by("partition", use_threads=False)
+        for row in files.aggregate([("size", "count"), ("size", "sum")]).to_pylist():
+            batch, position = selected.partitions, row["partition"]
+            count, size = row["size_count"], row["size_sum"]
+            if last is not None and last.batch is batch and last.row == position:
+                # files that are read differently come apart, next to each other
+                count, size = count + last.files, size + last.bytes
+            elif last is not None:
+                yield last
+            last = _Found(batch, position, count, size)
+    if last is not None:
+        yield last
+
+
+def _row(table: Table, found: _Found) -> dict[str, Any]:
+    keys = table.metadata.partition_schema
+    columns = found.batch.values.slice(found.row, 1).columns
+    texts = [column[0].as_py() for column in columns]
+    texts = [None if text is None else str(text) for text in texts]
+    typed = {
+        key.name: parse(column, key).values[0].as_py()
+        for key, column in zip(keys, columns, strict=True)
+    }
+    # the name of the whole of an unpartitioned table is empty
+    return {"partition": partition_name(keys.names, texts), "values": jsonlines.plain(typed)}
+
+
+def _text(row: dict[str, Any]) -> str:
+    return "\t".join(str(value) for name, value in row.items() if name != "values")

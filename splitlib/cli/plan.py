@@ -1,0 +1,69 @@
+"""``splitlib plan``: the splits that filters leave."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from splitlib.cli import jsonlines, progress
+from splitlib.cli.arguments import (
+    config_of,
+    enumerator_of,
+    open_table,
+    output_options,
+    setting_options,
+    table_options,
+)
+from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.model import FileSplit
+from splitlib.partition_values import partition_name
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "plan",
+        parents=[table_options(), setting_options(), output_options()],
+        help="splits to read",
+        description="One line per split: id, path, first byte, bytes, partition; separated by "
+        "tabs. With --json one object per line.",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    config = config_of(args)
+    with open_table(args, config) as table:
+        enumerator = enumerator_of(args, table, config)
+        with progress.for_command(lambda: so_far(enumerator), json=args.json) as out:
+            for split in enumerator.enumerate_splits():
+                out.print(_json(split) if args.json else _text(split))
+    return 0
+
+
+def so_far(enumerator: DynamicFileEnumerator) -> str:
+    """What an enumeration has come to, in a line."""
+    m = enumerator.metrics
+    return (
+        f"{m.partitions_matched:,} of {m.partitions_total:,} partitions, {m.files_listed:,} files"
+    )
+
+
+def _text(split: FileSplit) -> str:
+    texts = [None if v is None else str(v) for v in split.partition_values.values()]
+    name = partition_name(split.partition_values, texts)
+    return f"{split.split_id}\t{split.path}\t{split.start}\t{split.length}\t{name}"
+
+
+def _json(split: FileSplit) -> str:
+    return jsonlines.dump(
+        {
+            "split_id": split.split_id,
+            "path": split.path,
+            "start": split.start,
+            "length": split.length,
+            "file_size": split.file_size,
+            "format": split.read_format.name,
+            "partition_values": jsonlines.plain(split.partition_values),
+        }
+    )

@@ -1,0 +1,74 @@
+"""One line on the terminal about what takes more than a second."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+_PATIENCE_SECONDS = 1.0
+_EVERY_SECONDS = 0.2
+_ERASE_LINE = "\r\x1b[K"
+
+
+class Progress:
+    """Shows, while the ``with`` block lasts, what ``describe`` says; leaves nothing behind.
+
+    Args:
+        describe: Called from another thread.
+        stream: Where to.
+        enabled: Off, it only prints.
+    """
+
+    def __init__(self, describe: Callable[[], str], stream: TextIO, *, enabled: bool) -> None:
+        self._describe = describe
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._shown = False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True) if enabled else None
+
+    def print(self, line: str) -> None:
+        """Print a line of output, above the line of progress where both are on one terminal."""
+        with self._lock:
+            self._erase()
+            print(line)
+
+    def __enter__(self) -> Self:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._erase()
+
+    def _run(self) -> None:
+        pause = _PATIENCE_SECONDS
+        while not self._done.wait(pause):
+            with self._lock:
+                self._stream.write(f"{_ERASE_LINE}{self._describe()}")
+                self._stream.flush()
+                self._shown = True
+            pause = _EVERY_SECONDS
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._stream.write(_ERASE_LINE)
+            self._stream.flush()
+            self._shown = False
+
+
+def for_command(describe: Callable[[], str], *, json: bool) -> Progress:
+    """Progress on stderr if somebody looks at it: not with JSON for another program."""
+    enabled = sys.stderr.isatty() and (sys.stdout.isatty() or not json)
+    return Progress(describe, sys.stderr, enabled=enabled)

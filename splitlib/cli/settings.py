@@ -1,0 +1,34 @@
+"""``splitlib config``: every setting, its value, and where that came from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from splitlib.cli import jsonlines
+from splitlib.cli.arguments import output_options, pairs, setting_options
+from splitlib.config import resolve_settings
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "config",
+        parents=[setting_options(), output_options()],
+        help="every setting, its value and where that came from",
+        description="Settings of the environment (SPLITLIB_NAME) and of --set; with --json one "
+        "object per line.",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    resolved = resolve_settings(pairs("set", args.set))
+    width = max(len(setting.name) for setting in resolved)
+    for setting in resolved:
+        if args.json:
+            print(jsonlines.dump(setting._asdict()))
+        else:
+            print(f"{setting.name:<{width}}  {setting.value}  ({setting.source})")
+            print(f"{'':<{width}}  {setting.doc}")
+    return 0

@@ -1,0 +1,43 @@
+"""The README's examples run, in order, on a small TPC-DS."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import splitlib
+
+pytestmark = pytest.mark.spark
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_examples(spark, metastore, capsys):
+    spark.sql("CREATE DATABASE tpcds")
+    spark.sql(
+        "CREATE TABLE tpcds.store_sales (ss_store_sk INT, ss_quantity INT) "
+        "PARTITIONED BY (ss_sold_date_sk INT) STORED AS PARQUET"
+    )
+    spark.sql("INSERT INTO tpcds.store_sales SELECT id % 3, id, 2451540 + id % 20 FROM range(100)")
+    spark.sql(
+        "CREATE TABLE tpcds.date_dim USING parquet AS "
+        "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
+    )
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(blocks) == 4
+    names = {"spark": spark}
+    loaded = []
+    for block in blocks:
+        exec(block.replace("thrift://127.0.0.1:9083", metastore.uri), names)
+        loaded.append(names["sales"])
+    first, second, third, _ = loaded
+    assert sorted({row.ss_sold_date_sk for row in first.collect()}) == [
+        2451540, 2451545, 2451550, 2451555,
+    ]  # fmt: skip
+    assert sorted({row.ss_sold_date_sk for row in second.collect()}) == [2451550, 2451555]
+    assert "ss_store_sk: no partition key" in str(splitlib.explain(second))
+    assert {r.ss_sold_date_sk for r in third.collect()} <= {
+        r.d_date_sk for r in names["some"].collect()
+    }
+    assert "k=2451546" in capsys.readouterr().out
