@@ -22,7 +22,8 @@ def test_the_examples(spark, metastore, capsys):
     spark.sql("INSERT INTO tpcds.store_sales SELECT id % 3, id, 2451540 + id % 20 FROM range(100)")
     spark.sql(
         "CREATE TABLE tpcds.date_dim USING parquet AS "
-        "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
+        "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, "
+        "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
     )
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) == 4

@@ -35,7 +35,7 @@ sys.modules["pyspark"] = None
 import splitlib, splitlib_files, splitlib_hive
 for package in (splitlib, splitlib_files, splitlib_hive):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.startswith("splitlib.spark"):
+        if not module.name.startswith("splitlib.spark") and "__main__" not in module.name:
             importlib.import_module(module.name)
 """
 
