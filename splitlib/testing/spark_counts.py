@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 @dataclass(frozen=True, slots=True)

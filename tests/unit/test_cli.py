@@ -401,7 +401,7 @@ def test_values_of_another_type_are_refused(text: str) -> None:
 
 
 def test_the_demo_says_which_answer_is_wrong() -> None:
-    data = DemoData({}, ("1", "2", None), 3, 300, 7, frozenset({"2"}))
+    data = DemoData({}, ("1", "2", None), 7, frozenset({"2"}))
     right = DemoRun("right", 7, 1, 1, 1, 100, 0.5, ("2",))
     other = DemoRun("other", 8, 3, 3, 3, 300, 1.5)
     assert wrong(data, [right, other]) == [other]

@@ -1,0 +1,73 @@
+"""A join that needs few partitions of many, cold: seconds to its first row, and to its last.
+
+Spark with its own dynamic partition pruning, as shipped and with its listing tuned; the same query
+with the partitions written into it by hand, for which somebody must know them; and splitlib, which
+collects the keys itself or, to match what is known by hand, is given them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.measure import Contender, in_turns
+from benchmarks.metastore_tables import open_metastore
+from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED, StarQueries
+from benchmarks.results import Comparison, Result, Target, within
+from benchmarks.session import spark_session
+from benchmarks.sizes import Sizes
+from benchmarks.star import Star, build_star, build_warm_up_star
+
+
+def run(sizes: Sizes, directory: Path) -> Result:
+    with open_metastore(directory) as metastore:
+        star = build_star(
+            metastore,
+            directory,
+            partitions=sizes.partitions,
+            files=sizes.files,
+            few=sizes.matching,
+            many=sizes.keys,
+        )
+        small = build_warm_up_star(metastore, directory)
+        with spark_session(directory, metastore.spark_conf()) as spark:
+            in_turns("warming up", _contenders(spark, metastore.uri, small, True), sizes.warm_up)
+            # A metastore that has just started takes ten times as long, whoever asks it first. The
+            # slowest contender asks for what the tuned ones ask for, and is spared the round.
+            asking = _contenders(spark, metastore.uri, star, True)[1:]
+            in_turns("warming up the metastore", asking, 1)
+            comparisons = [
+                Comparison(
+                    f"{what}, {star.partitions:,} partitions of {star.files} files, "
+                    f"{len(star.few)} needed",
+                    "seconds, cold",
+                    JOIN_KEYS,
+                    in_turns(
+                        what, _contenders(spark, metastore.uri, star, first_row), sizes.repeat
+                    ),
+                )
+                for what, first_row in (("first row", True), ("count(*)", False))
+            ]
+    return Result("first_row", comparisons, _targets(comparisons[0]))
+
+
+def _contenders(spark: SparkSession, uri: str, star: Star, first_row: bool) -> list[Contender]:
+    queries = StarQueries(spark, uri, star, "few", first_row, {})
+    return [
+        queries.contender(SHIPPED, queries.shipped),
+        *(queries.contender(name, queries.shipped, conf) for name, conf in TUNED.items()),
+        queries.contender(BY_HAND, queries.by_hand),
+        queries.contender(JOIN_KEYS, queries.join_keys),
+        queries.contender(GIVEN_KEYS, queries.given_keys),
+    ]
+
+
+def _targets(first_row: Comparison) -> list[Target]:
+    ours = first_row[JOIN_KEYS]
+    tuned = min((first_row[name] for name in TUNED), key=lambda measured: measured.median)
+    return [
+        within(f"{ours.name} / {SHIPPED}", ours, first_row[SHIPPED], 1 / 20),
+        within(f"{ours.name} / {tuned.name} (the best tuned)", ours, tuned, 1 / 5),
+        within(f"{GIVEN_KEYS} / {BY_HAND}", first_row[GIVEN_KEYS], first_row[BY_HAND], 1.0),
+    ]

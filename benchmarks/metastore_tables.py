@@ -1,0 +1,107 @@
+"""Tables in a Hive metastore, made without Spark: through thrift, their partitions in bulk."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FieldSchema,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+from splitlib.testing import HiveMetastore
+
+_PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
+DATABASE = "default"
+
+
+def open_metastore(directory: Path) -> HiveMetastore:
+    """The one metastore of all benchmarks, whose tables are kept in ``directory``."""
+    # all 100,000 partitions of a table at once, as Spark asks for them, take more than the default
+    return HiveMetastore(directory / "metastore", heap_megabytes=2048)
+
+
+@contextlib.contextmanager
+def raw_client(uri: str) -> Iterator[Any]:
+    """The generated client on the fastest protocol there is, and nothing else."""
+    host, _, port = uri.removeprefix("thrift://").partition(":")
+    transport = TBufferedTransport(TSocket(host, int(port)), 1 << 16)
+    transport.open()
+    try:
+        yield Client(TBinaryProtocolAccelerated(transport))
+    finally:
+        transport.close()
+
+
+def create_table(
+    metastore: HiveMetastore,
+    name: str,
+    location: Path,
+    columns: Sequence[tuple[str, str]],
+    keys: Sequence[tuple[str, str]] = (),
+    partitions: Sequence[str] = (),
+) -> bool:
+    """Register an external parquet table, unless an earlier run has.
+
+    Args:
+        metastore: A running one.
+        name: What the table is called; it stands for its content.
+        location: Its directory.
+        columns: Names and types as Hive spells them.
+        keys: The same for partition keys.
+        partitions: Values of the only partition key.
+
+    Returns:
+        Whether the table is new.
+    """
+    with raw_client(metastore.uri) as client:
+        if name in client.get_all_tables(DATABASE):
+            # a run that was interrupted leaves a table without its partitions
+            known = client.get_partition_names(DATABASE, name, -1) if keys else []
+            if len(known) == len(partitions):
+                return False
+            client.drop_table(DATABASE, name, False)
+        client.create_table(_table(name, location, columns, keys))
+    if partitions:
+        metastore.bulk_add_partitions(DATABASE, name, [(value,) for value in partitions])
+    return True
+
+
+def _table(
+    name: str, location: Path, columns: Sequence[tuple[str, str]], keys: Sequence[tuple[str, str]]
+) -> Table:
+    return Table(
+        dbName=DATABASE,
+        tableName=name,
+        owner="benchmarks",
+        createTime=0,
+        lastAccessTime=0,
+        retention=0,
+        sd=StorageDescriptor(
+            cols=[FieldSchema(column, kind, "") for column, kind in columns],
+            location=location.as_uri(),
+            inputFormat=_PARQUET + "MapredParquetInputFormat",
+            outputFormat=_PARQUET + "MapredParquetOutputFormat",
+            compressed=False,
+            numBuckets=-1,
+            serdeInfo=SerDeInfo(
+                serializationLib=_PARQUET + "serde.ParquetHiveSerDe",
+                parameters={"serialization.format": "1"},
+            ),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        ),
+        partitionKeys=[FieldSchema(key, kind, "") for key, kind in keys],
+        parameters={"EXTERNAL": "TRUE"},
+        tableType="EXTERNAL_TABLE",
+    )

@@ -1,0 +1,125 @@
+"""One join of the star, written for each contender; all of them do the same work after pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.measure import Contender, Sample
+from benchmarks.metastore_tables import DATABASE
+from benchmarks.star import Star
+from splitlib.spark.reader import TableReader
+from splitlib.testing.spark_counts import measure
+
+SHIPPED = "Spark DPP as shipped"
+BY_HAND = "Spark, IN (...) by hand"
+JOIN_KEYS = "splitlib, keys collected from the dimension"
+GIVEN_KEYS = "splitlib, keys given"
+
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery."
+TUNED: Mapping[str, Mapping[str, str]] = {
+    "Spark DPP, listing in 4 tasks": {_LISTING + "parallelism": "4"},
+    "Spark DPP, listing in 32 tasks": {_LISTING + "parallelism": "32"},
+    "Spark DPP, listing on the driver": {_LISTING + "threshold": str(2**31 - 1)},
+}
+"""Spark's own settings for many small directories."""
+
+
+@dataclass(frozen=True)
+class StarQueries:
+    """The join of a star: sales of the days that ``column = 1`` picks, first row or all rows.
+
+    It is told to broadcast the dimension: the pruned sales are so small that Spark would broadcast
+    these for some contenders and not for others.
+    """
+
+    spark: SparkSession
+    uri: str
+    star: Star
+    column: str
+    first_row: bool
+    options: Mapping[str, Any]
+    """Of splitlib's connector."""
+
+    def shipped(self) -> DataFrame:
+        """Nothing but the join; Spark prunes dynamically."""
+        return self._join(self.spark.table(self.star.sales))
+
+    def by_hand(self) -> DataFrame:
+        """Somebody has looked the days up and written them into the query."""
+        values = ", ".join(map(str, self._keys))
+        return self._join(self.spark.table(self.star.sales).where(f"day IN ({values})"))
+
+    def join_keys(self) -> DataFrame:
+        """The days come from the dimension, on the clock."""
+        return self._join(self._reader().filtered_by(self._dates(), on={"day": "d_day"}).load())
+
+    def given_keys(self) -> DataFrame:
+        """The days are known, as they are by hand."""
+        data = splitlib.DynamicFilteringData.from_values({"day": self._keys})
+        return self._join(self._reader().filtered_by(data).load())
+
+    def contender(
+        self,
+        name: str,
+        query: Callable[[], DataFrame],
+        settings: Mapping[str, str] | None = None,
+        *,
+        may_fail: bool = False,
+    ) -> Contender:
+        """A query run cold: Spark has forgotten both tables and every listing."""
+        conf = settings or {}
+
+        def run() -> Sample:
+            for key, value in conf.items():
+                self.spark.conf.set(key, value)
+            try:
+                return self._cold(query)
+            finally:
+                for key in conf:
+                    self.spark.conf.unset(key)
+
+        return Contender(name, run, conf, may_fail)
+
+    def _cold(self, query: Callable[[], DataFrame]) -> Sample:
+        for table in (self.star.sales, self.star.dates):
+            self.spark.catalog.refreshTable(table)
+        jvm: Any = self.spark._jvm
+        jvm.System.gc()  # what one contender leaves is not cleaned up on another's time
+        done = measure(self.spark, query)
+        rows, expected = done.result[0][0], 1 if self.first_row else self.star.rows
+        if rows != expected:
+            raise RuntimeError(f"{rows} rows, {expected} expected")
+        # a peer that did not prune would be none
+        if done.files_read != self.star.files_needed:
+            raise RuntimeError(f"{done.files_read} files read, {self.star.files_needed} expected")
+        counts = {
+            "partitions_fetched": done.partitions_fetched,
+            "files_discovered": done.files_discovered,
+            "files_read": done.files_read,
+            "rows": rows,
+        }
+        return Sample(done.seconds, counts)
+
+    @property
+    def _keys(self) -> Sequence[int]:
+        return self.star.few if self.column == "few" else self.star.many
+
+    def _dates(self) -> DataFrame:
+        return self.spark.table(self.star.dates).where(f"{self.column} = 1")
+
+    def _reader(self) -> TableReader:
+        name = f"{DATABASE}.{self.star.sales}"
+        return splitlib.read(self.spark).table(name, "hive", uri=self.uri, **self.options)
+
+    def _join(self, sales: DataFrame) -> DataFrame:
+        dates = F.broadcast(self._dates())
+        joined = sales.join(dates, sales["day"] == dates["d_day"])
+        if self.first_row:
+            return joined.select(F.lit(1), "item", "amount", "day", "d_name").limit(1)
+        return joined.agg(F.count("*"))

@@ -1,0 +1,115 @@
+"""What benchmarks return, as JSON and as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from benchmarks.measure import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Contenders measured in turns at one thing."""
+
+    title: str
+    unit: str
+    reference: str
+    """Name of the contender that the others are set in proportion to."""
+    contenders: list[Measured]
+
+    def __getitem__(self, name: str) -> Measured:
+        return next(measured for measured in self.contenders if measured.name == name)
+
+    def ratio(self, measured: Measured) -> float | None:
+        """Its median in proportion to the reference's; None if either has failed."""
+        reference = self[self.reference]
+        if not (measured.samples and reference.samples):
+            return None
+        return measured.median / reference.median
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "reference": self.reference,
+            "contenders": [
+                {
+                    "name": measured.name,
+                    "settings": dict(measured.settings),
+                    "counts": dict(measured.counts),
+                    "error": measured.error,
+                    "samples": list(measured.samples),
+                    "median": measured.median if measured.samples else None,
+                    "min": min(measured.samples, default=None),
+                    "max": max(measured.samples, default=None),
+                    "ratio": self.ratio(measured),
+                }
+                for measured in self.contenders
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """A table: median, spread, ratio of the medians."""
+        yield f"{self.title} [{self.unit}]"
+        width = max(len(measured.name) for measured in self.contenders)
+        for measured in self.contenders:
+            if not measured.samples:
+                yield f"  {measured.name:{width}}  failed: {measured.error}"
+                continue
+            low, high = min(measured.samples), max(measured.samples)
+            ratio = self.ratio(measured)
+            yield (
+                f"  {measured.name:{width}}  {measured.median:9.4g}  ({low:.4g} - {high:.4g})"
+                + (f"  x {ratio:.3g}" if ratio is not None else "")
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A ratio of medians, or a size, that is not to be exceeded."""
+
+    text: str
+    value: float | None
+    """None if the peer has failed, which no value is worse than."""
+    at_most: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the value is within the bound."""
+        return self.value is None or self.value <= self.at_most
+
+
+def within(text: str, one: Measured, other: Measured, at_most: float) -> Target:
+    """The target that ``one`` takes no more than ``at_most`` times what ``other`` takes."""
+    return Target(text, one.median / other.median if other.samples else None, at_most)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All of one benchmark."""
+
+    name: str
+    comparisons: list[Comparison]
+    targets: list[Target] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else was found out, for the JSON alone."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "targets": [{**asdict(target), "reached": target.reached} for target in self.targets],
+            "facts": dict(self.facts),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """A table for the terminal."""
+        for comparison in self.comparisons:
+            yield from comparison.lines()
+        for target in self.targets:
+            word = "reached" if target.reached else "NOT REACHED"
+            value = "the peer failed" if target.value is None else f"{target.value:.4g}"
+            yield f"  {word}: {target.text}: {value}, target <= {target.at_most:.4g}"

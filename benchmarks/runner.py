@@ -1,0 +1,25 @@
+"""The benchmarks by name."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from benchmarks.results import Result
+from benchmarks.sizes import Sizes
+
+NAMES = (
+    "first_row",
+    "many_keys",
+    "slow_listing",
+    "enumeration",
+    "matching",
+    "memory",
+    "pinning",
+)
+
+
+def run_benchmark(name: str, sizes: Sizes, directory: Path) -> Result:
+    """Run one in this process."""
+    result: Result = importlib.import_module(f"benchmarks.{name}").run(sizes, directory)
+    return result

@@ -1,0 +1,53 @@
+"""How large the benchmarks are: the one place of their options, defaults and small versions."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+def _size(default: int, quick: int, doc: str) -> Any:
+    return field(default=default, metadata={"quick": quick, "doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What the command line sets; ``--quick`` changes the defaults to the small ones."""
+
+    repeat: int = _size(5, 1, "rounds, in each of which every contender runs once")
+    warm_up: int = _size(8, 1, "rounds before those, on a small table, whose times are dropped")
+    partitions: int = _size(10_000, 60, "first_row, many_keys: partitions of the table")
+    files: int = _size(2, 2, "first_row, many_keys, slow_listing: files of each partition")
+    matching: int = _size(30, 6, "partitions that the join needs, in every benchmark")
+    keys: int = _size(2_000, 1_200, "many_keys: join keys, of which MATCHING have a partition")
+    slow_partitions: int = _size(2_000, 40, "slow_listing: partitions of the table")
+    delay_milliseconds: int = _size(20, 20, "slow_listing: added to every directory listing")
+    enumerated: int = _size(100_000, 2_000, "enumeration: partitions of the table")
+    matched: int = _size(1_000_000, 20_000, "matching: partitions, and as many keys")
+    listed: int = _size(1_000_000, 20_000, "memory: partition names")
+    pinned: int = _size(100_000, 1_000, "pinning: files given to Spark at the most")
+    paths: int = _size(1_000, 40, "pinning: files given to spark.read at the most")
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """Give ``parser`` an option per size."""
+        for size in fields(cls):
+            doc = f"{size.metadata['doc']} ({size.default}; quick: {size.metadata['quick']})"
+            parser.add_argument(
+                f"--{size.name.replace('_', '-')}", type=_positive, metavar="N", help=doc
+            )
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Sizes:
+        """The sizes that parsed options ask for."""
+        asked = {size.name: getattr(options, size.name) for size in fields(cls)}
+        quick = {size.name: size.metadata["quick"] for size in fields(cls) if options.quick}
+        return cls(**quick | {name: n for name, n in asked.items() if n is not None})
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
