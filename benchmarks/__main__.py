@@ -51,7 +51,7 @@ def _write(output: Path, sizes: Sizes, results: Sequence[Result]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", choices=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}; or all"
+        "names", nargs="*", type=_name, metavar="NAME", help=f"of {', '.join(NAMES)}; or all"
     )
     parser.add_argument("--quick", action="store_true", help="small, to see that all of it works")
     parser.add_argument(
@@ -69,6 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     Sizes.add_options(parser)
     return parser
+
+
+def _name(text: str) -> str:
+    # not argparse's choices, which refuse the empty list
+    if text not in NAMES:
+        raise argparse.ArgumentTypeError(f"there is no benchmark {text!r}")
+    return text
 
 
 if __name__ == "__main__":

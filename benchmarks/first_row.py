@@ -36,7 +36,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
             # A metastore that has just started takes ten times as long, whoever asks it first. The
             # slowest contender asks for what the tuned ones ask for, and is spared the round.
             asking = _contenders(spark, metastore.uri, star, True)[1:]
-            in_turns("warming up the metastore", asking, 1)
+            in_turns("warming up the metastore", asking, min(1, sizes.warm_up))
             comparisons = [
                 Comparison(
                     f"{what}, {star.partitions:,} partitions of {star.files} files, "

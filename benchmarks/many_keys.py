@@ -35,7 +35,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
             in_turns("warming up", _contenders(spark, metastore.uri, small), sizes.warm_up)
             contenders = _contenders(spark, metastore.uri, star)
             # a metastore that has just started takes ten times as long, whoever asks it first
-            in_turns("warming up the metastore", contenders, 1)
+            in_turns("warming up the metastore", contenders, min(1, sizes.warm_up))
             comparison = Comparison(
                 f"first row, {star.partitions:,} partitions, {len(star.many):,} keys of which "
                 f"{len(star.few)} have a partition",

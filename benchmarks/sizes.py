@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _size(default: int, quick: int, doc: str) -> Any:
-    return field(default=default, metadata={"quick": quick, "doc": doc})
+def _size(default: int, quick: int, doc: str, minimum: int = 1) -> Any:
+    return field(default=default, metadata={"quick": quick, "doc": doc, "minimum": minimum})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class Sizes:
     """What the command line sets; ``--quick`` changes the defaults to the small ones."""
 
     repeat: int = _size(5, 1, "rounds, in each of which every contender runs once")
-    warm_up: int = _size(8, 1, "rounds before those, on a small table, whose times are dropped")
+    warm_up: int = _size(8, 0, "rounds before those, whose times are dropped", minimum=0)
     partitions: int = _size(10_000, 60, "first_row, many_keys: partitions of the table")
     files: int = _size(2, 2, "first_row, many_keys, slow_listing: files of each partition")
     matching: int = _size(30, 6, "partitions that the join needs, in every benchmark")
@@ -35,7 +36,10 @@ class Sizes:
         for size in fields(cls):
             doc = f"{size.metadata['doc']} ({size.default}; quick: {size.metadata['quick']})"
             parser.add_argument(
-                f"--{size.name.replace('_', '-')}", type=_positive, metavar="N", help=doc
+                f"--{size.name.replace('_', '-')}",
+                type=_at_least(size.metadata["minimum"]),
+                metavar="N",
+                help=doc,
             )
 
     @classmethod
@@ -46,8 +50,10 @@ class Sizes:
         return cls(**quick | {name: n for name, n in asked.items() if n is not None})
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
+def _at_least(minimum: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"{text} is less than {minimum}")
+        return int(text)
+
     return number

@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
         type=float,
         default=0.1,
         metavar="FACTOR",
-        help="TPC-DS scale factor; from 0.1 on sales are made on all of the 1,822 days",
+        help="TPC-DS scale factor; from 0.1 on there are sales on nearly every day of five years",
     )
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where to make the data")
     parser.add_argument("--keep", action="store_true", help="do not remove the data afterwards")

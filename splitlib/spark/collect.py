@@ -18,6 +18,9 @@ from splitlib.spark.types import char_length
 
 # A first guess at a row of unknown width: so many of these fit whatever they hold, nearly always.
 _WIDE_ROW_BYTES = 4096
+# Up to so many rows are fetched with their duplicates: that saves a shuffle, which for the usual
+# small dimension takes longer than all the rest.
+_FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
 
@@ -32,8 +35,8 @@ def collect_keys(
     """The distinct keys of ``dimension`` under the names of the fact's columns.
 
     Args:
-        dimension: Computed here once if its keys are few, once more to measure them if they are
-            not; so it has to be deterministic.
+        dimension: Computed here once if it is small, again to take its distinct keys if it is
+            not, and again to measure them if those are too many; so it has to be deterministic.
         on: Fact column to dimension column.
         fact: The fact's schema.
         config: For the threshold and what to do beyond it.
@@ -58,13 +61,17 @@ def collect_keys(
     keys = dimension.select([dimension[column].alias(name) for name, column in on.items()])
     if not null_safe:
         keys = keys.dropna()
-    keys = _of_full_length(keys, dimension, on, fact).distinct()
+    keys = _of_full_length(keys, dimension, on, fact)
     return _collect(keys, config, null_safe)
 
 
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
     limit = _rows_that_fit(keys.schema, config)
-    found = keys.limit(limit + 1).toArrow()
+    few = min(limit, _FEW_ROWS)
+    found = keys.limit(few + 1).toArrow()
+    if found.num_rows > few:
+        keys = keys.distinct()
+        found = keys.limit(limit + 1).toArrow()
     if found.num_rows > limit:
         measured = keys.agg(*_measures(keys)).toArrow().to_pylist()[0]
         if not _fits(measured, config):
@@ -130,7 +137,7 @@ def _beyond(
     if config.filter_on_exceed == "all":
         return DynamicFilteringData.exceeded(schema)
     if len(schema) > 1:
-        alone = [_collect(keys.select(f).distinct(), config, null_safe) for f in schema.names]
+        alone = [_collect(keys.select(f), config, null_safe) for f in schema.names]
         domains = [domain for data in alone for domain in data.domains]
         return DynamicFilteringData(schema, domains, exceeds_threshold=True)
     field = schema.field(0)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+_SCAN = "FileSourceScanExec"
+
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
@@ -67,9 +69,6 @@ def _scans(df: DataFrame) -> list[Any]:
     """The file scans of the plan that ran, each once however often its rows were used."""
     root = df._jdf.queryExecution().executedPlan()
     return list({n.id(): n for n in _nodes(root) if n.getClass().getSimpleName() == _SCAN}.values())
-
-
-_SCAN = "FileSourceScanExec"
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
