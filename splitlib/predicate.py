@@ -198,7 +198,7 @@ class Predicate:
         foreign = [f for f in data.fields if f.lower() not in self._schema]
         if foreign:
             reasons.append(f"{', '.join(foreign)}: no partition key")
-        if not data.domains:
+        elif not data.domains:
             reasons.append("too many keys" if data.exceeds_threshold else "it bounds nothing")
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)

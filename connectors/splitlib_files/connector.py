@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -75,25 +75,28 @@ class FilesConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`; what an upper level excludes is not entered."""
         with ThreadPoolExecutor(_WALK_THREADS, thread_name_prefix="splitlib-walk") as pool:
-            yield from self._walk(pool, [""], predicate)
+            yield from self._walk(pool, [""], predicate, 0)
 
     def _walk(
-        self, pool: ThreadPoolExecutor, parents: list[str], predicate: Predicate
-    ) -> Iterator[PartitionBatch]:
-        """The partitions below some directories, given relative to the root."""
+        self, pool: ThreadPoolExecutor, parents: list[str], predicate: Predicate, listed: int
+    ) -> Generator[PartitionBatch, None, int]:
+        """The partitions below some directories, given relative to the root.
+
+        ``listed`` directories have not been counted in a batch yet; those left are returned.
+        """
         keys = self._metadata.partition_keys
         depth = parents[0].count("/")
         if depth == len(keys):
             values = split_names(pa.array([p[1:] for p in parents]), keys) if keys else _no_values()
-            yield PartitionBatch(values, pa.array(parents, pa.string()))
-            return
+            yield PartitionBatch(values, pa.array(parents, pa.string()), Requests(storage=listed))
+            return 0
         for start in range(0, len(parents), _WALK_BATCH):
             some = parents[start : start + _WALK_BATCH]
             found = pool.map(lambda p: self._storage.directories(self._root + p), some)
             children = [
                 f"{p}/{name}" for p, names in zip(some, found, strict=True) for name in names
             ]
-            listed = Requests(storage=len(some))
+            listed += len(some)
             for child in children:
                 self._check(child, keys[depth])
             if not children:
@@ -101,11 +104,14 @@ class FilesConnector(Connector):
             known = split_names(pa.array([c[1:] for c in children]), keys[: depth + 1])
             if depth + 1 == len(keys):
                 # the engine matches these itself, and counts them
-                yield PartitionBatch(known, pa.array(children, pa.string()), listed)
+                refs = pa.array(children, pa.string())
+                yield PartitionBatch(known, refs, Requests(storage=listed))
+                listed = 0
             else:
                 keep = pa.array(children).filter(predicate.match(known)).to_pylist()
                 if keep:
-                    yield from self._walk(pool, keep, predicate)
+                    listed = yield from self._walk(pool, keep, predicate, listed)
+        return listed
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -125,7 +125,12 @@ class TableReader:
         zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
         with opened.in_time_zone(zone) as table:
             schema = spark_schema(table.metadata)
-            filters = [self._keys_of(d, schema, config) for d in self._dimensions]
+            accepted = table.list_accepted_filter_fields()
+            filters = [
+                data
+                for dimension in self._dimensions
+                for data in self._keys_of(dimension, schema, accepted, config)
+            ]
             static = [
                 part
                 for condition in self._conditions
@@ -143,8 +148,13 @@ class TableReader:
         return df
 
     def _keys_of(
-        self, dimension: _Dimension, schema: StructType, config: SplitConfig
-    ) -> DynamicFilteringData:
+        self,
+        dimension: _Dimension,
+        schema: StructType,
+        accepted: tuple[str, ...],
+        config: SplitConfig,
+    ) -> Iterator[DynamicFilteringData]:
+        """The keys of one dimension; of columns that cannot prune, only that they were given."""
         columns = {name.lower(): name for name in schema.names}
         for name in dimension.on:
             if name.lower() not in columns:
@@ -157,5 +167,11 @@ class TableReader:
         source = dimension.source
         if isinstance(source, DynamicFilteringData):
             data = source.renamed({column: name for name, column in on.items()})
-            return data if dimension.null_safe else data.without_nulls()
-        return collect_keys(source, on, schema, config, null_safe=dimension.null_safe)
+            yield data if dimension.null_safe else data.without_nulls()
+            return
+        useful = {name: column for name, column in on.items() if name in accepted}
+        if useful:
+            yield collect_keys(source, useful, schema, config, null_safe=dimension.null_safe)
+        if len(useful) < len(on):  # not worth a job, but worth a word in the report
+            others = {name: (None, None) for name in on if name not in useful}
+            yield DynamicFilteringData.from_range(others)

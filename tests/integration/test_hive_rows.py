@@ -229,6 +229,29 @@ def test_two_dimensions(lake):
     assert splitlib.explain(loaded).metrics.partitions_matched == 2
 
 
+def test_a_dimension_that_cannot_prune_costs_nothing(lake):
+    table = lake.create(
+        "(a INT, k INT) USING parquet PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
+    )
+    never_run = lake.spark.sql("SELECT id AS a, 1 AS k, raise_error('it ran') FROM range(9)")
+    loaded = lake.reader(table).filtered_by(never_run.where("a < 5"), "a").load()
+    assert loaded.count() == 2
+    assert "a: no partition key" in str(splitlib.explain(loaded))
+    both = lake.reader(table).filtered_by(lake.spark.sql("SELECT 7 AS a, 1 AS k"), ["a", "k"])
+    assert both.load().count() == 1
+
+
+def test_a_value_that_does_not_parse_is_kept_as_null(lake):
+    table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    for i, text in enumerate(["1", "one", "2"]):
+        lake.add_partition(table, [text], rows=[i])
+    for how in ("pinned", "paths"):
+        reader = lake.reader(table, how).filtered_by(lake.spark.sql("SELECT 1 AS k"), "k")
+        loaded = reader.load()
+        assert {(row.a, row.k) for row in loaded.collect()} == {(0, 1), (1, None)}
+    assert "1 values of k are no value of its type" in str(splitlib.explain(loaded))
+
+
 def test_two_directories_for_one_value(lake):
     table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     for i, text in enumerate(["5", "05", "005", "6"]):
