@@ -39,9 +39,11 @@ NASTY = [
 
 @pytest.fixture(scope="module")
 def spark(spark):
-    """The session of all tests, in a time zone with summer time."""
+    """The session of all tests, in a time zone with summer time, with Spark's own pruning."""
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true")
     yield spark
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
     spark.conf.unset("spark.sql.session.timeZone")
 
 
@@ -614,8 +616,8 @@ def test_spark_connect_reads_by_paths(spark, tmp_path):
         import pyarrow.parquet as pq
         from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
+        from splitlib.errors import ConfigError
         from splitlib.spark.file_scan import FileScan, scan_files
-        from splitlib.spark.pinned_scan import why_not_pinned
 
         spark = (
             SparkSession.builder.remote("local[2]")
@@ -629,7 +631,7 @@ def test_spark_connect_reads_by_paths(spark, tmp_path):
         )
         try:
             scan_files(spark, scan, "pinned")
-        except RuntimeError as error:
+        except ConfigError as error:
             refused = str(error)
         rows = [list(row) for row in scan_files(spark, scan).collect()]
         print(json.dumps({"kind": type(spark).__module__, "refused": refused, "rows": rows}))
