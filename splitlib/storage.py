@@ -15,6 +15,8 @@ from splitlib.errors import ConnectorNotInstalled, MissingPartition
 from splitlib.model import FILE_SCHEMA
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+# Options of Spark's file sources by which a table takes only some of the files it holds.
+SELECTING_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
@@ -74,6 +76,19 @@ class Storage:
             for base, name, info in self._children(location, "file")
             if is_data(name)
         ]
+
+    def files_below(self, location: str) -> tuple[list[StoredFile], int]:
+        """The data files in a directory and all below it, and how many listings that took.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+        """
+        found, listings = self.files(location), 2
+        for name in self.directories(location):
+            files, more = self.files_below(f"{location.rstrip('/')}/{name}")
+            found += files
+            listings += more
+        return found, listings
 
     def directories(self, location: str) -> list[str]:
         """Names of the directories directly in a directory, sorted, without hidden ones.

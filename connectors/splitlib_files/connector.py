@@ -14,7 +14,7 @@ from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, Tabl
 from splitlib.partition_values import split_names
 from splitlib.predicate import Predicate
 from splitlib.spi import Connector
-from splitlib.storage import Storage, file_batch
+from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
 from splitlib_files.schema import infer_schema
 
 _OPTIONS = {"format", "partition_schema", "schema", "storage_options", "read_options"}
@@ -51,6 +51,10 @@ class FilesConnector(Connector):
         kind = options.get("format", "parquet")
         if kind not in _FORMATS:
             raise ConfigError(f"Unknown format {kind!r}.", hint=f"one of {', '.join(_FORMATS)}.")
+        selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
+        for option in options.get("read_options") or {}:
+            if option.lower() in selecting:
+                raise ConfigError(f"Read option {option!r} would change which files there are.")
         storage = Storage(options.get("storage_options"))
         root = name.rstrip("/") or "/"
         try:

@@ -15,7 +15,7 @@ from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import Storage, file_batch
 from splitlib_hive.client import MetastoreClient, parse_uris
-from splitlib_hive.table import describe, read_format
+from splitlib_hive.table import describe, is_recursive, read_format
 
 _NUMBERS = {
     "connect_timeout_seconds": 10.0,
@@ -119,9 +119,13 @@ class HiveConnector(Connector):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
         for row, ref in enumerate(partitions.refs.to_pylist()):
-            files = self._storage.files(ref["location"])
+            form = self._formats[ref["read_format"]]
+            if is_recursive(form):
+                files, listings = self._storage.files_below(ref["location"])
+            else:
+                files, listings = self._storage.files(ref["location"]), 1
             batch = file_batch((row, file) for file in files)
-            yield FileBatch(batch, self._formats[ref["read_format"]], Requests(storage=1))
+            yield FileBatch(batch, form, Requests(storage=listings))
 
     def close(self) -> None:
         """Close the connection."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from splitlib.errors import UnsupportedTable
 from splitlib.hive_types import field_of, from_spark_json
 from splitlib.model import ReadFormat, TableMetadata
+from splitlib.storage import SELECTING_OPTIONS
 
 _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
@@ -134,6 +135,8 @@ def read_format(table: Any, partition: Any = None) -> ReadFormat:
         options = dict(table.sd.serdeInfo.parameters or {})
         for internal in ("path", "serialization.format"):
             options.pop(internal, None)
+        if selecting := [name for name in options if name.lower() in SELECTING_OPTIONS]:
+            raise UnsupportedTable(f"It takes only some of its files, by {', '.join(selecting)}.")
         return ReadFormat.of(provider, options)
     serde = storage.serdeInfo.serializationLib or ""
     name = _SERDES.get(serde)
@@ -148,6 +151,12 @@ def read_format(table: Any, partition: Any = None) -> ReadFormat:
             given |= (storage.serdeInfo.parameters or {}) | _parameters(partition)
         return ReadFormat.of(name, {key: given[key] for key in _TEXT_PROPERTIES if key in given})
     return ReadFormat.of(name)
+
+
+def is_recursive(form: ReadFormat) -> bool:
+    """Whether the table's files may also lie in directories below its own."""
+    options = {name.lower(): value for name, value in form.options}
+    return options.get("recursivefilelookup", "false").lower() == "true"
 
 
 _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."

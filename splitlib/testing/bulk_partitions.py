@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPES = str.maketrans(
-    {chr(code): f"%{code:02X}" for code in (*range(0x20), 0x7F, *b"\"#%'*/:=?\\{[]^")}
-)
+from splitlib.partition_values import NULL_PARTITION, partition_name
+
 _MODELS = "org.apache.hadoop.hive.metastore.model."
 
 # {serde}, {descriptor} and {partition} are the first new ids; {table…} the table that is copied.
@@ -93,18 +91,6 @@ def bulk_add_partitions(
         csv_path.unlink(missing_ok=True)
 
 
-def partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    """Return the partition's name, escaped as ``FileUtils.makePartName`` of Hive does it.
-
-    Raises:
-        ValueError: There is not one value per key.
-    """
-    return "/".join(
-        f"{key.translate(_ESCAPES)}={(value or _DEFAULT_PARTITION).translate(_ESCAPES)}"
-        for key, value in zip(keys, values, strict=True)
-    )
-
-
 @dataclass(frozen=True)
 class _Table:
     """What the rows of its partitions repeat or refer to."""
@@ -150,7 +136,7 @@ def _write_csv(
         names = (partition_name(target.keys, row) for row in values)
         for n, (name, row) in enumerate(zip(names, values, strict=True)):
             location = f"{target.location}/{name}" if locations is None else locations[n]
-            yield n, name, location, *(value or _DEFAULT_PARTITION for value in row)
+            yield n, name, location, *(value or NULL_PARTITION for value in row)
 
     if locations is not None and len(locations) != len(values):
         raise ValueError(f"{len(values)} partitions, but {len(locations)} locations")

@@ -376,6 +376,20 @@ def test_unpartitioned(lake, form):
     assert "a: no partition key" in str(report)
 
 
+def test_a_table_that_looks_below_its_directory(lake):
+    options = "USING parquet OPTIONS (recursiveFileLookup 'true')"
+    table = lake.create(f"(a INT) {options}", "INSERT INTO {t} VALUES (1), (2)")
+    below = lake.metastore.warehouse / table.split(".")[1] / "x" / "_hidden"
+    below.mkdir(parents=True)
+    for directory in (below, below.parent):
+        pq.write_table(pa.table({"a": pa.array([3], pa.int32())}), directory / "more.parquet")
+    lake.spark.catalog.refreshTable(table)
+    assert lake.same(table, None, {}) == 3
+    globbed = lake.create("(a INT) USING parquet OPTIONS (pathGlobFilter '*.x')")
+    with pytest.raises(splitlib.UnsupportedTable, match="only some of its files"):
+        lake.reader(globbed).load()
+
+
 def test_a_table_without_partitions_or_files(lake):
     for definition in ("(a INT, k INT) USING parquet PARTITIONED BY (k)", "(a INT) USING parquet"):
         assert lake.same(lake.create(definition), None, {}) == 0
