@@ -66,7 +66,8 @@ def typed_columns(
     # Numbered names: keys may hold dots, or differ in case only.
     numbered = [f"c{i}" for i in range(len(schema))]
     arrow = pa.table([*values.columns, *more.values()], names=[*numbered, *more])
-    frame = spark.createDataFrame(arrow)
+    # in one batch: of several, the server of Spark Connect 4.0 takes the first and drops the others
+    frame = spark.createDataFrame(arrow.combine_chunks())
     columns = [
         _typed(sf.col(name), given.dataType, field)
         for name, given, field in zip(numbered, frame.schema, schema, strict=False)
