@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 
 from splitlib.testing import HiveMetastore
 
+JVM_ZONE = "America/New_York"
+"""Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
+
 
 @pytest.fixture(scope="session")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
@@ -32,6 +35,8 @@ def spark(
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
+        # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
+        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE}",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",

@@ -49,7 +49,8 @@ class Lake:
         names = [f"{key.name}={v}" for key, v in zip(described.partitionKeys, values, strict=True)]
         sd.location = f"file:{location}" if location else "/".join([sd.location, *names])
         path = Path(sd.location.removeprefix("file:"))
-        if rows is not None:
+        absent = rows is None
+        if not absent:
             path.mkdir(parents=True, exist_ok=True)
             if isinstance(rows, list):
                 rows = pa.table({"a": pa.array(rows, pa.int32())}) if rows else None
@@ -58,7 +59,7 @@ class Lake:
         partition = Partition(values, *table.split("."), sd=sd, parameters={})
         client._call(lambda thrift: thrift.add_partition(partition))
         client.close()
-        if rows is None and not any(path.iterdir()):
+        if absent and not any(path.iterdir()):
             path.rmdir()  # the metastore has made it
         self.spark.catalog.refreshTable(table)
 

@@ -17,13 +17,13 @@ from pyspark.sql.types import StructType
 from splitlib.spark.hive_csv import hive_csv_columns
 from splitlib.spark.hive_text import hive_text_columns, jvm_time_zone
 from splitlib.testing import HiveMetastore
+from tests.integration.conftest import JVM_ZONE
 
 pytestmark = pytest.mark.spark
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
 # with hours that a clock shows twice or never, and days before the Gregorian calendar
-JVM_ZONE = "America/New_York"
 
 PRIMITIVES = (
     "i1 tinyint, i2 smallint, i4 int, i8 bigint, f float, d double, d1 decimal(10,2),"
@@ -133,12 +133,7 @@ def _differences(ours: list[Any], theirs: list[Any], data: bytes) -> list[Any]:
 @pytest.fixture(scope="module")
 def hive(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Hive]:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    jvm: Any = spark._jvm
-    zones = jvm.java.util.TimeZone
-    before = zones.getDefault()
-    zones.setDefault(zones.getTimeZone(JVM_ZONE))
     yield Hive(spark, metastore.warehouse)
-    zones.setDefault(before)
     spark.conf.unset("spark.sql.session.timeZone")
 
 
