@@ -80,7 +80,7 @@ class HiveConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`: all names in one call.
 
-        A filter on the server would not be cheaper (10,000 names take 20 ms) and not be right:
+        A filter on the server would hardly be cheaper (names are small) and not be right:
         newer servers compare the text and miss ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
