@@ -242,6 +242,23 @@ class DynamicFilteringData:
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
         return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
 
+    def in_time_zone(self, zone: str) -> DynamicFilteringData:
+        """The same instants, whose wall-clock times are those of ``zone``.
+
+        Which date an instant falls on depends on it, and so which date partition it matches.
+        """
+        schema = pa.schema([field.with_type(_zoned(field.type, zone)) for field in self.schema])
+        domains: list[Domain] = []
+        for domain in self.domains:
+            if isinstance(domain, ValueDomain):
+                own = pa.schema([schema.field(name) for name in domain.fields])
+                domains.append(ValueDomain(domain.rows.cast(own)))
+            else:
+                field = domain.field.with_type(_zoned(domain.field.type, zone))
+                ends = (domain.lower.cast(field.type), domain.upper.cast(field.type))
+                domains.append(RangeDomain(field, *ends, domain.includes_null))
+        return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
+
     def to_bytes(self) -> bytes:
         """An Arrow IPC stream of one row, a list column per field of a domain, and a checksum."""
         kinds: list[str] = []
@@ -422,6 +439,10 @@ def has_range(kind: pa.DataType) -> bool:
         or pa.types.is_string(kind)
         or pa.types.is_binary(kind)
     ) and not pa.types.is_interval(kind)
+
+
+def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
+    return pa.timestamp(kind.unit, zone) if pa.types.is_timestamp(kind) and kind.tz else kind
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:

@@ -138,7 +138,8 @@ class TableReader:
             ]
             enumerator = DynamicFileEnumerator(table, config, static=static)
             for data in filters:
-                enumerator.set_dynamic_filtering_data(data)
+                # Spark hands out instants in UTC, and compares them with dates in its own zone
+                enumerator.set_dynamic_filtering_data(data.in_time_zone(zone))
             df = scan_selected(
                 self.spark, table, schema, enumerator.select_files(), config.spark_scan
             )

@@ -49,6 +49,15 @@ def test_ranges(partitions, low, high):
     assert kept(SCHEMA, batch, data) == expected
 
 
+def test_the_date_of_an_instant_depends_on_the_zone():
+    schema = pa.schema([("d", pa.date32())])
+    batch = pa.record_batch({"d": ["2020-01-01", "2020-01-02"]})
+    midnight = dt.datetime(2020, 1, 1, 5, tzinfo=UTC)  # in New York
+    data = from_values({"d": [midnight]})
+    assert kept(schema, batch, data) == [False, False]
+    assert kept(schema, batch, data.in_time_zone("America/New_York")) == [True, False]
+
+
 def test_many_fields_do_not_overflow():
     names = [f"k{i}" for i in range(8)]
     rows = {name: list(range(1000)) for name in names}  # 1000^8 combinations
