@@ -6,6 +6,8 @@ One pass, lazy at every step::
                         ▲                        ▲                                     ▲
                         └──────── filters, which may arrive at any moment ─────────────┘
 
+The last match also takes the statistics of each file, where the catalog keeps some.
+
 Results keep the catalog's order whatever the parallelism.
 """
 
@@ -26,10 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.errors import InvalidFilter, MissingPartition, TooManyPartitions
+from splitlib.errors import InvalidFilter, MissingPartition, TooManyPartitions, UnsupportedTable
 from splitlib.filtering import DynamicFilteringData
 from splitlib.metrics import ScanMetrics
-from splitlib.model import FileBatch, FileSplit, PartitionBatch
+from splitlib.model import DeleteFile, FileBatch, FileSplit, Manifests, PartitionBatch
 from splitlib.partition_values import parse, partition_name
 from splitlib.predicate import AppliedFilter, PartitionFilter, Predicate
 from splitlib.report import FilterReport, ScanReport
@@ -55,7 +57,8 @@ class DynamicFileEnumerator:
     Args:
         table: What to read.
         config: Settings; by default those of the environment.
-        static: Conditions on partition values that hold for every row wanted.
+        static: What holds for every row wanted: conditions on partition values, or values and
+            ranges of columns.
     """
 
     def __init__(
@@ -63,11 +66,12 @@ class DynamicFileEnumerator:
         table: Table,
         config: SplitConfig | None = None,
         *,
-        static: Sequence[PartitionFilter] = (),
+        static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> None:
         self.table = table
         self.config = config or SplitConfig.resolve()
-        self._static = tuple(static)
+        self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
+        self._static = [s for s in static if not isinstance(s, DynamicFilteringData)]
         self._lock = threading.Condition()
         self._announced: set[Hashable] = set()
         self._by_producer: dict[Hashable, DynamicFilteringData] = {}
@@ -119,19 +123,25 @@ class DynamicFileEnumerator:
             MissingPartition: if a directory has gone and ``missing_partition`` is ``error``.
             SplitlibError: whatever the connector raises; nothing partial is returned as complete.
         """
-        keys = self.table.metadata.partition_schema
         batch: PartitionBatch | None = None
         for selected in self.select_files():
             if selected.partitions is not batch:
                 batch = selected.partitions
-                columns = [
-                    parse(batch.values.column(i), key).values.to_pylist()
-                    for i, key in enumerate(keys)
-                ]
-            for file in selected.files.files.to_pylist():
+                columns = self._typed_values(batch)
+            deletes = selected.files.deletes_of_each()
+            for file, deleted in zip(selected.files.files.to_pylist(), deletes, strict=True):
                 row = file["partition"]
-                values = {key.name: column[row] for key, column in zip(keys, columns, strict=True)}
-                yield from self._splits_of(file, batch, row, values, selected.files)
+                values = {name: column[row] for name, column in columns.items()}
+                yield from self._splits_of(file, batch, row, values, selected.files, deleted)
+
+    def _typed_values(self, batch: PartitionBatch) -> dict[str, list[Any]]:
+        fields = (
+            self.table.metadata.partition_schema if batch.fields is None else batch.values.schema
+        )
+        return {
+            field.name: parse(batch.values.column(i), field).values.to_pylist()
+            for i, field in enumerate(fields)
+        }
 
     def _splits_of(
         self,
@@ -140,6 +150,7 @@ class DynamicFileEnumerator:
         row: int,
         values: dict[str, Any],
         files: FileBatch,
+        deletes: tuple[DeleteFile, ...],
     ) -> Iterator[FileSplit]:
         path, size = file["path"], file["size"]
         whole = not can_split(files.read_format, path)
@@ -155,6 +166,7 @@ class DynamicFileEnumerator:
                 modified=file["modified"],
                 partition_values=values,
                 read_format=files.read_format,
+                deletes=deletes,
             )
 
     def select_files(self) -> Iterator[SelectedFiles]:
@@ -185,8 +197,11 @@ class DynamicFileEnumerator:
         total = 0
         for batch in self._listed_partitions(run):
             predicate = self._current()
-            keep = pc.indices_nonzero(run.match(batch, predicate))
+            mask = run.match(batch, predicate)
+            keep = pc.indices_nonzero(mask)
             total += len(keep)
+            if batch.file_counts is not None:
+                run.dropped(partitions=pc.sum(batch.file_counts.filter(pc.invert(mask))).as_py())
             if total > self.config.max_partitions:
                 raise TooManyPartitions(
                     f"More than {self.config.max_partitions} partitions match.",
@@ -209,6 +224,7 @@ class DynamicFileEnumerator:
                 return
             run.count(partitions_total=len(batch))
             run.requested(batch)
+            run.opened(batch.manifests)
             yield batch
 
     def _with_details(self, run: _Run, matching: PartitionBatch) -> Iterator[PartitionBatch]:
@@ -257,14 +273,21 @@ class DynamicFileEnumerator:
             files = batch.files
             files = files.set_column(3, files.schema.field(3), pc.add(files["partition"], offset))
             # read after the listing: a filter that came meanwhile still counts
-            keep = matched.keeps(self._current())
-            mask = pc.and_(keep.take(files["partition"]), pc.greater(files["size"], 0))
-            files = files.filter(mask)
-            if files.num_rows:
-                files = files.sort_by([("partition", "ascending"), ("path", "ascending")])
-                size = pc.sum(files["size"]).as_py()
-                run.count(files_selected=files.num_rows, bytes_selected=size)
-                yield SelectedFiles(matched.partitions, replace(batch, files=files))
+            predicate = self._current()
+            mask = matched.keeps(predicate).take(files["partition"])
+            mask = pc.and_(mask, pc.greater(files["size"], 0))
+            if batch.statistics:
+                with run.timed("match"):
+                    fits = pc.or_kleene(pc.invert(mask), predicate.match_bounds(batch.statistics))
+                run.dropped(statistics=len(fits) - pc.sum(fits, min_count=0).as_py())
+                mask = pc.and_(mask, fits)
+            found = replace(batch, files=files).filter(mask)
+            if len(found):
+                order = [("partition", "ascending"), ("path", "ascending")]
+                found = found.take(pc.sort_indices(found.files, sort_keys=order))
+                size = pc.sum(found.files["size"]).as_py()
+                run.count(files_selected=len(found), bytes_selected=size)
+                yield SelectedFiles(matched.partitions, found)
 
     def _await_announced(self) -> None:
         with self._lock:
@@ -275,8 +298,9 @@ class DynamicFileEnumerator:
             return self._predicate
 
     def _build_predicate(self) -> Predicate:
-        filters = self._filters if self.config.dynamic_filtering_enabled else []
-        return Predicate(self.table.metadata.partition_schema, filters, self._static)
+        dynamic = self._filters if self.config.dynamic_filtering_enabled else []
+        filters = [*self._static_data, *dynamic]
+        return Predicate(self.table.metadata.filterable, filters, self._static)
 
 
 def paths(
@@ -287,12 +311,26 @@ def paths(
     Paths are plain on the local disk and URIs elsewhere. They carry no partition values: a reader
     that needs those takes the splits of a
     :class:`~splitlib.enumerator.DynamicFileEnumerator` instead.
+
+    Raises:
+        UnsupportedTable: if rows of a file are deleted, which its path cannot say.
     """
     enumerator = DynamicFileEnumerator(table, config)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
-    found = [path for s in enumerator.select_files() for path in s.files.files["path"].to_pylist()]
-    return list(dict.fromkeys(found))
+    found: dict[str, None] = {}
+    for selected in enumerator.select_files():
+        if selected.files.deletes is not None and selected.files.deletes.null_count < len(
+            selected.files
+        ):
+            raise UnsupportedTable(
+                "Rows of the selected files are deleted, which plain paths cannot say.",
+                hint="read it with splitlib.read(spark), or use the splits and their deletes.",
+                connector=table.connector_name,
+                table=table.name,
+            )
+        found.update(dict.fromkeys(selected.files.files["path"].to_pylist()))
+    return list(found)
 
 
 class _Matched:
@@ -324,12 +362,17 @@ class _Run:
         self._lock = threading.Lock()
         self._metrics = ScanMetrics()
         self._seconds: dict[str, float] = {}
+        self._files_dropped: dict[str, int] = {}
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
 
     def metrics(self) -> ScanMetrics:
         with self._lock:
-            return replace(self._metrics, seconds=MappingProxyType(dict(self._seconds)))
+            return replace(
+                self._metrics,
+                seconds=MappingProxyType(dict(self._seconds)),
+                files_dropped=MappingProxyType(dict(self._files_dropped)),
+            )
 
     def count(self, **counts: int) -> None:
         with self._lock:
@@ -339,6 +382,18 @@ class _Run:
     def requested(self, batch: PartitionBatch | FileBatch) -> None:
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
+
+    def opened(self, manifests: Manifests) -> None:
+        if manifests.total:
+            self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
+            self.count(files_total=manifests.files_total)
+            self.dropped(manifests=manifests.files_skipped)
+
+    def dropped(self, **files: int) -> None:
+        """Count files by the stage that drops them."""
+        with self._lock:
+            for stage, number in files.items():
+                self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -357,7 +412,7 @@ class _Run:
         if not predicate.keys:
             return pa.repeat(not predicate.matches_nothing, len(partitions))
         with self.timed("match"):
-            matches = predicate.match_each(partitions.values)
+            matches = predicate.match_each(partitions.values, partitions.fields)
         with self._lock:
             for used, mask in zip(predicate.filters, matches.each, strict=True):
                 if before is None or used not in before.filters:

@@ -24,12 +24,20 @@ class ScanMetrics:
     metastore_requests: int = 0
     """Calls of the catalog while enumerating."""
     storage_requests: int = 0
-    """Directory listings."""
+    """Directory listings, and manifests read."""
+    manifests_total: int = 0
+    """Lists of files that the snapshot consists of, for a catalog that keeps such."""
+    manifests_opened: int = 0
+    """Those that may list a file that matters."""
+    files_total: int = 0
+    """Files in all manifests; 0 where the catalog keeps none."""
+    files_dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """By stage: ``manifests``, ``partitions``, ``statistics``; for such a catalog."""
     seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """By stage: ``list_partitions``, ``match``, ``load_details``, ``list_files`` (added up over
     threads), ``wait``."""
 
-    def to_dict(self) -> dict[str, int | dict[str, float]]:
+    def to_dict(self) -> dict[str, int | dict[str, int] | dict[str, float]]:
         """Plain values for JSON."""
-        names = [name for name in self.__slots__ if name != "seconds"]
-        return {**{name: getattr(self, name) for name in names}, "seconds": dict(self.seconds)}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}

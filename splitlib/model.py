@@ -7,14 +7,23 @@ object each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # Arrow has no CHAR(n) or VARCHAR(n): a field of type string that is one says so in its metadata
 # under this key, as b"char(5)" or b"varchar(7)".
 LOGICAL_TYPE = b"splitlib.logical_type"
+
+# Where columns are found by identifier, each field of the table's schema, nested ones too, carries
+# its own under the key that Arrow uses for Parquet's.
+FIELD_ID = b"PARQUET:field_id"
+
+# The value, as JSON, that rows of files older than the column have in it; none = null.
+INITIAL_DEFAULT = b"splitlib.initial_default"
 
 FILE_SCHEMA = pa.schema(
     [
@@ -37,6 +46,82 @@ class Requests(NamedTuple):
     storage: int = 0
 
 
+class Manifests(NamedTuple):
+    """What a catalog that keeps lists of files did not have to open."""
+
+    total: int = 0
+    opened: int = 0
+    files_total: int = 0
+    """Files in all of them."""
+    files_skipped: int = 0
+    """Files in those that were not opened."""
+
+
+class Transform(Protocol):
+    """How a partition value follows from a column. Hashable; null gives null."""
+
+    @property
+    def preserves_order(self) -> bool:
+        """Whether a greater value never gives a smaller result."""
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        """The partition values, of the type that :attr:`PartitionBatch.values` has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """What a column of :attr:`PartitionBatch.values` says of a column of the table."""
+
+    name: str
+    """Of the column in the batch."""
+    source: str
+    """The table's column; ``a.b`` for a field of a struct."""
+    transform: Transform | None = None
+    """None = the value itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known of one column in each of some files, a row each; null = not known."""
+
+    lower: pa.Array
+    """In the column's type. No value that is neither null nor NaN is less."""
+    upper: pa.Array
+    """In the column's type. No value that is neither null nor NaN is greater."""
+    has_null: pa.BooleanArray
+    has_nan: pa.BooleanArray
+    has_value: pa.BooleanArray
+    """False where every value is null or NaN."""
+
+    def take(self, indices: pa.Array) -> ColumnStatistics:
+        """The statistics of the files at ``indices``."""
+        return ColumnStatistics(
+            self.lower.take(indices),
+            self.upper.take(indices),
+            self.has_null.take(indices),
+            self.has_nan.take(indices),
+            self.has_value.take(indices),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A file that says which rows of data files are deleted."""
+
+    kind: Literal["position", "vector", "equality"]
+    path: str
+    """Spelled as the paths of :data:`FILE_SCHEMA`."""
+    size: int
+    format: str
+    """``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``."""
+    offset: int = 0
+    """Of the vector in the file."""
+    length: int = 0
+    """Of the vector in bytes."""
+    field_ids: tuple[int, ...] = ()
+    """The columns that an equality delete compares."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadFormat:
     """How to read the bytes of a file."""
@@ -45,11 +130,21 @@ class ReadFormat:
     """``parquet``, ``orc``, ``avro``, ``json``, ``csv``, ``text``, ``hive-text``, ``hive-csv``."""
     options: tuple[tuple[str, str], ...] = ()
     """Sorted pairs: Spark's data source options, or the SerDe's properties for ``hive-…``."""
+    columns: Literal["name", "id"] | tuple[tuple[int, str], ...] = "name"
+    """How a column is found in the file: by its name; by its :data:`FIELD_ID`; or by these sorted
+    pairs of field identifier and name in the file, nested fields too, and what has no pair is not
+    in the file."""
 
     @classmethod
-    def of(cls, name: str, options: Mapping[str, str] | None = None) -> ReadFormat:
-        """A format with ``options`` in canonical order, so that equal ones compare equal."""
-        return cls(name, tuple(sorted((options or {}).items())))
+    def of(
+        cls,
+        name: str,
+        options: Mapping[str, str] | None = None,
+        columns: Literal["name", "id"] | Mapping[int, str] = "name",
+    ) -> ReadFormat:
+        """A format with its pairs in canonical order, so that equal ones compare equal."""
+        pairs = columns if isinstance(columns, str) else tuple(sorted(columns.items()))
+        return cls(name, tuple(sorted((options or {}).items())), pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +152,24 @@ class TableMetadata:
     """What a connector says of the table that it has opened."""
 
     schema: pa.Schema
-    """Data columns, then partition columns, in the catalog's types."""
+    """Data columns, then partition columns, in the catalog's types; in the catalog's order where
+    columns are found by identifier."""
     partition_keys: tuple[str, ...]
+    """The partition columns, or the columns that partition values follow from."""
     read_format: ReadFormat
     location: str | None = None
     snapshot_id: str | None = None
     spark_schema: str | None = None
     """Spark's own JSON of ``schema`` where the catalog keeps one: it can say what Arrow cannot
     (column defaults, collations, intervals)."""
+    filter_schema: pa.Schema | None = None
+    """The columns whose join keys can prune, ``a.b`` for a field of a struct; None = the partition
+    columns."""
+
+    @property
+    def filterable(self) -> pa.Schema:
+        """The columns whose join keys can prune."""
+        return self.partition_schema if self.filter_schema is None else self.filter_schema
 
     @property
     def partition_schema(self) -> pa.Schema:
@@ -91,6 +196,11 @@ class PartitionBatch:
     """The connector's own handle of each partition, of any Arrow type, opaque to everyone else."""
     requests: Requests = Requests()
     """What it took to list them."""
+    fields: tuple[PartitionField, ...] | None = None
+    """What each column of :attr:`values` says of the table; None = they are its partition keys."""
+    file_counts: pa.Array | None = None
+    """How many files each partition has, where that is known before they are listed."""
+    manifests: Manifests = Manifests()
 
     def __len__(self) -> int:
         # not values.num_rows: a batch without columns has no rows
@@ -99,11 +209,15 @@ class PartitionBatch:
     def take(self, indices: pa.Array) -> PartitionBatch:
         """The partitions at ``indices``; the requests are not counted again."""
         values = self.values.take(indices) if self.values.num_columns else self.values
-        return PartitionBatch(values, self.refs.take(indices))
+        counts = None if self.file_counts is None else self.file_counts.take(indices)
+        refs = self.refs.take(indices)
+        return PartitionBatch(values, refs, fields=self.fields, file_counts=counts)
 
     def slice(self, offset: int, length: int) -> PartitionBatch:
         """A view of ``length`` partitions; the requests are not counted again."""
-        return PartitionBatch(self.values.slice(offset, length), self.refs.slice(offset, length))
+        values, refs = self.values.slice(offset, length), self.refs.slice(offset, length)
+        counts = None if self.file_counts is None else self.file_counts.slice(offset, length)
+        return PartitionBatch(values, refs, fields=self.fields, file_counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +228,35 @@ class FileBatch:
     """Columns as in :data:`FILE_SCHEMA`."""
     read_format: ReadFormat
     requests: Requests = Requests()
+    statistics: Mapping[str, ColumnStatistics] = field(default_factory=lambda: MappingProxyType({}))
+    """By column, as named in :attr:`TableMetadata.filterable`; a row per file."""
+    deletes: pa.Array | None = None
+    """Per file: which of :attr:`delete_sets` applies to it; null = none."""
+    delete_sets: tuple[tuple[DeleteFile, ...], ...] = ()
 
     def __len__(self) -> int:
         return int(self.files.num_rows)
+
+    def take(self, indices: pa.Array) -> FileBatch:
+        """The files at ``indices``; the requests are not counted again."""
+        return replace(
+            self,
+            files=self.files.take(indices),
+            requests=Requests(),
+            statistics={name: known.take(indices) for name, known in self.statistics.items()},
+            deletes=None if self.deletes is None else self.deletes.take(indices),
+        )
+
+    def deletes_of_each(self) -> list[tuple[DeleteFile, ...]]:
+        """What deletes rows, per file."""
+        if self.deletes is None:
+            return [()] * len(self)
+        sets = self.deletes.to_pylist()
+        return [() if index is None else self.delete_sets[index] for index in sets]
+
+    def filter(self, mask: pa.BooleanArray) -> FileBatch:
+        """The files where ``mask`` is true; the requests are not counted again."""
+        return self.take(pc.indices_nonzero(mask))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +274,5 @@ class FileSplit:
     partition_values: Mapping[str, Any]
     """Typed values by key; None for null, and for text that is no value of the key's type."""
     read_format: ReadFormat = field(repr=False)
+    deletes: tuple[DeleteFile, ...] = ()
+    """What takes rows out of the file; a reader that cannot apply it must refuse the split."""

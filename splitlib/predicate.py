@@ -1,24 +1,24 @@
-"""What all filters on one table say together, and which partitions it keeps.
+"""What all filters on one table say together, and which partitions and files it keeps.
 
-This is the only place that decides whether a partition matches. It may keep too much, never too
-little: what cannot be decided is kept, and :attr:`Predicate.filters` says why a filter was not
-used.
+This is the only place that decides whether a partition or a file matches. It may keep too much,
+never too little: what cannot be decided is kept, and :attr:`Predicate.filters` says why a filter
+was not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.coercion import coerce
 from splitlib.filtering import Domain, DynamicFilteringData, RangeDomain, ValueDomain, distinct
-from splitlib.partition_values import TypedValues, is_char, parse
-
-_MAX_CODE = 2**62
+from splitlib.matchers import Matcher, RangeMatcher, ValueMatcher
+from splitlib.model import ColumnStatistics, PartitionField
+from splitlib.partition_values import TypedValues, is_char, parse, try_cast
 
 
 class PartitionFilter(Protocol):
@@ -61,78 +61,25 @@ class Matches(NamedTuple):
     """By key: how many values are no value of the key's type, and were kept for that."""
 
 
-class _Matcher(Protocol):
-    @property
-    def keys(self) -> tuple[str, ...]: ...
-
-    def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _ValueMatcher:
-    keys: tuple[str, ...]
-    rows: tuple[pa.Array, ...]
-    """The accepted tuples, a column per key."""
-
-    def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        if len(self.keys) == 1:
-            return pc.is_in(columns[self.keys[0]].values, value_set=self.rows[0])
-        # A tuple becomes one number: position among the accepted values of each key, in mixed
-        # radix, renumbered before it could overflow.
-        accepted = found = None
-        radix = 1
-        for key, column in zip(self.keys, self.rows, strict=True):
-            known = pc.unique(column)
-            digit = pc.index_in(column, value_set=known).cast(pa.int64())
-            found_digit = pc.index_in(columns[key].values, value_set=known).cast(pa.int64())
-            if accepted is None:
-                accepted, found, radix = digit, found_digit, len(known)
-                continue
-            if radix * len(known) >= _MAX_CODE:
-                codes = pc.unique(accepted)
-                accepted = pc.index_in(accepted, value_set=codes).cast(pa.int64())
-                found = pc.index_in(found, value_set=codes).cast(pa.int64())
-                radix = len(codes)
-            accepted = pc.add(pc.multiply(accepted, len(known)), digit)
-            found = pc.add(pc.multiply(found, len(known)), found_digit)
-            radix *= len(known)
-        return pc.is_in(found, value_set=accepted)
-
-
-@dataclass(frozen=True, slots=True)
-class _RangeMatcher:
-    keys: tuple[str]
-    lower: pa.Scalar
-    upper: pa.Scalar
-    includes_null: bool
-
-    def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        values = columns[self.keys[0]].values
-        mask = pa.repeat(True, len(values))
-        if self.lower.is_valid:
-            mask = pc.and_(mask, pc.greater_equal(values, self.lower))
-        if self.upper.is_valid:
-            mask = pc.and_(mask, pc.less_equal(values, self.upper))
-        return pc.if_else(pc.is_null(values), pa.scalar(self.includes_null), mask)
-
-
 class Predicate:
-    """The conjunction of filters on the partition keys of one table. Immutable, thread-safe.
+    """The conjunction of filters on the columns of one table. Immutable, thread-safe.
 
     Args:
-        partition_schema: The partition keys with the table's types.
-        filters: Join keys; fields are matched to keys by name, ignoring case.
+        schema: The columns that can prune, with the table's types: the partition keys, and what
+            has statistics.
+        filters: Join keys; fields are matched to columns by name, ignoring case.
         static: Other conditions on partition values.
     """
 
     def __init__(
         self,
-        partition_schema: pa.Schema,
+        schema: pa.Schema,
         filters: Iterable[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter] = (),
     ) -> None:
-        self._schema = {field.name.lower(): field for field in partition_schema}
-        self._matchers: list[list[_Matcher]] = []
+        self._schema = {field.name.lower(): field for field in schema}
+        self._matchers: list[list[Matcher]] = []
+        self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
         self._static = tuple(static)
         self.filters: tuple[AppliedFilter, ...]
         """How each filter is used: the join keys in the order given, then the static ones."""
@@ -153,48 +100,100 @@ class Predicate:
         """The partition keys that pruning depends on, in lower case."""
         return frozenset(key.lower() for used in self.filters for key in used.used_fields)
 
-    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+    def match(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
+    ) -> pa.BooleanArray:
         """True for each partition that may matter.
 
         Args:
             values: A column per partition key or, for a connector that walks key by key, of the
                 keys known so far: what needs another key then keeps everything.
+            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
         """
-        return self.match_each(values).together
+        return self.match_each(values, fields).together
 
-    def match_each(self, values: pa.RecordBatch) -> Matches:
+    def match_each(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
+    ) -> Matches:
         """What each of :attr:`filters` keeps on its own, and all of them together."""
         present = {name.lower(): i for i, name in enumerate(values.schema.names)}
+        types = self._schema if fields is None else {f.name.lower(): f for f in values.schema}
+        matchers_of = self._matchers_for(fields)
         columns = {
-            key: parse(values.column(present[key]), self._schema[key])
-            for key in {k for matchers in self._matchers for m in matchers for k in m.keys}
+            key: parse(values.column(present[key]), types[key])
+            for key in {k for matchers in matchers_of for m in matchers for k in m.keys}
             if key in present
         }
         masks = []
-        for matchers in self._matchers:
+        for matchers in matchers_of:
             mask = pa.repeat(True, values.num_rows)
             for matcher in matchers:
                 if all(key in columns for key in matcher.keys):
                     mask = pc.and_(mask, _keep_undecided(matcher, columns))
             masks.append(mask)
+        masks += self._match_static(values, fields)
+        undecided = {
+            types[key].name: pc.sum(column.undecided).as_py()
+            for key, column in columns.items()
+            if column.undecided is not None
+        }
+        return Matches(self._together(masks, values.num_rows), tuple(masks), undecided)
+
+    def match_bounds(
+        self,
+        statistics: Mapping[str, ColumnStatistics],
+        fields: tuple[PartitionField, ...] | None = None,
+    ) -> pa.BooleanArray:
+        """True for each file (or list of files) that may hold a row that matters.
+
+        Args:
+            statistics: Of at least one column of the table or, with ``fields``, of those.
+            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
+        """
+        columns = {name.lower(): known for name, known in statistics.items()}
+        masks = [
+            matcher.match_bounds(columns)
+            for matchers in self._matchers_for(fields)
+            for matcher in matchers
+            if any(key in columns for key in matcher.keys)
+        ]
+        return self._together(masks, len(next(iter(columns.values())).lower))
+
+    def _match_static(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None
+    ) -> list[pa.BooleanArray]:
+        if fields is not None:
+            plain = {f.source: values[f.name] for f in fields if f.transform is None}
+            values = pa.record_batch(plain) if plain else values
+        present = {name.lower() for name in values.schema.names}
+        masks = []
         for static in self._static:
             mask = pa.repeat(True, values.num_rows)
             if all(field.lower() in present for field in static.fields):
                 mask = pc.fill_null(static.match(values), True)
             masks.append(mask)
-        together = pa.repeat(not self.matches_nothing, values.num_rows)
+        return masks
+
+    def _together(self, masks: Iterable[pa.BooleanArray], rows: int) -> pa.BooleanArray:
+        together = pa.repeat(not self.matches_nothing, rows)
         for mask in masks:
             together = pc.and_(together, mask)
-        undecided = {
-            self._schema[key].name: pc.sum(column.undecided).as_py()
-            for key, column in columns.items()
-            if column.undecided is not None
-        }
-        return Matches(together, tuple(masks), undecided)
+        return together
 
-    def _compile(self, data: DynamicFilteringData) -> tuple[list[_Matcher], AppliedFilter]:
+    def _matchers_for(self, fields: tuple[PartitionField, ...] | None) -> list[list[Matcher]]:
+        """The filters as they show in partition values; computed once per kind of partition."""
+        if fields is None:
+            return self._matchers
+        if fields not in self._derived:
+            self._derived[fields] = [
+                [derived for matcher in matchers for derived in _derive(matcher, fields)]
+                for matchers in self._matchers
+            ]
+        return self._derived[fields]
+
+    def _compile(self, data: DynamicFilteringData) -> tuple[list[Matcher], AppliedFilter]:
         reasons: list[str] = []
-        matchers: list[_Matcher] = []
+        matchers: list[Matcher] = []
         foreign = [f for f in data.fields if f.lower() not in self._schema]
         if foreign:
             reasons.append(f"{', '.join(foreign)}: no partition key")
@@ -211,7 +210,7 @@ class Predicate:
             data.fields, data.describe(), data.nbytes, used, "; ".join(reasons) or None
         )
 
-    def _compile_domain(self, domain: Domain, reasons: list[str]) -> _Matcher | None:
+    def _compile_domain(self, domain: Domain, reasons: list[str]) -> Matcher | None:
         fields = [f for f in domain.fields if f.lower() in self._schema]
         if not fields:
             return None
@@ -221,7 +220,7 @@ class Predicate:
 
     def _compile_values(
         self, domain: ValueDomain, fields: Sequence[str], reasons: list[str]
-    ) -> _Matcher | None:
+    ) -> Matcher | None:
         columns: dict[str, pa.Array] = {}
         matchable = pa.repeat(True, domain.rows.num_rows)
         for name in fields:
@@ -236,19 +235,45 @@ class Predicate:
         if not columns:
             return None
         rows = distinct(pa.table(columns).filter(matchable))
-        return _ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
+        return ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
 
-    def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> _Matcher | None:
+    def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
         key = self._schema[domain.field.name.lower()]
         if (
             not is_char(key)  # padding changes the order
             and _same_order(domain.field.type, key.type)
         ):
-            return _RangeMatcher(
-                (key.name.lower(),), domain.lower, domain.upper, domain.includes_null
-            )
+            ends = pa.array([domain.lower.as_py(), domain.upper.as_py()], domain.field.type)
+            # an end beyond the column's type is left open, which keeps too much, not too little
+            lower, upper = try_cast(ends, key.type)
+            return RangeMatcher((key.name.lower(),), lower, upper, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
         return None
+
+
+def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Matcher]:
+    """What a filter on columns says of partition values that follow from them."""
+    if isinstance(matcher, ValueMatcher):
+        columns: dict[str, pa.Array] = {}
+        sources = dict(zip(matcher.keys, matcher.rows, strict=True))
+        for field in fields:
+            values = sources.get(field.source.lower())
+            if values is not None:
+                name = field.name.lower()
+                columns[name] = values if field.transform is None else field.transform(values)
+        if columns:
+            rows = distinct(pa.table(columns))
+            yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
+    elif isinstance(matcher, RangeMatcher):
+        for field in fields:
+            if field.source.lower() != matcher.keys[0]:
+                continue
+            ends: Any = (matcher.lower, matcher.upper)
+            if field.transform is not None:
+                if not field.transform.preserves_order:
+                    continue
+                ends = field.transform(pa.array([end.as_py() for end in ends], matcher.lower.type))
+            yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
 
 
 def _same_order(one: pa.DataType, other: pa.DataType) -> bool:
@@ -260,7 +285,7 @@ def _same_order(one: pa.DataType, other: pa.DataType) -> bool:
     )
 
 
-def _keep_undecided(matcher: _Matcher, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
+def _keep_undecided(matcher: Matcher, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
     mask = matcher.match(columns)
     for key in matcher.keys:
         undecided = columns[key].undecided

@@ -61,11 +61,22 @@ class ScanReport:
         lines += [f"├─ note: {note}" for note in self.notes]
         lines += [
             f"├─ partitions {m.partitions_matched:,} of {m.partitions_total:,}",
+            *self._manifest_lines(),
             f"├─ files {m.files_selected:,}, {_size(m.bytes_selected)}",
             f"└─ requests: {m.metastore_requests:,} to the catalog, "
             f"{m.storage_requests:,} to the storage",
         ]
         return "\n".join(lines)
+
+    def _manifest_lines(self) -> list[str]:
+        m = self.metrics
+        if not m.manifests_total:
+            return []
+        dropped = [f"{n:,} by {stage}" for stage, n in m.files_dropped.items() if n]
+        return [
+            f"├─ manifests opened {m.manifests_opened:,} of {m.manifests_total:,}",
+            f"├─ files {m.files_total:,}, dropped: {', '.join(dropped) or 'none'}",
+        ]
 
     def _repr_html_(self) -> str:
         m = self.metrics
@@ -73,6 +84,8 @@ class ScanReport:
         # a sliver stays visible however few partitions are kept
         width = max(100 * kept, 0.5) if m.partitions_matched else 0.0
         items = "".join(f"<li>{escape(str(f))}</li>" for f in self.filters)
+        lines = [line.removeprefix("├─ ") for line in self._manifest_lines()]
+        items += "".join(f"<li>{escape(line)}</li>" for line in lines)
         items += "".join(f"<li>note: {escape(note)}</li>" for note in self.notes)
         return (
             f"<div><b>{escape(self.connector)}: {escape(self.table)}</b>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,21 +39,21 @@ class Table:
 
     def list_accepted_filter_fields(self) -> tuple[str, ...]:
         """The columns whose join keys can prune."""
-        return self.metadata.partition_keys
+        return tuple(self.metadata.filterable.names)
 
     def in_time_zone(self, zone: str) -> Table:
-        """The same table, its partition values of type timestamp read as local times of ``zone``.
+        """The same table, its instants that can prune shown in ``zone``.
 
-        Hive stores such a value as wall-clock text; which instant it is depends on the reader.
+        Hive stores a partition's timestamp as wall-clock text: which instant that is depends on
+        the reader. And dates are compared with instants by the wall clock of the reader.
         """
-        fields = []
-        for field in self.schema:
-            kind = field.type
-            if field.name in self.partition_keys and pa.types.is_timestamp(kind) and kind.tz:
-                field = field.with_type(pa.timestamp(kind.unit, zone))  # noqa: PLW2901
-            fields.append(field)
         moved = copy.copy(self)
-        moved.metadata = replace(self.metadata, schema=pa.schema(fields))
+        known = self.metadata.filter_schema
+        moved.metadata = replace(
+            self.metadata,
+            schema=_in_zone(self.schema, self.metadata.filterable.names, zone),
+            filter_schema=None if known is None else _in_zone(known, known.names, zone),
+        )
         return moved
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
@@ -98,3 +98,13 @@ class Table:
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
         return f"Table({self.name!r}, connector={self.connector_name!r}, keys=[{keys}])"
+
+
+def _in_zone(schema: pa.Schema, names: Sequence[str], zone: str) -> pa.Schema:
+    fields = []
+    for field in schema:
+        kind = field.type
+        if field.name in names and pa.types.is_timestamp(kind) and kind.tz:
+            field = field.with_type(pa.timestamp(kind.unit, zone))  # noqa: PLW2901
+        fields.append(field)
+    return pa.schema(fields)

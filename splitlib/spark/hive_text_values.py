@@ -104,7 +104,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
     """
 
     def twice(raw: Column) -> Column:
-        mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]*)", 1), _round_to_38)
+        mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]+)", 1), _round_to_38)
         sign = F.regexp_extract(raw, r"\A[+-]?", 0)
         exponent = F.regexp_extract(raw, r"[eE].*", 0)
         # no exponent can make a number of 38 digits too long but one below one
