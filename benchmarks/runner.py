@@ -13,6 +13,7 @@ NAMES = (
     "many_keys",
     "slow_listing",
     "enumeration",
+    "coordinator",
     "matching",
     "memory",
     "pinning",

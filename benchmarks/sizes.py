@@ -25,6 +25,8 @@ class Sizes:
     slow_partitions: int = _size(2_000, 40, "slow_listing: partitions of the table")
     delay_milliseconds: int = _size(20, 20, "slow_listing: added to every directory listing")
     enumerated: int = _size(100_000, 2_000, "enumeration: partitions of the table")
+    handed_out: int = _size(100_000, 2_000, "coordinator: splits, a hundred to a partition", 100)
+    readers: int = _size(64, 4, "coordinator: threads that ask for splits")
     matched: int = _size(1_000_000, 20_000, "matching: partitions, and as many keys")
     listed: int = _size(1_000_000, 20_000, "memory: partition names")
     pinned: int = _size(100_000, 1_000, "pinning: files given to Spark at the most")

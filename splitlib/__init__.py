@@ -9,17 +9,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from splitlib._version import __version__
+from splitlib.assigners import FifoAssigner, LargestFirstAssigner, LocalityAssigner, SplitAssigner
 from splitlib.collector import DynamicFilteringDataCollector
 from splitlib.config import SplitConfig
+from splitlib.coordinator import (
+    AssignedSplit,
+    DynamicFileSplitEnumerator,
+    NoMoreSplits,
+    RequestIgnored,
+    WaitForSplits,
+)
 from splitlib.enumerator import DynamicFileEnumerator, paths
 from splitlib.errors import (
     AccessDenied,
     ConfigError,
     ConnectorNotFound,
     ConnectorNotInstalled,
+    CorruptMetadata,
+    InvalidCheckpoint,
     InvalidFilter,
+    MissingFile,
     MissingPartition,
     NonDeterministicDimension,
+    SnapshotNotFound,
     SourceError,
     SourceUnavailable,
     SplitlibError,
@@ -35,10 +47,12 @@ from splitlib.report import ScanReport
 from splitlib.table import Table
 
 if TYPE_CHECKING:
+    from splitlib.spark.datasource import SplitlibDataSource
     from splitlib.spark.freeze import freeze
     from splitlib.spark.reader import explain, read
 
 _SPARK = {
+    "SplitlibDataSource": "splitlib.spark.datasource",
     "explain": "splitlib.spark.reader",
     "freeze": "splitlib.spark.freeze",
     "read": "splitlib.spark.reader",
@@ -46,28 +60,42 @@ _SPARK = {
 
 __all__ = [
     "AccessDenied",
+    "AssignedSplit",
     "ConfigError",
     "ConnectorNotFound",
     "ConnectorNotInstalled",
+    "CorruptMetadata",
     "DynamicFileEnumerator",
+    "DynamicFileSplitEnumerator",
     "DynamicFilteringData",
     "DynamicFilteringDataCollector",
     "DynamicFilteringEvent",
+    "FifoAssigner",
     "FileSplit",
+    "InvalidCheckpoint",
     "InvalidFilter",
+    "LargestFirstAssigner",
+    "LocalityAssigner",
+    "MissingFile",
     "MissingPartition",
+    "NoMoreSplits",
     "NonDeterministicDimension",
     "ReadFormat",
+    "RequestIgnored",
     "ScanMetrics",
     "ScanReport",
+    "SnapshotNotFound",
     "SourceError",
     "SourceUnavailable",
+    "SplitAssigner",
     "SplitConfig",
+    "SplitlibDataSource",
     "SplitlibError",
     "Table",
     "TableNotFound",
     "TooManyPartitions",
     "UnsupportedTable",
+    "WaitForSplits",
     "__version__",
     "connector_names",
     "explain",

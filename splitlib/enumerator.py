@@ -17,10 +17,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
@@ -28,27 +29,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.errors import InvalidFilter, MissingPartition, TooManyPartitions, UnsupportedTable
-from splitlib.filtering import DynamicFilteringData
+from splitlib.errors import (
+    InvalidFilter,
+    MissingPartition,
+    SplitlibError,
+    TooManyPartitions,
+    UnsupportedTable,
+    redact,
+)
+from splitlib.file_splits import HOSTS, SelectedFiles, SplitMaker, name_of
+from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.metrics import ScanMetrics
-from splitlib.model import DeleteFile, FileBatch, FileSplit, Manifests, PartitionBatch
-from splitlib.partition_values import parse, partition_name
+from splitlib.model import FileBatch, FileSplit, Manifests, PartitionBatch
 from splitlib.predicate import AppliedFilter, PartitionFilter, Predicate
 from splitlib.report import FilterReport, ScanReport
-from splitlib.splitting import byte_ranges, can_split, split_id
 from splitlib.table import Table
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedFiles:
-    """Files that survived every filter, and the partitions that they belong to."""
-
-    partitions: PartitionBatch
-    """May hold more partitions than have files here."""
-    files: FileBatch
-    """Its ``partition`` column is a row of :attr:`partitions`; no file is empty."""
 
 
 class DynamicFileEnumerator:
@@ -77,15 +74,23 @@ class DynamicFileEnumerator:
         self._by_producer: dict[Hashable, DynamicFilteringData] = {}
         self._filters: list[DynamicFilteringData] = []
         self._predicate = self._build_predicate()
+        self._cancelled: Future[None] = Future()
         self._run = _Run()
 
-    def announce_dynamic_filter(self, producer: Hashable) -> None:
+    def announce_dynamic_filter(
+        self, producer: Hashable, fields: Iterable[str] | None = None
+    ) -> None:
         """Say that ``producer`` will deliver a filter.
 
-        Enumeration waits for it, for at most ``filter_wait_seconds``.
+        An enumeration that starts later waits for it, for at most ``filter_wait_seconds``; not if
+        none of its ``fields``, where they are known, can prune.
         """
+        accepted = {name.lower() for name in self.table.list_accepted_filter_fields()}
+        if fields is not None and accepted.isdisjoint(name.lower() for name in fields):
+            return
         with self._lock:
-            self._announced.add(producer)
+            if producer not in self._by_producer:
+                self._announced.add(producer)
 
     def set_dynamic_filtering_data(
         self, data: DynamicFilteringData, producer: Hashable = None
@@ -107,6 +112,43 @@ class DynamicFileEnumerator:
             self._lock.notify_all()
 
     @property
+    def predicate(self) -> Predicate:
+        """What all filters known by now say; another object when there is another filter."""
+        with self._lock:
+            return self._predicate
+
+    def identity(self) -> dict[str, Any]:
+        """What two enumerations must have in common to be of the same scan, filters aside."""
+        metadata = self.table.metadata
+        static = [condition.describe() for condition in self._static]
+        static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
+        return {
+            "connector": self.table.connector_name,
+            "table": redact(self.table.name),
+            "snapshot": metadata.snapshot_id,
+            "partition keys": [[key.name, str(key.type)] for key in metadata.partition_schema],
+            "static condition": static,
+        }
+
+    def received_filters(self) -> list[DynamicFilteringEvent]:
+        """The filters known by now, in no particular order."""
+        with self._lock:
+            named = [DynamicFilteringEvent(d, name) for name, d in self._by_producer.items()]
+            known = self._by_producer.values()
+            return named + [DynamicFilteringEvent(d) for d in self._filters if d not in known]
+
+    def cancel(self) -> None:
+        """Stop every enumeration of this object, from any thread; there will be no other.
+
+        No listing begins any more. Whoever waits for one gets a :class:`SplitlibError` at once, as
+        what was enumerated is not complete; a listing under way ends by itself.
+        """
+        with self._lock:
+            if not self._cancelled.done():
+                self._cancelled.set_result(None)
+            self._lock.notify_all()
+
+    @property
     def metrics(self) -> ScanMetrics:
         """Counts of the latest enumeration, also while it runs."""
         return self._run.metrics()
@@ -123,58 +165,27 @@ class DynamicFileEnumerator:
             MissingPartition: if a directory has gone and ``missing_partition`` is ``error``.
             SplitlibError: whatever the connector raises; nothing partial is returned as complete.
         """
-        batch: PartitionBatch | None = None
-        for selected in self.select_files():
-            if selected.partitions is not batch:
-                batch = selected.partitions
-                columns = self._typed_values(batch)
-            deletes = selected.files.deletes_of_each()
-            for file, deleted in zip(selected.files.files.to_pylist(), deletes, strict=True):
-                row = file["partition"]
-                values = {name: column[row] for name, column in columns.items()}
-                yield from self._splits_of(file, batch, row, values, selected.files, deleted)
+        maker = self.split_maker()
+        for selected in self.select_files(hosts=True):
+            for of_file in maker.splits_of(selected):
+                yield from of_file.splits
 
-    def _typed_values(self, batch: PartitionBatch) -> dict[str, list[Any]]:
-        fields = (
-            self.table.metadata.partition_schema if batch.fields is None else batch.values.schema
-        )
-        return {
-            field.name: parse(batch.values.column(i), field).values.to_pylist()
-            for i, field in enumerate(fields)
-        }
+    def split_maker(self) -> SplitMaker:
+        """What makes splits of the files that :meth:`select_files` gives, and counts them."""
+        keys = self.table.metadata.partition_schema
+        target = self.config.target_split_bytes
+        return SplitMaker(keys, target, lambda made: self._run.count(splits=made))
 
-    def _splits_of(
-        self,
-        file: dict[str, Any],
-        batch: PartitionBatch,
-        row: int,
-        values: dict[str, Any],
-        files: FileBatch,
-        deletes: tuple[DeleteFile, ...],
-    ) -> Iterator[FileSplit]:
-        path, size = file["path"], file["size"]
-        whole = not can_split(files.read_format, path)
-        name = _name_of(batch, row)
-        for start, length in byte_ranges(size, size if whole else self.config.target_split_bytes):
-            self._run.count(splits=1)
-            yield FileSplit(
-                split_id=split_id(path, name, start, length),
-                path=path,
-                start=start,
-                length=length,
-                file_size=size,
-                modified=file["modified"],
-                partition_values=values,
-                read_format=files.read_format,
-                deletes=deletes,
-            )
+    def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
+        """The files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
 
-    def select_files(self) -> Iterator[SelectedFiles]:
-        """The files that :meth:`enumerate_splits` splits, as Arrow batches; same errors."""
+        Args:
+            hosts: Whether the hosts of each file are asked for, where the connector knows them.
+        """
         run = self._run = _Run()
         with run.timed("wait"):
             self._await_announced()
-        if self._current().matches_nothing:
+        if self.predicate.matches_nothing:
             return
         pending: deque[tuple[_Matched, int, Future[list[FileBatch]]]] = deque()
         pool = ThreadPoolExecutor(self.config.listing_threads, thread_name_prefix="splitlib-list")
@@ -182,21 +193,45 @@ class DynamicFileEnumerator:
             for matched in self._matching_partitions(run):
                 step = self.table.connector.partitions_per_listing
                 for offset in range(0, len(matched.partitions), step):
-                    future = pool.submit(self._list_files, run, matched, offset, step)
+                    future = pool.submit(self._list_files, run, matched, offset, step, hosts)
                     pending.append((matched, offset, future))
                     # twice the threads: enough to keep them busy, few enough to stay lazy
                     if len(pending) >= 2 * self.config.listing_threads:
                         yield from self._finish(run, *pending.popleft())
             while pending:
                 yield from self._finish(run, *pending.popleft())
-        finally:
-            pool.shutdown(cancel_futures=True)
+        except GeneratorExit:
+            pool.shutdown(wait=not self._cancelled.done(), cancel_futures=True)
+            raise
+        except BaseException:
+            # the error is not to wait for listings that may hang
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        pool.shutdown()
+
+    def still_selects(
+        self, selected: Sequence[SelectedFiles], predicate: Predicate
+    ) -> list[pa.BooleanArray]:
+        """Which files that were selected before ``predicate`` keeps; a flag per file of each."""
+        kept: dict[int, pa.BooleanArray] = {}  # many files share a batch of partitions
+        masks = []
+        for some in selected:
+            partitions, files = some.partitions, some.files
+            if id(partitions) not in kept:
+                kept[id(partitions)] = self._run.match(partitions, predicate, before=predicate)
+            mask = kept[id(partitions)].take(files.files["partition"])
+            if files.statistics:
+                mask = pc.and_kleene(mask, predicate.match_bounds(files.statistics))
+            masks.append(pc.fill_null(mask, True))
+        return masks
 
     def _matching_partitions(self, run: _Run) -> Iterator[_Matched]:
         """Partitions ready to be listed, in batches."""
         total = 0
         for batch in self._listed_partitions(run):
-            predicate = self._current()
+            predicate = self.predicate
+            if predicate.matches_nothing:
+                return
             mask = run.match(batch, predicate)
             keep = pc.indices_nonzero(mask)
             total += len(keep)
@@ -211,14 +246,15 @@ class DynamicFileEnumerator:
                 )
             if len(keep):
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
-                for ready in self._with_details(run, matching):
+                for ready in self._with_details(run, matching, predicate):
                     run.count(partitions_matched=len(ready))
                     yield _Matched(ready, predicate, run)
 
     def _listed_partitions(self, run: _Run) -> Iterator[PartitionBatch]:
-        batches = self.table.list_partitions(self._current())
+        batches = self.table.list_partitions(self.predicate)
         while True:
             with run.timed("list_partitions"):
+                self._check_cancelled()
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -227,13 +263,19 @@ class DynamicFileEnumerator:
             run.opened(batch.manifests)
             yield batch
 
-    def _with_details(self, run: _Run, matching: PartitionBatch) -> Iterator[PartitionBatch]:
+    def _with_details(
+        self, run: _Run, matching: PartitionBatch, predicate: Predicate
+    ) -> Iterator[PartitionBatch]:
         step = self.table.partitions_per_details
         if step is None:
             yield matching
             return
         for offset in range(0, len(matching), step):
             names = matching.slice(offset, step)
+            if (newer := self.predicate) is not predicate:
+                names = names.take(pc.indices_nonzero(run.match(names, newer, predicate)))
+            if not len(names):
+                continue
             with run.timed("load_details"):
                 ready = self.table.load_details(names, self.config)
             run.requested(ready)
@@ -246,9 +288,11 @@ class DynamicFileEnumerator:
                 )
             yield ready
 
-    def _list_files(self, run: _Run, matched: _Matched, offset: int, step: int) -> list[FileBatch]:
+    def _list_files(
+        self, run: _Run, matched: _Matched, offset: int, step: int, hosts: bool
+    ) -> list[FileBatch]:
         """Runs in the pool. Partitions that a late filter drops are not listed any more."""
-        predicate = self._current()
+        predicate = self.predicate
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
             return []
         piece = matched.partitions.slice(offset, step)
@@ -259,21 +303,31 @@ class DynamicFileEnumerator:
             if self.config.missing_partition == "skip":
                 return []
             error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
-            error.partition = error.partition or _name_of(matched.partitions, offset)
+            error.partition = error.partition or name_of(matched.partitions, offset)
             raise
         for batch in batches:
             run.requested(batch)
             run.count(files_listed=len(batch))
-        return batches
+        return [self._with_hosts(batch) for batch in batches] if hosts else batches
+
+    def _with_hosts(self, batch: FileBatch) -> FileBatch:
+        hosts = self.table.hosts(batch.files["path"].to_pylist())
+        if hosts is None:
+            return batch
+        column = pa.array(hosts, pa.list_(pa.string()))
+        return replace(batch, files=batch.files.append_column(HOSTS, column))
 
     def _finish(
         self, run: _Run, matched: _Matched, offset: int, future: Future[list[FileBatch]]
     ) -> Iterator[SelectedFiles]:
+        either: list[Future[Any]] = [future, self._cancelled]
+        wait(either, return_when=FIRST_COMPLETED)
+        self._check_cancelled()
         for batch in future.result():
             files = batch.files
             files = files.set_column(3, files.schema.field(3), pc.add(files["partition"], offset))
             # read after the listing: a filter that came meanwhile still counts
-            predicate = self._current()
+            predicate = self.predicate
             mask = matched.keeps(predicate).take(files["partition"])
             mask = pc.and_(mask, pc.greater(files["size"], 0))
             if batch.statistics:
@@ -291,11 +345,18 @@ class DynamicFileEnumerator:
 
     def _await_announced(self) -> None:
         with self._lock:
-            self._lock.wait_for(lambda: not self._announced, self.config.filter_wait_seconds)
+            self._lock.wait_for(
+                lambda: not self._announced or self._cancelled.done(),
+                self.config.filter_wait_seconds,
+            )
 
-    def _current(self) -> Predicate:
-        with self._lock:
-            return self._predicate
+    def _check_cancelled(self) -> None:
+        if self._cancelled.done():
+            raise SplitlibError(
+                "The enumeration was cancelled.",
+                connector=self.table.connector_name,
+                table=self.table.name,
+            )
 
     def _build_predicate(self) -> Predicate:
         dynamic = self._filters if self.config.dynamic_filtering_enabled else []
@@ -360,7 +421,7 @@ class _Run:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._metrics = ScanMetrics()
+        self._counts: dict[str, int] = {}
         self._seconds: dict[str, float] = {}
         self._files_dropped: dict[str, int] = {}
         self._dropped: dict[AppliedFilter, int] = {}
@@ -368,16 +429,16 @@ class _Run:
 
     def metrics(self) -> ScanMetrics:
         with self._lock:
-            return replace(
-                self._metrics,
+            return ScanMetrics(
+                **self._counts,
                 seconds=MappingProxyType(dict(self._seconds)),
                 files_dropped=MappingProxyType(dict(self._files_dropped)),
             )
 
     def count(self, **counts: int) -> None:
         with self._lock:
-            new = {name: getattr(self._metrics, name) + n for name, n in counts.items()}
-            self._metrics = replace(self._metrics, **new)
+            for name, number in counts.items():
+                self._counts[name] = self._counts.get(name, 0) + number
 
     def requested(self, batch: PartitionBatch | FileBatch) -> None:
         took = batch.requests
@@ -441,10 +502,3 @@ class _Run:
             metrics=self.metrics(),
             notes=tuple(notes),
         )
-
-
-def _name_of(partitions: PartitionBatch, row: int) -> str:
-    """A name for messages and identifiers, whatever the types of the values."""
-    values = [column[row].as_py() for column in partitions.values.columns]
-    texts = [None if value is None else str(value) for value in values]
-    return partition_name(partitions.values.schema.names, texts)

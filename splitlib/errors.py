@@ -5,13 +5,17 @@
     SplitlibError
     ├── ConfigError            (ValueError)         a setting that is unknown or out of range
     ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
+    ├── InvalidCheckpoint      (ValueError)         a checkpoint damaged, foreign or of another scan
     ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time
     ├── ConnectorNotFound      (LookupError)        no connector of that name
     ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
     ├── TableNotFound          (LookupError)        the catalog has no such table
+    ├── SnapshotNotFound       (LookupError)        the table has no such snapshot, branch or tag
     ├── UnsupportedTable       (ValueError)         reading it could give wrong rows
+    ├── CorruptMetadata        (ValueError)         what the catalog keeps of the table is damaged
     ├── TooManyPartitions      (ValueError)         more than ``max_partitions`` match
     ├── MissingPartition       (FileNotFoundError)  a partition's directory does not exist
+    ├── MissingFile            (FileNotFoundError)  a file that the table is made of has gone
     ├── AccessDenied           (PermissionError)    the catalog or storage refuses
     ├── SourceUnavailable      (OSError)            worth another try later
     └── SourceError            (OSError)            the catalog or storage failed for good
@@ -87,6 +91,10 @@ class InvalidFilter(SplitlibError, ValueError):
     """Filtering data that cannot be used: corrupt bytes, wrong fields, values of no Arrow type."""
 
 
+class InvalidCheckpoint(SplitlibError, ValueError):
+    """A checkpoint that was damaged, is of another scan, or cannot be made."""
+
+
 class NonDeterministicDimension(SplitlibError, ValueError):
     """A dimension that may give other rows when it is computed again for the join."""
 
@@ -103,8 +111,16 @@ class TableNotFound(SplitlibError, LookupError):
     """The catalog or storage has no such table."""
 
 
+class SnapshotNotFound(SplitlibError, LookupError):
+    """The table has no such snapshot, branch or tag, or has it no longer."""
+
+
 class UnsupportedTable(SplitlibError, ValueError):
     """A table that could not be read with the right rows; refused when it is opened."""
+
+
+class CorruptMetadata(SplitlibError, ValueError):
+    """A file in which the catalog keeps what the table consists of does not make sense."""
 
 
 class TooManyPartitions(SplitlibError, ValueError):
@@ -113,6 +129,10 @@ class TooManyPartitions(SplitlibError, ValueError):
 
 class MissingPartition(SplitlibError, FileNotFoundError):
     """The catalog knows the partition, its directory or the partition itself has gone."""
+
+
+class MissingFile(SplitlibError, FileNotFoundError):
+    """A file that the table is made of has gone, though the table still names it."""
 
 
 class AccessDenied(SplitlibError, PermissionError):

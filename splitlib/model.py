@@ -67,6 +67,12 @@ class Transform(Protocol):
     def __call__(self, values: pa.Array) -> pa.Array:
         """The partition values, of the type that :attr:`PartitionBatch.values` has."""
 
+    def mistaken(self, results: pa.Array) -> pa.Array | None:
+        """What writers have been known to make of the same values instead; not less than it.
+
+        None where all agree on ``results``.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
@@ -165,6 +171,9 @@ class TableMetadata:
     filter_schema: pa.Schema | None = None
     """The columns whose join keys can prune, ``a.b`` for a field of a struct; None = the partition
     columns."""
+    dropped_schema: pa.Schema | None = None
+    """Columns that the table no longer has, in their last types, with their :data:`FIELD_ID`: an
+    equality delete may compare them."""
 
     @property
     def filterable(self) -> pa.Schema:
@@ -173,8 +182,9 @@ class TableMetadata:
 
     @property
     def partition_schema(self) -> pa.Schema:
-        """The partition columns alone."""
-        return pa.schema([self.schema.field(key) for key in self.partition_keys])
+        """The partition columns alone, those that lie in structs too."""
+        known = self.schema if self.filter_schema is None else self.filter_schema
+        return pa.schema([known.field(key) for key in self.partition_keys])
 
     @property
     def data_schema(self) -> pa.Schema:
@@ -276,3 +286,5 @@ class FileSplit:
     read_format: ReadFormat = field(repr=False)
     deletes: tuple[DeleteFile, ...] = ()
     """What takes rows out of the file; a reader that cannot apply it must refuse the split."""
+    hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Where the bytes lie, as far as that is known: a hint of where to read them."""

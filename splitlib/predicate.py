@@ -262,7 +262,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
                 name = field.name.lower()
                 columns[name] = values if field.transform is None else field.transform(values)
         if columns:
-            rows = distinct(pa.table(columns))
+            rows = distinct(_with_mistaken(pa.table(columns), fields))
             yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
     elif isinstance(matcher, RangeMatcher):
         for field in fields:
@@ -273,7 +273,25 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
                 if not field.transform.preserves_order:
                     continue
                 ends = field.transform(pa.array([end.as_py() for end in ends], matcher.lower.type))
+                mistaken = field.transform.mistaken(ends)
+                if mistaken is not None:
+                    ends = (ends[0], mistaken[1])
+                if pc.greater(*ends).as_py():
+                    continue  # it went beyond the least value of the type, and around
             yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
+
+
+def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
+    """``rows``, and what else writers may have made of the same values."""
+    for field in fields:
+        if field.transform is None or field.name.lower() not in rows.column_names:
+            continue
+        position = rows.column_names.index(field.name.lower())
+        mistaken = field.transform.mistaken(_one_array(rows.column(position)))
+        if mistaken is not None:
+            other = rows.set_column(position, rows.field(position), mistaken)
+            rows = pa.concat_tables([rows, other])
+    return rows
 
 
 def _same_order(one: pa.DataType, other: pa.DataType) -> bool:

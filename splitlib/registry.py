@@ -32,6 +32,7 @@ ENTRY_POINT_GROUP = "splitlib.connectors"
 _BUILT_IN = {
     "files": "splitlib_files:FilesConnector",
     "hive": "splitlib_hive:HiveConnector",
+    "iceberg": "splitlib_iceberg:IcebergConnector",
 }
 _registered: dict[str, type[Connector]] = {}
 

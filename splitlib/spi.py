@@ -8,11 +8,13 @@ A connector is a class with five methods, found under its name by an entry point
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
-from splitlib.model import FileBatch, PartitionBatch, TableMetadata
+import pyarrow as pa
+
+from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
 from splitlib.predicate import Predicate
 
 
@@ -22,7 +24,7 @@ class Connector(ABC):
     All methods may be called from several threads at once.
     """
 
-    partitions_per_listing: ClassVar[int] = 1
+    partitions_per_listing: int = 1
     """How many partitions one call of :meth:`list_files` is given. The engine makes many calls at
     the same time: 1 suits a directory listing. Raise it where a call costs the same for many."""
 
@@ -93,4 +95,42 @@ class SupportsPartitionDetails(Protocol):
         """The same partitions in the same order, with what :meth:`Connector.list_files` needs.
 
         Partitions that have been dropped since they were listed are left out.
+        """
+
+
+@runtime_checkable
+class SupportsHosts(Protocol):
+    """The storage says on which hosts the bytes of a file lie."""
+
+    def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
+        """The names of the hosts of each file; empty = not known.
+
+        Asked with the files of one listing at a time, in parallel.
+        """
+
+
+@runtime_checkable
+class SupportsPhysicalNames(Protocol):
+    """Columns are found by identifier; the names that they have in each file can be looked up."""
+
+    def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
+        """The same files, in a batch for each set of names: pairs in ``read_format.columns``.
+
+        For a reader that cannot find columns by identifier. Opens every file.
+
+        Raises:
+            MissingFile: if a file has gone.
+        """
+
+
+@runtime_checkable
+class SupportsDeletionVectors(Protocol):
+    """Deleted rows may be kept as a vector, decoded here and not by the reader."""
+
+    def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
+        """The positions of the deleted rows in their data file, ascending.
+
+        Raises:
+            CorruptMetadata: if the bytes are no such vector.
+            MissingFile: if the file has gone.
         """

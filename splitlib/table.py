@@ -14,7 +14,7 @@ from splitlib.errors import error_context
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
 from splitlib.predicate import Predicate
 from splitlib.retry import retrying
-from splitlib.spi import Connector, SupportsPartitionDetails
+from splitlib.spi import Connector, SupportsHosts, SupportsPartitionDetails
 
 
 class Table:
@@ -81,6 +81,13 @@ class Table:
         """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
         with self._context():
             return retrying(lambda: list(self.connector.list_files(partitions, predicate)), config)
+
+    def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]] | None:
+        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None = the connector does not know."""
+        if not isinstance(self.connector, SupportsHosts):
+            return None
+        with self._context():
+            return self.connector.hosts(paths)
 
     def close(self) -> None:
         """Give back connections."""

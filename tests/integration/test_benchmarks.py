@@ -73,6 +73,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "many_keys": 2,
         "slow_listing": 0,
         "enumeration": 1,
+        "coordinator": 1,
         "matching": 3,
         "memory": 1,
         "pinning": 0,
@@ -124,6 +125,13 @@ def test_slow_listings_are_those_of_the_contender(document):
         JOIN_KEYS: MATCHING,
         GIVEN_KEYS: MATCHING,
     }
+
+
+def test_the_coordinator_hands_out_every_split_once(document):
+    splits = document["sizes"]["handed_out"]
+    alone, *coordinated = contenders(document, "coordinator").values()
+    assert alone["counts"] == {"splits": splits}
+    assert [c["counts"] for c in coordinated] == [{"splits": splits, "different": splits}] * 2
 
 
 def test_matching_finds_every_second_partition(document):

@@ -5,11 +5,12 @@ import pickle
 import pytest
 
 import splitlib
-from splitlib.errors import error_context, redact
+from splitlib.errors import InvalidCheckpoint, error_context, redact
 
 BUILT_IN = {
     splitlib.ConfigError: ValueError,
     splitlib.InvalidFilter: ValueError,
+    InvalidCheckpoint: ValueError,
     splitlib.NonDeterministicDimension: ValueError,
     splitlib.UnsupportedTable: ValueError,
     splitlib.TooManyPartitions: ValueError,
@@ -18,6 +19,9 @@ BUILT_IN = {
     splitlib.ConnectorNotInstalled: ImportError,
     splitlib.AccessDenied: PermissionError,
     splitlib.MissingPartition: FileNotFoundError,
+    splitlib.MissingFile: FileNotFoundError,
+    splitlib.SnapshotNotFound: LookupError,
+    splitlib.CorruptMetadata: ValueError,
     splitlib.SourceUnavailable: OSError,
     splitlib.SourceError: OSError,
 }

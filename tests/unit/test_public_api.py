@@ -9,11 +9,14 @@ import pytest
 import splitlib
 
 PUBLIC = """
-AccessDenied ConfigError ConnectorNotFound ConnectorNotInstalled DynamicFileEnumerator
-DynamicFilteringData DynamicFilteringDataCollector DynamicFilteringEvent FileSplit InvalidFilter
-MissingPartition NonDeterministicDimension ReadFormat ScanMetrics ScanReport SourceError
-SourceUnavailable SplitConfig SplitlibError Table TableNotFound TooManyPartitions UnsupportedTable
-__version__ connector_names explain freeze load_table paths read register
+AccessDenied AssignedSplit ConfigError ConnectorNotFound ConnectorNotInstalled CorruptMetadata
+DynamicFileEnumerator DynamicFileSplitEnumerator DynamicFilteringData
+DynamicFilteringDataCollector DynamicFilteringEvent FifoAssigner FileSplit InvalidCheckpoint
+InvalidFilter LargestFirstAssigner LocalityAssigner MissingFile MissingPartition NoMoreSplits
+NonDeterministicDimension ReadFormat RequestIgnored ScanMetrics ScanReport SnapshotNotFound
+SourceError SourceUnavailable SplitAssigner SplitConfig SplitlibDataSource SplitlibError Table
+TableNotFound TooManyPartitions UnsupportedTable WaitForSplits __version__ connector_names explain
+freeze load_table paths read register
 """
 
 
@@ -32,8 +35,8 @@ def run(code):
 IMPORT_CORE = """
 import importlib, pkgutil, sys
 sys.modules["pyspark"] = None
-import splitlib, splitlib_files, splitlib_hive
-for package in (splitlib, splitlib_files, splitlib_hive):
+import splitlib, splitlib_files, splitlib_hive, splitlib_iceberg
+for package in (splitlib, splitlib_files, splitlib_hive, splitlib_iceberg):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.startswith("splitlib.spark") and "__main__" not in module.name:
             importlib.import_module(module.name)

@@ -1,0 +1,105 @@
+"""Bounds of columns as Iceberg stores them (single-value serialization) to Arrow arrays."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+from pyiceberg.utils.decimal import unscaled_to_decimal
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataType) -> pa.Array:
+    """Bounds in the column's type; null where there is none, or none that can be relied on.
+
+    A column may have been promoted after a file was written, so that bounds of ``int`` are met for
+    ``long``, of ``float`` for ``double`` and of fewer digits for a decimal. A truncated bound is
+    still a bound.
+
+    Args:
+        values: As stored.
+        source: The column's type now.
+        kind: The same in Arrow.
+    """
+    read = _reader(source)
+    if read is None:
+        return pa.nulls(len(values), kind)
+    found = [None if value is None else read(value) for value in values]
+    if pa.types.is_date(kind):
+        return pa.array(found, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(found, pa.int64()).cast(kind)
+    return pa.array(found, kind)
+
+
+def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:
+    match source:
+        case IntegerType() | DateType():
+            return _int
+        case LongType():
+            return _long
+        case TimestampType() | TimestamptzType():
+            return _micros
+        case FloatType() | DoubleType():
+            return _number
+        case DecimalType():
+            scale, limit = source.scale, 10**source.precision
+
+            def decimal(value: bytes) -> Any:
+                unscaled = int.from_bytes(value, "big", signed=True)
+                return unscaled_to_decimal(unscaled, scale) if abs(unscaled) < limit else None
+
+            return decimal
+        case StringType():
+            return _text
+        case BinaryType() | FixedType():
+            return bytes
+        case BooleanType():
+            return lambda value: value != b"\x00"
+    # UUIDs among them: writers disagree on whether their halves are signed.
+    return None
+
+
+def _int(value: bytes) -> int | None:
+    return int.from_bytes(value, "little", signed=True) if len(value) == 4 else None
+
+
+def _long(value: bytes) -> int | None:
+    return int.from_bytes(value, "little", signed=True) if len(value) in (4, 8) else None
+
+
+def _micros(value: bytes) -> int | None:
+    return int.from_bytes(value, "little", signed=True) if len(value) == 8 else None
+
+
+def _number(value: bytes) -> float | None:
+    if len(value) not in (4, 8):
+        return None
+    (number,) = (_FLOAT if len(value) == 4 else _DOUBLE).unpack(value)
+    return None if math.isnan(number) else number
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,174 @@
+"""Planning of an Iceberg snapshot: manifests first, then partitions, then files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from splitlib.model import (
+    DeleteFile,
+    FileBatch,
+    Manifests,
+    PartitionBatch,
+    ReadFormat,
+    Requests,
+    TableMetadata,
+)
+from splitlib.predicate import Predicate
+from splitlib.spi import Connector
+from splitlib_iceberg.names import PhysicalNames
+from splitlib_iceberg.pinning import Pinned, open_table
+from splitlib_iceberg.planning import (
+    apply_deletes,
+    choose,
+    file_batch,
+    files_of,
+    needs_statistics,
+    no_partitions,
+    partition_batch,
+    resolve,
+    statistics_of,
+)
+from splitlib_iceberg.schema import arrow_schema, filter_columns, refuse_reinterpreted
+from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
+from splitlib_iceberg.specs import Spec
+from splitlib_iceberg.vectors import read_vector
+
+_BY_ID = ReadFormat.of("parquet", columns="id")
+
+
+class IcebergConnector(Connector):
+    """One snapshot of an Iceberg table of any catalog that PyIceberg knows.
+
+    Options: those of PyIceberg's catalog, unchanged, and
+        catalog: Name of a configured catalog, or a PyIceberg ``Catalog``.
+        snapshot_id, ref, as_of: The version to read: a snapshot, a branch or tag, a time (ISO 8601
+            with a zone, milliseconds since the epoch, or a datetime); by default the current one.
+    """
+
+    partitions_per_listing = 10_000
+
+    def __init__(self, pinned: Pinned) -> None:
+        self._catalog = pinned.catalog
+        schema = arrow_schema(pinned.schema)
+        refuse_reinterpreted(pinned.schema, pinned.table.schemas().values())
+        self._columns = {column.name.lower(): column for column in filter_columns(pinned.schema)}
+        by_id = {column.id: column for column in self._columns.values()}
+        self._specs = {
+            identifier: Spec(spec, by_id) for identifier, spec in pinned.table.specs().items()
+        }
+        current = self._specs[pinned.table.metadata.default_spec_id]
+        self._io = pinned.table.io
+        self._mapping = pinned.table.name_mapping()
+        self._names = PhysicalNames(self._io, self._mapping)
+        if self._mapping is not None:
+            self.partitions_per_listing = 16
+        self._files = SnapshotFiles(self._io, pinned.snapshot, self._specs)
+        self._metadata = TableMetadata(
+            schema,
+            tuple(dict.fromkeys(field.source for field in current.fields)),
+            _BY_ID,
+            pinned.table.location(),
+            None if pinned.snapshot is None else str(pinned.snapshot.snapshot_id),
+            filter_schema=pa.schema([column.field for column in self._columns.values()]),
+        )
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """See :meth:`Connector.open`; ``name`` is ``namespace.table``."""
+        pinned = open_table(name, options)
+        try:
+            return cls(pinned)
+        except BaseException:
+            if pinned.catalog is not None:
+                pinned.catalog.close()
+            raise
+
+    def describe(self) -> TableMetadata:
+        """See :meth:`Connector.describe`."""
+        return self._metadata
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`Connector.list_partitions`: a batch for each specification in use."""
+        plan = self._files.plan(predicate)
+        manifests, reads = plan.counts, plan.reads
+        if not plan.by_spec:
+            yield no_partitions(Requests(storage=reads), manifests)
+        for spec, numbers in plan.by_spec.items():
+            wanted = needs_statistics(predicate, spec)
+            contents, more = self._files.read(numbers, statistics=wanted)
+            yield partition_batch(spec, contents, Requests(storage=reads + more), manifests)
+            manifests, reads = Manifests(), 0
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`Connector.list_files`.
+
+        Raises:
+            UnsupportedTable: for a file that cannot be read, or a delete that cannot be applied.
+        """
+        refs = resolve(partitions)
+        if not len(refs.row):
+            return
+        numbers = np.unique(refs.manifest).tolist()
+        spec = self._files.spec_of(numbers[0])
+        wanted = needs_statistics(predicate, spec)
+        contents, reads = self._files.read(numbers, statistics=wanted)
+        chosen = choose(contents, refs)
+        found = files_of(chosen)
+        columns = [column for key, column in self._columns.items() if key in predicate.keys]
+        deletes, more = self._files.deletes(predicate)
+        applied, sets = apply_deletes(deletes, spec, chosen, found)
+        batch = FileBatch(
+            file_batch(found, chosen),
+            _BY_ID,
+            Requests(storage=reads + more),
+            statistics_of(columns, spec, partitions, chosen) if wanted else {},
+            applied,
+            sets,
+        )
+        if self._mapping is None:
+            yield batch
+        else:
+            yield from self._with_mapped_names(batch, predicate)
+
+    def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
+        """See :class:`splitlib.spi.SupportsPhysicalNames`."""
+        found = in_parallel(self._names.of, files.files["path"].to_pylist())
+        return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
+
+    def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """The same, but for files whose columns have no identifiers."""
+        requests = files.requests
+        if files.statistics:  # no file is opened for nothing
+            files = files.filter(predicate.match_bounds(files.statistics))
+        # the engine makes these calls in parallel
+        found = [self._names.of(path) for path in files.files["path"].to_pylist()]
+        formats = [
+            _BY_ID if own else ReadFormat.of("parquet", columns=names) for own, names in found
+        ]
+        for batch in _by_format(files, formats):
+            yield replace(batch, requests=requests)
+            requests = Requests()
+
+    def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
+        """See :class:`splitlib.spi.SupportsDeletionVectors`."""
+        return read_vector(self._io, delete)
+
+    def close(self) -> None:
+        """Let go of the catalog and of what was read."""
+        self._files.close()
+        if self._catalog is not None:
+            self._catalog.close()
+
+
+def _by_format(files: FileBatch, formats: Sequence[ReadFormat]) -> Iterator[FileBatch]:
+    """The files in a batch for each format."""
+    rows: dict[ReadFormat, list[int]] = {}
+    for row, form in enumerate(formats):
+        rows.setdefault(form, []).append(row)
+    for form, of_form in rows.items():
+        yield replace(files.take(pa.array(of_form)), read_format=form)

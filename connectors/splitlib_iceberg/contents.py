@@ -1,0 +1,189 @@
+"""The files of one manifest as Arrow columns, ready to be matched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.manifest import DataFileContent
+
+from splitlib.model import ColumnStatistics
+from splitlib.storage import local_path
+from splitlib_iceberg.bounds import decode
+from splitlib_iceberg.manifests import Entries
+from splitlib_iceberg.schema import Column
+from splitlib_iceberg.specs import Spec
+
+Integers = npt.NDArray[np.int64]
+
+
+class Contents(NamedTuple):
+    """The data files of one manifest."""
+
+    files: pa.RecordBatch
+    """Columns path, size, sequence, and refused: why a file cannot be read, null if it can."""
+    partitions: list[pa.Array]
+    """The distinct partitions, a column per key of the specification."""
+    partition_count: int
+    partition_of: Integers
+    """Per file: its row in :attr:`partitions`."""
+    statistics: Statistics | None
+    """None where they were not asked for."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, about."""
+        size = self.files.nbytes + self.partition_of.nbytes
+        size += sum(column.nbytes for column in self.partitions)
+        return int(size + (0 if self.statistics is None else self.statistics.nbytes))
+
+
+class Statistics:
+    """Bounds and counts of all columns in the files of one manifest.
+
+    Kept as they came, a column is decoded when it is asked for. Thread-safe: two threads may
+    decode the same column, with the same result.
+    """
+
+    def __init__(self, entries: Entries) -> None:
+        self._files = len(entries.path)
+        values, nulls, nans, lower, upper = entries.bounds
+        self._values = _Numbers(values)
+        self._nulls = _Numbers(nulls)
+        self._nans = _Numbers(nans)
+        self._lower = _Bounds(lower)
+        self._upper = _Bounds(upper)
+        self._decoded: dict[tuple[int, str], ColumnStatistics] = {}
+        parts = (self._values, self._nulls, self._nans, self._lower, self._upper)
+        self.nbytes = sum(part.nbytes for part in parts)
+
+    def of(self, column: Column) -> ColumnStatistics:
+        """What is known of one column, a row per file."""
+        key = column.id, str(column.source)  # tables may share it, with schemas of their own
+        if key not in self._decoded:
+            self._decoded[key] = self._decode(column)
+        return self._decoded[key]
+
+    def _decode(self, column: Column) -> ColumnStatistics:
+        size, kind = self._files, column.field.type
+        values = self._values.of(column.id, size)
+        nulls = self._nulls.of(column.id, size)
+        nans = self._nans.of(column.id, size)
+        if not pa.types.is_floating(kind):
+            nans = pa.repeat(pa.scalar(0, pa.int64()), size)
+        others = pc.add(nulls, pc.fill_null(nans, 0))
+        return ColumnStatistics(
+            lower=decode(self._lower.of(column.id, size), column.source, kind),
+            upper=decode(self._upper.of(column.id, size), column.source, kind),
+            has_null=pc.greater(nulls, 0),
+            has_nan=pc.greater(nans, 0),
+            has_value=pc.greater(pc.subtract(values, others), 0),
+        )
+
+
+class _Numbers:
+    """Maps of column to count, of many files: a row per pair."""
+
+    def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
+        self._file, self._column = _pairs(maps)
+        self._value = np.fromiter(_values(maps), np.int64, len(self._file))
+        self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
+
+    def of(self, column: int, files: int) -> pa.Array:
+        """The counts of one column; null where there is none."""
+        found = np.flatnonzero(self._column == column)
+        # writers that do not count have been seen to write -1
+        found = found[self._value[found] >= 0]
+        counts, missing = np.zeros(files, np.int64), np.ones(files, np.bool_)
+        counts[self._file[found]] = self._value[found]
+        missing[self._file[found]] = False
+        return pa.array(counts, mask=missing)
+
+
+class _Bounds:
+    """Maps of column to bound, of many files: a row per pair."""
+
+    def __init__(self, maps: Sequence[Mapping[int, bytes] | None]) -> None:
+        self._file, self._column = _pairs(maps)
+        self._value = pa.array(_values(maps), pa.large_binary())
+        self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
+
+    def of(self, column: int, files: int) -> list[bytes | None]:
+        """The bounds of one column; None where there is none."""
+        found = np.flatnonzero(self._column == column)
+        bounds: list[bytes | None] = [None] * files
+        values = self._value.take(pa.array(found)).to_pylist()
+        for file, value in zip(self._file[found].tolist(), values, strict=True):
+            bounds[file] = value
+        return bounds
+
+
+def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
+    """The columns of a manifest's entries.
+
+    Raises:
+        ValueError: if an entry is no data file, or lacks a partition value.
+    """
+    if any(content != DataFileContent.DATA for content in entries.content):
+        raise ValueError("There is an entry that is no data file.")
+    # a manifest often names files of one partition only, and of one table always
+    columns = spec.partitions(entries.partition, entries.partition_ids)
+    partition_of, first = group(columns, len(entries.path))
+    files = pa.record_batch(
+        {
+            "path": pa.array(map(local_path, entries.path), pa.string()),
+            "size": pa.array(entries.size, pa.int64()),
+            "sequence": pa.array(entries.sequence, pa.int64()),
+            "refused": pa.array(map(refusal, entries.format, entries.encrypted), pa.string()),
+        }
+    )
+    return Contents(
+        files,
+        [column.take(pa.array(first)) for column in columns],
+        len(first),
+        partition_of,
+        Statistics(entries) if statistics else None,
+    )
+
+
+def refusal(form: str, encrypted: bool) -> str | None:
+    """Why a file cannot be read; None if it can."""
+    if encrypted:
+        return "is encrypted"
+    return None if form == "parquet" else f"is of format {form}"
+
+
+def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
+    """Rows with equal values, null and NaN equal to themselves.
+
+    Returns:
+        Per row the number of its group, and per group its first row; in order of appearance.
+    """
+    codes: Integers = np.zeros(rows, np.int64)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        digits = encoded.indices.to_numpy().astype(np.int64)
+        codes = codes * len(encoded.dictionary) + digits
+        # renumbered each time, so that the product stays small
+        codes = np.unique(codes, return_inverse=True)[1]
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[codes], first[order]
+
+
+def _pairs(maps: Sequence[Mapping[int, Any] | None]) -> tuple[Integers, Integers]:
+    sizes = [len(pairs) if pairs else 0 for pairs in maps]
+    files = np.repeat(np.arange(len(maps)), sizes)
+    columns = chain.from_iterable(pairs for pairs in maps if pairs)
+    return files, np.fromiter(columns, np.int64, len(files))
+
+
+def _values(maps: Sequence[Mapping[int, Any] | None]) -> Any:
+    return chain.from_iterable(pairs.values() for pairs in maps if pairs)

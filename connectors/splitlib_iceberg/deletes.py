@@ -1,0 +1,175 @@
+"""Which delete files apply to a data file, by the rules of Iceberg's specification.
+
+A position delete or deletion vector applies to files that are not newer, an equality delete to
+files that are older. Both stay within one partition, but for equality deletes of an unpartitioned
+specification, which apply to the whole table, and deletes that name their data file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from pyiceberg.manifest import DataFileContent
+
+from splitlib.errors import CorruptMetadata, UnsupportedTable
+from splitlib.model import DeleteFile
+from splitlib.storage import local_path
+from splitlib_iceberg.contents import refusal
+from splitlib_iceberg.manifests import Entries
+from splitlib_iceberg.specs import Spec
+
+# The reserved identifier of the column of a position delete file that names the data file.
+_FILE_PATH = 2147483546
+
+
+class Delete(NamedTuple):
+    """A delete file and what it applies to."""
+
+    file: DeleteFile
+    sequence: int
+    partition: Hashable
+    """See :func:`partition_key`; None = the whole table."""
+    data_file: str | None
+    """The only data file it applies to, where it says so."""
+    first_file: str | None
+    last_file: str | None
+    """The data files it applies to lie between these two, in the order of their text."""
+
+    def may_name(self, path: str) -> bool:
+        """Whether ``path`` lies between the bounds."""
+        low, high = self.first_file, self.last_file
+        return (low is None or low <= path) and (high is None or path <= high)
+
+
+class DeleteIndex:
+    """The delete files of a snapshot, by what they apply to. Immutable."""
+
+    def __init__(self, deletes: Iterable[Delete]) -> None:
+        self._vectors: dict[str, Delete] = {}
+        self._by_path: defaultdict[str, list[Delete]] = defaultdict(list)
+        self._positions: defaultdict[Hashable, list[Delete]] = defaultdict(list)
+        self._equalities: defaultdict[Hashable, list[Delete]] = defaultdict(list)
+        self._everywhere: list[Delete] = []
+        for delete in deletes:
+            self._add(delete)
+
+    def __bool__(self) -> bool:
+        kinds = (self._vectors, self._by_path, self._positions, self._equalities, self._everywhere)
+        return any(kinds)
+
+    def of(self, path: str, sequence: int, partition: Hashable) -> tuple[DeleteFile, ...]:
+        """What applies to one data file, in an order that is the same every time.
+
+        Args:
+            path: Of the data file.
+            sequence: Its data sequence number.
+            partition: See :func:`partition_key`.
+        """
+        found = [
+            delete.file
+            for delete in (*self._everywhere, *self._equalities.get(partition, ()))
+            if sequence < delete.sequence
+        ]
+        vector = self._vectors.get(path)
+        if vector is not None and sequence <= vector.sequence:
+            found.append(vector.file)  # it holds what position deletes said before it
+        else:
+            found += [
+                delete.file
+                for delete in (*self._by_path.get(path, ()), *self._positions.get(partition, ()))
+                if sequence <= delete.sequence and delete.may_name(path)
+            ]
+        return tuple(sorted(found, key=lambda file: (file.path, file.offset)))
+
+    def _add(self, delete: Delete) -> None:
+        if delete.file.kind == "vector":
+            assert delete.data_file is not None
+            if delete.data_file in self._vectors:
+                raise CorruptMetadata(f"Two deletion vectors apply to {delete.data_file}.")
+            self._vectors[delete.data_file] = delete
+        elif delete.file.kind == "position":
+            if delete.data_file is not None:
+                self._by_path[delete.data_file].append(delete)
+            else:
+                self._positions[delete.partition].append(delete)
+        elif delete.partition is None:
+            self._everywhere.append(delete)
+        else:
+            self._equalities[delete.partition].append(delete)
+
+
+def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
+    """The delete files of one manifest.
+
+    Raises:
+        UnsupportedTable: for a delete that cannot be applied.
+        CorruptMetadata: if one lacks what it needs.
+        ValueError: if one lacks a partition value.
+    """
+    columns = spec.partitions(entries.partition, entries.partition_ids)
+    values = [column.to_pylist() for column in columns]
+    lower, upper = entries.bounds[3], entries.bounds[4]
+    for row, path in enumerate(entries.path):
+        kind = _kind(entries, row)
+        if kind != "vector":
+            reason = refusal(entries.format[row], entries.encrypted[row])
+            if reason is not None:
+                raise UnsupportedTable(f"Its delete file {path} {reason}.")
+        ids = tuple(entries.equality_ids[row] or ())
+        if kind == "equality" and not ids:
+            raise CorruptMetadata(f"The delete file {path} compares no columns.")
+        first = last = None
+        data_file = entries.referenced[row]
+        if kind == "position" and data_file is None:
+            first, last = _named(lower[row]), _named(upper[row])
+            data_file = first if first == last else None
+        yield Delete(
+            DeleteFile(
+                kind,
+                local_path(path),
+                entries.size[row],
+                entries.format[row],
+                entries.offset[row] or 0,
+                entries.length[row] or 0,
+                ids if kind == "equality" else (),
+            ),
+            entries.sequence[row],
+            None
+            if kind == "equality" and spec.is_unpartitioned
+            else partition_key(spec, [column[row] for column in values]),
+            None if data_file is None else local_path(data_file),
+            None if first is None else local_path(first),
+            None if last is None else local_path(last),
+        )
+
+
+def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:
+    """A partition of a specification such that equal ones compare equal, NaN too."""
+    return spec.id, tuple("NaN" if value != value else value for value in values)  # noqa: PLR0124
+
+
+def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality"]:
+    path = entries.path[row]
+    match entries.content[row]:
+        case DataFileContent.EQUALITY_DELETES:
+            return "equality"
+        case DataFileContent.POSITION_DELETES if entries.format[row] == "puffin":
+            if None in (entries.referenced[row], entries.offset[row], entries.length[row]):
+                raise CorruptMetadata(f"The deletion vector in {path} does not say where it is.")
+            if entries.encrypted[row]:
+                raise UnsupportedTable(f"Its deletion vector {path} is encrypted.")
+            return "vector"
+        case DataFileContent.POSITION_DELETES:
+            return "position"
+    raise UnsupportedTable(f"Its delete file {path} has unknown content {entries.content[row]}.")
+
+
+def _named(bounds: Any) -> str | None:
+    """The data file that a bound of a position delete names."""
+    bound = None if bounds is None else bounds.get(_FILE_PATH)
+    try:
+        return None if bound is None else bound.decode()
+    except UnicodeDecodeError:
+        return None

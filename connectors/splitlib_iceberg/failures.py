@@ -1,0 +1,162 @@
+"""What PyIceberg and the libraries below it raise, as errors of splitlib."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError as InvalidModel
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    ForbiddenError,
+    NoSuchIdentifierError,
+    NoSuchNamespaceError,
+    NoSuchPropertyException,
+    NoSuchTableError,
+    NotInstalledError,
+    OAuthError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    SignError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    ValidationError,
+)
+
+from splitlib.errors import (
+    AccessDenied,
+    ConfigError,
+    ConnectorNotInstalled,
+    CorruptMetadata,
+    MissingFile,
+    SourceError,
+    SourceUnavailable,
+    SplitlibError,
+    TableNotFound,
+    UnsupportedTable,
+)
+
+_SECRET = re.compile(r"secret|token|password|credential|key|connection-string|uri", re.IGNORECASE)
+# Object stores answer with text where a local disk has an errno.
+_DENIED = re.compile(r"ACCESS_DENIED|Access ?Denied|Forbidden|HTTP status 40[13]", re.IGNORECASE)
+_GONE = re.compile(r"NoSuchKey|NoSuchBucket|does not exist|Not Found|HTTP status 404")
+_NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does not exist")
+_DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError, SignError)
+_OVERLOADED = (ServiceUnavailableError, ServerError, TooManyRequestsError)
+# By module, so that no client has to be installed to tell its errors.
+_TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
+
+
+@contextmanager
+def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
+    """Around calls of a catalog; values of ``options`` that are secret stay out of messages."""
+    try:
+        yield
+    except SplitlibError:
+        raise
+    except Exception as error:
+        raise _catalog_error(error, _Censor(options)) from None
+
+
+@contextmanager
+def reading(what: str, path: str) -> Iterator[None]:
+    """Around reading the bytes of one of a table's files."""
+    try:
+        yield
+    except SplitlibError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if isinstance(error, FileNotFoundError) or _GONE.search(text):
+            raise MissingFile(
+                f"The {what} {path} has gone.",
+                hint="the snapshot may have been expired; open the table again.",
+            ) from error
+        if isinstance(error, PermissionError) or _DENIED.search(text):
+            raise AccessDenied(f"The {what} {path} may not be read.") from error
+        if isinstance(error, OSError) or _is_transport(error):
+            raise SourceUnavailable(f"The {what} {path} cannot be read: {text}") from error
+        raise SourceError(f"The {what} {path} cannot be read: {text}") from error
+
+
+@contextmanager
+def decoding(what: str, path: str) -> Iterator[None]:
+    """Around making sense of those bytes."""
+    try:
+        yield
+    except (SplitlibError, OSError):
+        raise
+    except Exception as error:
+        raise CorruptMetadata(
+            f"The {what} {path} cannot be decoded: {type(error).__name__}: {error}"
+        ) from error
+
+
+class _Censor:
+    """Takes the values of secret options out of a text."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._secrets = [
+            str(value) for key, value in options.items() if _SECRET.search(key) and value
+        ]
+
+    def __call__(self, error: BaseException) -> str:
+        text = f"{type(error).__name__}: {error}"
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
+    # PyIceberg's messages may quote options, so none is chained or shown as it is.
+    text = censor(error)
+    if _NO_CATALOG.search(text):
+        return TableNotFound("There is no catalog in this database.", hint="check its uri.")
+    match error:
+        case NoSuchTableError() | NoSuchIdentifierError() | NoSuchNamespaceError():
+            return TableNotFound(
+                "The catalog has no such Iceberg table.",
+                hint="name it as namespace.table; a view is not a table.",
+            )
+        case NotInstalledError() | ImportError():
+            return ConnectorNotInstalled(
+                f"The catalog needs a package that is not installed: {text}",
+                hint="see the extras of pyiceberg.",
+            )
+        case ValidationError() if "format version" in str(error):
+            return UnsupportedTable(f"Its format version is not known: {error}")
+        case InvalidModel() | json.JSONDecodeError() | UnicodeDecodeError() | ValidationError():
+            return _bad_metadata(error)
+        case NoSuchPropertyException() | ValueError() | TypeError():
+            return ConfigError(f"The catalog cannot be opened with these options: {text}")
+    if isinstance(error, (*_DENYING, PermissionError)) or _DENIED.search(text):
+        return AccessDenied(f"The catalog refuses: {text}")
+    if isinstance(error, FileNotFoundError):
+        return MissingFile(f"The table's metadata file has gone: {text}")
+    if isinstance(error, (*_OVERLOADED, OSError)) or _is_transport(error):
+        return SourceUnavailable(f"The catalog does not answer: {text}")
+    if isinstance(error, RESTError):
+        return SourceError(f"The catalog fails: {text}")
+    return SourceError(text)
+
+
+def _bad_metadata(error: Exception) -> SplitlibError:
+    """Without what was read: a validation error quotes all of it."""
+    if isinstance(error, InvalidModel):
+        found = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        where = ".".join(map(str, found["loc"]))
+        if "Unsupported field type" in found["msg"] or "Could not parse" in found["msg"]:
+            return UnsupportedTable(f"A type in it is not known: {found['msg']}")
+        return CorruptMetadata(f"The table's metadata is malformed at {where}: {found['msg']}")
+    return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")
+
+
+def _is_transport(error: BaseException) -> bool:
+    return any(
+        kind.__module__.startswith(_TRANSPORTS) or issubclass(kind, ConnectionError)
+        for kind in type(error).__mro__
+    )

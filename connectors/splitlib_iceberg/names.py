@@ -1,0 +1,102 @@
+"""The names that a table's columns have in a file, for readers that go by name.
+
+A file carries the identifiers of its columns. One that was not written for Iceberg (of a migrated
+table) has none; then the table's name mapping says which of its columns is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.table.name_mapping import MappedField, NameMapping
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import FIELD_ID
+from splitlib_iceberg import cache
+from splitlib_iceberg.failures import decoding, reading
+
+# What a name mapping calls the children of a list and a map, whatever the file calls them.
+_ELEMENT, _KEY, _VALUE = "element", "key", "value"
+_NAME_BYTES = 200
+
+
+class PhysicalNames:
+    """Looks into files of one table. Thread-safe; what a file says is remembered.
+
+    Args:
+        files: What the table's files are reached with.
+        mapping: The table's name mapping; None if it has none.
+    """
+
+    def __init__(self, files: FileIO, mapping: NameMapping | None) -> None:
+        self._files = files
+        self._mapping = mapping
+        self._key = cache.identity_of(files), None if mapping is None else mapping.model_dump_json()
+
+    def of(self, path: str) -> tuple[bool, dict[int, str]]:
+        """Whether a file has identifiers, and the name of each column that it has.
+
+        Raises:
+            UnsupportedTable: if it has no identifiers and the table no name mapping.
+            MissingFile: if it has gone.
+        """
+        key = (*self._key, path)
+        known: tuple[bool, dict[int, str]] | None = cache.shared.get(key)
+        if known is None:
+            known = self._look(path)
+            cache.shared.put(key, known, _NAME_BYTES * (1 + len(known[1])))
+        return known
+
+    def _look(self, path: str) -> tuple[bool, dict[int, str]]:
+        what = "data file"
+        with (
+            reading(what, path),
+            self._files.new_input(path).open() as stream,
+            decoding(what, path),
+        ):
+            schema = pq.ParquetFile(stream).schema_arrow
+        own = dict(_identified(schema))
+        if own:
+            return True, own
+        if self._mapping is None:
+            raise UnsupportedTable(
+                f"Its file {path} has no field identifiers, and the table has no name mapping.",
+                hint="set its property schema.name-mapping.default.",
+            )
+        return False, dict(_mapped(((f.name, f) for f in schema), self._mapping.root))
+
+
+def _identified(fields: Iterable[pa.Field]) -> Iterator[tuple[int, str]]:
+    for field in fields:
+        identifier = (field.metadata or {}).get(FIELD_ID)
+        if identifier is not None:
+            yield int(identifier), field.name
+        yield from _identified(child for _, child in _children(field.type))
+
+
+def _mapped(
+    children: Iterable[tuple[str, pa.Field]], mapping: Sequence[MappedField]
+) -> Iterator[tuple[int, str]]:
+    by_name = {name: mapped for mapped in mapping for name in mapped.names}
+    for name, field in children:
+        mapped = by_name.get(name)
+        if mapped is None:
+            continue
+        if mapped.field_id is not None:
+            yield mapped.field_id, field.name
+        yield from _mapped(_children(field.type), mapped.fields)
+
+
+def _children(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
+    """The fields below a type, under the names that a mapping has for them."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield field.name, field
+    elif pa.types.is_map(kind):
+        yield _KEY, kind.key_field
+        yield _VALUE, kind.item_field
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield _ELEMENT, kind.value_field

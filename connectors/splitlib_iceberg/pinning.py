@@ -1,0 +1,136 @@
+"""From a catalog's properties to one version of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound
+from splitlib_iceberg.failures import of_catalog
+
+PINS = ("snapshot_id", "ref", "as_of")
+
+
+class Pinned(NamedTuple):
+    """One version of a table."""
+
+    catalog: Catalog | None
+    """To be closed; None if it is the caller's."""
+    table: Table
+    snapshot: Snapshot | None
+    """None for a table that nothing was written to."""
+    schema: Schema
+
+
+def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
+    """Load a table and choose its version.
+
+    Raises:
+        ConfigError: for options that contradict each other or are malformed.
+        TableNotFound: if the catalog has no such table.
+        SnapshotNotFound: if the table has no such version.
+        SourceUnavailable: if the catalog does not answer.
+    """
+    properties = dict(options)
+    pins = {pin: properties.pop(pin) for pin in PINS if properties.get(pin) is not None}
+    if len(pins) > 1:
+        raise ConfigError(f"Only one of {', '.join(pins)} can be given.")
+    given = properties.pop("catalog", None)
+    with of_catalog(options):
+        if isinstance(given, Catalog):
+            if properties:
+                raise ConfigError(f"A catalog is given, and so {', '.join(properties)} cannot be.")
+            catalog, own = given, None
+        else:
+            # nothing is to be written, not even the tables of an empty catalog
+            properties.setdefault("init_catalog_tables", "false")
+            catalog = own = load_catalog(given, **properties)
+    try:
+        with of_catalog(options):
+            table = catalog.load_table(name)
+        snapshot, schema = _choose(table, pins)
+    except BaseException:
+        if own is not None:
+            own.close()
+        raise
+    return Pinned(own, table, snapshot, schema)
+
+
+def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Schema]:
+    """The snapshot, and the schema that Iceberg's own Spark reader shows for it.
+
+    A branch is shown with the table's schema of now, everything else pinned with its own.
+    """
+    match dict(pins):
+        case {"snapshot_id": identifier}:
+            snapshot = _by_id(table, _integer("snapshot_id", identifier))
+        case {"as_of": moment}:
+            snapshot = _as_of(table, _milliseconds(moment))
+        case {"ref": str(name)}:
+            reference = table.metadata.refs.get(name)
+            if reference is None:
+                if name == "main":
+                    return None, table.schema()
+                known = ", ".join(sorted(table.metadata.refs)) or "none"
+                raise SnapshotNotFound(
+                    f"There is no branch or tag {name!r}.", hint=f"it has {known}."
+                )
+            snapshot = _by_id(table, reference.snapshot_id)
+            if reference.snapshot_ref_type == SnapshotRefType.BRANCH:
+                return snapshot, table.schema()
+        case {"ref": other}:
+            raise ConfigError(f"ref must be the name of a branch or tag, not {other!r}.")
+        case _:
+            if table.metadata.current_snapshot_id is None:
+                return None, table.schema()
+            return _by_id(table, table.metadata.current_snapshot_id), table.schema()
+    if snapshot.schema_id is None:  # written by old versions, which did not say
+        return snapshot, table.schema()
+    schema = table.schemas().get(snapshot.schema_id)
+    if schema is None:
+        raise CorruptMetadata(f"The table has no schema {snapshot.schema_id}.")
+    return snapshot, schema
+
+
+def _by_id(table: Table, identifier: int) -> Snapshot:
+    snapshot = table.snapshot_by_id(identifier)
+    if snapshot is None:
+        raise SnapshotNotFound(
+            f"The table has no snapshot {identifier}.", hint="it may have been expired."
+        )
+    return snapshot
+
+
+def _as_of(table: Table, milliseconds: int) -> Snapshot:
+    earlier = [e for e in table.history() if e.timestamp_ms <= milliseconds]
+    if not earlier:
+        raise SnapshotNotFound(f"The table has no snapshot as old as {milliseconds} ms.")
+    return _by_id(table, earlier[-1].snapshot_id)
+
+
+def _integer(option: str, value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{option} must be a number, not {value!r}.") from None
+
+
+def _milliseconds(moment: Any) -> int:
+    """Since the epoch, of a datetime, a text in ISO 8601, or that number itself."""
+    if isinstance(moment, str) and not moment.strip().isdigit():
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise ConfigError(f"as_of is no time in ISO 8601: {moment!r}.") from None
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ConfigError("as_of has no time zone.", hint="write 2024-01-31T12:00:00Z.")
+        return int(moment.timestamp() * 1000)
+    return _integer("as_of", moment)

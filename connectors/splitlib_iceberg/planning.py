@@ -1,0 +1,197 @@
+"""From the contents of manifests to batches of partitions, and back to their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import (
+    FILE_SCHEMA,
+    ColumnStatistics,
+    DeleteFile,
+    Manifests,
+    PartitionBatch,
+    Requests,
+)
+from splitlib.predicate import Predicate
+from splitlib_iceberg.contents import Contents, Integers, group
+from splitlib_iceberg.deletes import DeleteIndex, partition_key
+from splitlib_iceberg.schema import Column
+from splitlib_iceberg.specs import Spec
+
+# The handle of a partition lists its files: number of the manifest and row in it, as one integer.
+_ROW_BITS = 32
+_ROW_MASK = (1 << _ROW_BITS) - 1
+
+
+class Refs(NamedTuple):
+    """The files of some partitions, as the handles of a batch say."""
+
+    partition: Integers
+    manifest: Integers
+    row: Integers
+    """In the manifest's contents."""
+
+
+class Chosen(NamedTuple):
+    """Files of one manifest."""
+
+    contents: Contents
+    rows: Integers
+    partition: Integers
+    """Their partitions' rows in the batch that is listed."""
+
+
+def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
+    """Whether files can be told apart by more than their partition."""
+    return not predicate.keys <= spec.identities.keys()
+
+
+def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
+    """An empty batch, which says that there was nothing to open."""
+    nothing = pa.RecordBatch.from_arrays([], names=[])
+    refs = pa.array([], pa.list_(pa.int64()))
+    return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
+
+
+def partition_batch(
+    spec: Spec, contents: Mapping[int, Contents], requests: Requests, manifests: Manifests
+) -> PartitionBatch:
+    """The partitions of one specification, each once, in order of appearance.
+
+    Args:
+        spec: The specification of all of them.
+        contents: By the number of the manifest.
+        requests: What it took to read them.
+        manifests: What did not have to be read.
+    """
+    every = list(contents.items())
+    columns = [pa.concat_arrays([c.partitions[i] for _, c in every]) for i in range(len(spec.keys))]
+    known = [c.partition_count for _, c in every]
+    code_of, first = group(columns, sum(known))
+    start = np.cumsum([0, *known])
+    codes = np.concatenate([code_of[start[i] + c.partition_of] for i, (_, c) in enumerate(every)])
+    refs = np.concatenate([(number << _ROW_BITS) + np.arange(len(c.files)) for number, c in every])
+    counts = np.bincount(codes, minlength=len(first))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    in_order = refs[np.argsort(codes, kind="stable")]
+    shown = {
+        key.field: column.take(pa.array(first))
+        for key, column in zip(spec.keys, columns, strict=True)
+        if key.meaning is not None
+    }
+    values = pa.RecordBatch.from_arrays(list(shown.values()), schema=pa.schema(list(shown)))
+    return PartitionBatch(
+        values,
+        pa.ListArray.from_arrays(pa.array(offsets), pa.array(in_order)),
+        requests,
+        spec.fields,
+        pa.array(counts),
+        manifests,
+    )
+
+
+def resolve(partitions: PartitionBatch) -> Refs:
+    """The files that the handles of a batch mean."""
+    lengths = pc.list_value_length(partitions.refs).to_numpy()
+    refs = partitions.refs.flatten().to_numpy()
+    owner = np.repeat(np.arange(len(partitions)), lengths)
+    return Refs(owner, refs >> _ROW_BITS, refs & _ROW_MASK)
+
+
+def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
+    """The files that are meant, manifest by manifest."""
+    chosen = []
+    for number, found in contents.items():
+        at = np.flatnonzero(refs.manifest == number)
+        chosen.append(Chosen(found, refs.row[at], refs.partition[at]))
+    return chosen
+
+
+def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
+    """Path, size and sequence number of the files.
+
+    Raises:
+        UnsupportedTable: for a file that cannot be read.
+    """
+    found = pa.concat_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
+    refused = found["refused"]
+    if refused.null_count < len(found):
+        first = pc.indices_nonzero(pc.is_valid(refused))[0].as_py()
+        raise UnsupportedTable(f"Its file {found['path'][first]} {refused[first]}.")
+    return found
+
+
+def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
+    """The files as a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    owner = np.concatenate([c.partition for c in chosen])
+    unknown = np.zeros(len(owner), np.int64)
+    columns = [found["path"], found["size"], pa.array(unknown), pa.array(owner)]
+    return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+
+
+def statistics_of(
+    columns: list[Column], spec: Spec, partitions: PartitionBatch, chosen: list[Chosen]
+) -> dict[str, ColumnStatistics]:
+    """What is known of some columns in the files: by their partition, else by the manifest."""
+    found = {}
+    owner = pa.array(np.concatenate([c.partition for c in chosen]))
+    for column in columns:
+        key = spec.identities.get(column.name.lower())
+        if key is not None:
+            found[column.name] = _constant(partitions.values[key].take(owner))
+        else:
+            found[column.name] = _concatenated(
+                [_statistics(c, column).take(pa.array(c.rows)) for c in chosen]
+            )
+    return found
+
+
+def apply_deletes(
+    index: DeleteIndex, spec: Spec, chosen: list[Chosen], files: pa.RecordBatch
+) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
+    """Per file which set of delete files applies, and the sets."""
+    if not index:
+        return None, ()
+    keys = []
+    for c in chosen:
+        rows = zip(*(column.to_pylist() for column in c.contents.partitions), strict=True)
+        of_partition = [partition_key(spec, row) for row in rows] or [partition_key(spec, ())]
+        keys += [of_partition[i] for i in c.contents.partition_of[c.rows].tolist()]
+    sets: dict[tuple[DeleteFile, ...], int] = {}
+    applied = []
+    paths, sequences = files["path"].to_pylist(), files["sequence"].to_pylist()
+    for path, sequence, key in zip(paths, sequences, keys, strict=True):
+        deletes = index.of(path, sequence, key)
+        applied.append(sets.setdefault(deletes, len(sets)) if deletes else None)
+    return (pa.array(applied, pa.int64()), tuple(sets)) if sets else (None, ())
+
+
+def _statistics(chosen: Chosen, column: Column) -> ColumnStatistics:
+    assert chosen.contents.statistics is not None
+    return chosen.contents.statistics.of(column)
+
+
+def _constant(values: pa.Array) -> ColumnStatistics:
+    """Of files in which a column has one value throughout."""
+    null = pc.is_null(values)
+    if not pa.types.is_floating(values.type):
+        return ColumnStatistics(values, values, null, pa.repeat(False, len(null)), pc.invert(null))
+    nan = pc.fill_null(pc.is_nan(values), False)
+    plain = pc.if_else(nan, pa.scalar(None, values.type), values)
+    return ColumnStatistics(plain, plain, null, nan, pc.is_valid(plain))
+
+
+def _concatenated(parts: list[ColumnStatistics]) -> ColumnStatistics:
+    return ColumnStatistics(
+        pa.concat_arrays([part.lower for part in parts]),
+        pa.concat_arrays([part.upper for part in parts]),
+        pa.concat_arrays([part.has_null for part in parts]),
+        pa.concat_arrays([part.has_nan for part in parts]),
+        pa.concat_arrays([part.has_value for part in parts]),
+    )

@@ -1,0 +1,148 @@
+"""An Iceberg schema as Arrow and Spark understand it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyiceberg.conversions import to_json
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
+
+_PLAIN: dict[type[IcebergType], pa.DataType] = {
+    BooleanType: pa.bool_(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    FloatType: pa.float32(),
+    DoubleType: pa.float64(),
+    DateType: pa.date32(),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", "UTC"),
+    StringType: pa.string(),
+    UUIDType: pa.string(),
+    FixedType: pa.binary(),
+    BinaryType: pa.binary(),
+}
+
+
+class Column(NamedTuple):
+    """A column, or a field of a struct, that has statistics."""
+
+    name: str
+    """``a.b`` for a field of a struct."""
+    id: int
+    source: PrimitiveType
+    field: pa.Field
+    """Under its full name."""
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The columns in the table's order, each field with its identifier.
+
+    Raises:
+        UnsupportedTable: for a type that Spark has no counterpart for, and for names that differ
+            in case only, which Spark takes for one.
+    """
+    spelled = Counter(name.lower() for name in schema.column_names)
+    if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
+        raise UnsupportedTable(f"Its columns {', '.join(sorted(clash))} differ in case only.")
+    return pa.schema([_field(field, field.name) for field in schema.fields])
+
+
+def filter_columns(schema: Schema) -> tuple[Column, ...]:
+    """The primitive columns outside lists and maps."""
+    return tuple(_columns(schema.fields, ""))
+
+
+def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
+    """Refuse a column that was a date and now is a time: its partitions may be of either.
+
+    Raises:
+        UnsupportedTable: naming the column.
+    """
+    now = {column.id: column for column in filter_columns(schema)}
+    for older in history:
+        for column in _primitives(older.fields, ""):
+            newer = now.get(column[1])
+            if newer is not None and isinstance(column[2], DateType) != isinstance(
+                newer.source, DateType
+            ):
+                raise UnsupportedTable(
+                    f"Its column {newer.name} was {column[2]} and is {newer.source} now."
+                )
+
+
+def arrow_type(source: IcebergType, name: str = "value") -> pa.DataType:
+    """The Arrow type in which values of an Iceberg type travel.
+
+    Raises:
+        UnsupportedTable: for a type that Spark has no counterpart for; ``name`` is its column.
+    """
+    match source:
+        case StructType():
+            return pa.struct([_field(field, f"{name}.{field.name}") for field in source.fields])
+        case ListType():
+            return pa.list_(_field(source.element_field, f"{name}.element"))
+        case MapType():
+            return pa.map_(
+                _field(source.key_field, f"{name}.key"), _field(source.value_field, f"{name}.value")
+            )
+        case DecimalType():
+            return pa.decimal128(source.precision, source.scale)
+    plain = _PLAIN.get(type(source))
+    if plain is None:
+        raise UnsupportedTable(f"Its column {name} is of type {source}, which Spark has not.")
+    return plain
+
+
+def _field(field: NestedField, name: str) -> pa.Field:
+    metadata = {FIELD_ID: str(field.field_id).encode()}
+    if isinstance(field.field_type, UUIDType):
+        metadata[LOGICAL_TYPE] = b"uuid"
+    if field.initial_default is not None and isinstance(field.field_type, PrimitiveType):
+        default = to_json(field.field_type, field.initial_default)
+        metadata[INITIAL_DEFAULT] = json.dumps(default).encode()
+    kind = arrow_type(field.field_type, name)
+    return pa.field(field.name, kind, nullable=field.optional, metadata=metadata)
+
+
+def _columns(fields: Iterable[NestedField], prefix: str) -> Iterator[Column]:
+    for name, identifier, source, field in _primitives(fields, prefix):
+        yield Column(name, identifier, source, _field(field, name).with_name(name))
+
+
+def _primitives(
+    fields: Iterable[NestedField], prefix: str
+) -> Iterator[tuple[str, int, PrimitiveType, NestedField]]:
+    for field in fields:
+        name = prefix + field.name
+        if isinstance(field.field_type, StructType):
+            yield from _primitives(field.field_type.fields, f"{name}.")
+        elif isinstance(field.field_type, PrimitiveType):
+            yield name, field.field_id, field.field_type, field

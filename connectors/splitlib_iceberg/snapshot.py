@@ -1,0 +1,213 @@
+"""The manifests of one snapshot: which may matter, and what they hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import pyarrow.compute as pc
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.table.snapshots import Snapshot
+
+from splitlib.errors import CorruptMetadata
+from splitlib.model import Manifests
+from splitlib.predicate import Predicate
+from splitlib_iceberg import cache
+from splitlib_iceberg.contents import Contents, contents_of
+from splitlib_iceberg.deletes import Delete, DeleteIndex, deletes_of
+from splitlib_iceberg.failures import decoding
+from splitlib_iceberg.manifests import live_files, read_entries, read_list
+from splitlib_iceberg.specs import Spec
+
+# Decoding holds the interpreter's lock: threads only hide the latency of storage.
+_THREADS = 8
+# About what one decoded delete file takes in memory.
+_DELETE_BYTES = 2000
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+class Plan(NamedTuple):
+    """The data manifests that may matter."""
+
+    by_spec: dict[Spec, list[int]]
+    """Their numbers in the snapshot's list."""
+    counts: Manifests
+    reads: int
+    """Of storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletes:
+    """The delete files in some manifests."""
+
+    manifests: tuple[int, ...]
+    index: DeleteIndex
+
+
+class SnapshotFiles:
+    """What a snapshot consists of. Thread-safe.
+
+    Args:
+        files: What the table's files are reached with.
+        snapshot: None for a table that nothing was written to.
+        specs: The table's partition specifications, by identifier.
+    """
+
+    def __init__(self, files: FileIO, snapshot: Snapshot | None, specs: dict[int, Spec]) -> None:
+        self._files = files
+        self._identity = cache.identity_of(files)
+        self._snapshot = snapshot
+        self._specs = specs
+        self._lock = threading.Lock()
+        # Manifests in use are held whatever the cache does: a plan is listed piece by piece.
+        self._held: dict[int, Contents] = {}
+        self._deletes = _Deletes((), DeleteIndex([]))
+
+    def plan(self, predicate: Predicate) -> Plan:
+        """The data manifests in which a file may matter, by what the list says of each.
+
+        Raises:
+            MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be had.
+        """
+        manifests, reads = self._list()
+        numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DATA]
+        by_spec = self._matching(manifests, numbers, predicate)
+        opened = {number for chosen in by_spec.values() for number in chosen}
+        with self._lock:
+            self._held = {n: held for n, held in self._held.items() if n in opened}
+        skipped = [live_files(manifests[n]) for n in numbers if n not in opened]
+        total = sum(live_files(manifests[n]) for n in numbers)
+        counts = Manifests(len(numbers), len(opened), total, sum(skipped))
+        return Plan(by_spec, counts, reads)
+
+    def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
+        """The data files of some manifests, by number, and how many reads of storage it took.
+
+        Raises:
+            MissingFile, CorruptMetadata, SourceUnavailable: if one cannot be had.
+        """
+        manifests, reads = self._list()
+        with self._lock:
+            held = dict(self._held)
+        found: dict[int, Contents] = {}
+        for number in numbers:
+            manifest = manifests[number]
+            known = held.get(number)
+            if known is None:
+                known = cache.shared.get(self._key(manifest.manifest_path, self._spec_of(manifest)))
+            if known is not None and (known.statistics is not None or not statistics):
+                found[number] = known
+        missing = [number for number in numbers if number not in found]
+        read = partial(self._read, statistics=statistics)
+        contents = in_parallel(read, [manifests[number] for number in missing])
+        found.update(zip(missing, contents, strict=True))
+        with self._lock:
+            self._held.update(found)
+        return {number: found[number] for number in numbers}, reads + len(missing)
+
+    def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
+        """The delete files that may apply to files that matter, and the reads of storage.
+
+        Raises:
+            UnsupportedTable: for a delete that cannot be applied.
+            MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be had.
+        """
+        manifests, reads = self._list()
+        numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
+        # a delete lies in the partition of what it deletes, but for those of the whole table
+        matching = self._matching(manifests, numbers, predicate)
+        chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
+        with self._lock:
+            known = self._deletes
+            if known.manifests == chosen:
+                return known.index, reads
+        lists = in_parallel(self._read_deletes, [manifests[number] for number in chosen])
+        index = DeleteIndex(delete for deletes, _ in lists for delete in deletes)
+        with self._lock:
+            self._deletes = _Deletes(chosen, index)
+        return index, reads + sum(read for _, read in lists)
+
+    def spec_of(self, number: int) -> Spec:
+        """The specification by which the files of a manifest are partitioned."""
+        return self._spec_of(self._list()[0][number])
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        with self._lock:
+            self._held = {}
+            self._deletes = _Deletes((), DeleteIndex([]))
+
+    def _matching(
+        self, manifests: Sequence[ManifestFile], numbers: Sequence[int], predicate: Predicate
+    ) -> dict[Spec, list[int]]:
+        by_spec: dict[Spec, list[int]] = {}
+        for number in numbers:
+            manifest = manifests[number]
+            if manifest.has_added_files() or manifest.has_existing_files():
+                by_spec.setdefault(self._spec_of(manifest), []).append(number)
+        for spec, chosen in by_spec.items():
+            if spec.fields:
+                known = spec.summaries([manifests[number] for number in chosen])
+                keep = predicate.match_bounds(known, spec.fields)
+                by_spec[spec] = [chosen[i] for i in pc.indices_nonzero(keep).to_pylist()]
+        return {spec: chosen for spec, chosen in by_spec.items() if chosen}
+
+    def _spec_of(self, manifest: ManifestFile) -> Spec:
+        spec = self._specs.get(manifest.partition_spec_id)
+        if spec is None:
+            raise CorruptMetadata(
+                f"The manifest {manifest.manifest_path} is of the partition specification "
+                f"{manifest.partition_spec_id}, which the table has not."
+            )
+        return spec
+
+    def _list(self) -> tuple[list[ManifestFile], int]:
+        if self._snapshot is None:
+            return [], 0
+        path = self._snapshot.manifest_list
+        manifests = cache.shared.get(self._key(path))
+        if manifests is not None:
+            return manifests, 0
+        manifests = read_list(self._files, path)
+        size = sum(len(m.manifest_path) + 200 * (1 + len(m.partitions or ())) for m in manifests)
+        cache.shared.put(self._key(path), manifests, size)
+        return manifests, 1
+
+    def _read(self, manifest: ManifestFile, *, statistics: bool) -> Contents:
+        spec = self._spec_of(manifest)
+        entries = read_entries(self._files, manifest)
+        with decoding("manifest", manifest.manifest_path):
+            contents = contents_of(entries, spec, statistics=statistics)
+        cache.shared.put(self._key(manifest.manifest_path, spec), contents, contents.nbytes)
+        return contents
+
+    def _read_deletes(self, manifest: ManifestFile) -> tuple[list[Delete], int]:
+        spec = self._spec_of(manifest)
+        key = self._key(manifest.manifest_path, spec)
+        deletes: list[Delete] | None = cache.shared.get(key)
+        if deletes is not None:
+            return deletes, 0
+        entries = read_entries(self._files, manifest)
+        with decoding("manifest", manifest.manifest_path):
+            deletes = list(deletes_of(entries, spec))
+        cache.shared.put(key, deletes, _DELETE_BYTES * len(deletes))
+        return deletes, 1
+
+    def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
+        """What was decoded depends on the types of the partition values at the time."""
+        return self._identity, path, None if spec is None else spec.signature
+
+
+def in_parallel(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
+    """The result of a call for each argument, in their order."""
+    if len(arguments) < 2:
+        return [call(each) for each in arguments]
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="splitlib-iceberg") as pool:
+        return list(pool.map(call, arguments))
