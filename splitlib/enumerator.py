@@ -470,7 +470,7 @@ class _Run:
         self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
     ) -> pa.BooleanArray:
         """What ``predicate`` keeps; counts what the filters that ``before`` had not, drop."""
-        if not predicate.keys:
+        if not predicate.keys or not partitions.values.num_columns:
             return pa.repeat(not predicate.matches_nothing, len(partitions))
         with self.timed("match"):
             matches = predicate.match_each(partitions.values, partitions.fields)

@@ -26,7 +26,7 @@ def test_the_examples(spark, metastore, capsys):
         "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
     )
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names = {"spark": spark}
     loaded = []
     for block in blocks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import splitlib
 from splitlib import SplitlibError
 from splitlib.coordinator import NoMoreSplits, RequestIgnored, WaitForSplits
-from splitlib.feed import ARRIVAL_SPLITS, BUFFERED_SPLITS
+from splitlib.feed import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival
 from splitlib.model import PartitionBatch, Requests
 from splitlib.spi import SupportsHosts
 from tests.unit.coordinated import (
@@ -296,3 +297,27 @@ def test_partitions_without_values():
         first = take(coordinator)
         coordinator.handle_source_event(keys(1))
         assert len([first, *read_all(coordinator)]) == 300
+
+
+def test_the_end_is_not_seen_before_the_last_split():
+    """All arrives just after the reader has looked, and found nothing."""
+    gate = Gate()
+    coordinator = coordinator_of(Memory(1, 1, on_list=gate))
+    feed = coordinator._feed
+
+    class Arrived(deque[Arrival]):
+        def __len__(self):
+            found = super().__len__()
+            if not gate.opened.is_set():
+                gate.opened.set()
+                until = time.monotonic() + 30
+                while not feed.complete:
+                    assert time.monotonic() < until
+                    time.sleep(0.001)
+            return found
+
+    feed.arrived = Arrived()
+    with coordinator:
+        coordinator.register_reader("r")
+        assert isinstance(coordinator.handle_split_request("r"), WaitForSplits)
+        assert len(read_all(coordinator)) == 1
