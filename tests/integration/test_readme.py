@@ -32,7 +32,7 @@ def test_the_examples(spark, metastore, capsys):
     for block in blocks:
         exec(block.replace("thrift://127.0.0.1:9083", metastore.uri), names)
         loaded.append(names["sales"])
-    first, second, third, _ = loaded
+    first, second, third, *_ = loaded
     assert sorted({row.ss_sold_date_sk for row in first.collect()}) == [
         2451540, 2451545, 2451550, 2451555,
     ]  # fmt: skip
@@ -41,4 +41,5 @@ def test_the_examples(spark, metastore, capsys):
     assert {r.ss_sold_date_sk for r in third.collect()} <= {
         r.d_date_sk for r in names["some"].collect()
     }
+    assert names["coordinator"].finished
     assert "k=2451546" in capsys.readouterr().out
