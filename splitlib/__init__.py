@@ -47,12 +47,10 @@ from splitlib.report import ScanReport
 from splitlib.table import Table
 
 if TYPE_CHECKING:
-    from splitlib.spark.datasource import SplitlibDataSource
     from splitlib.spark.freeze import freeze
     from splitlib.spark.reader import explain, read
 
 _SPARK = {
-    "SplitlibDataSource": "splitlib.spark.datasource",
     "explain": "splitlib.spark.reader",
     "freeze": "splitlib.spark.freeze",
     "read": "splitlib.spark.reader",
@@ -89,7 +87,6 @@ __all__ = [
     "SourceUnavailable",
     "SplitAssigner",
     "SplitConfig",
-    "SplitlibDataSource",
     "SplitlibError",
     "Table",
     "TableNotFound",

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from splitlib.enumerator import SelectedFiles
+from splitlib.file_splits import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA, ReadFormat
 from splitlib.spark.file_scan import FileScan, scan_files
