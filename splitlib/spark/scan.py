@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from splitlib.file_splits import SelectedFiles
 from splitlib.errors import UnsupportedTable
+from splitlib.file_splits import SelectedFiles
 from splitlib.model import FILE_SCHEMA, ReadFormat
 from splitlib.spark.file_scan import FileScan, scan_files
 from splitlib.spark.hive_csv import hive_csv_columns
