@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from splitlib import __version__
 
-_PACKAGES = ("pyspark", "pyarrow", "fsspec", "thrift", "hmsclient")
+_PACKAGES = ("pyspark", "pyarrow", "fsspec", "thrift", "hmsclient", "pyiceberg")
 
 
 def describe_environment() -> dict[str, str | int | float]:

@@ -17,6 +17,8 @@ NAMES = (
     "matching",
     "memory",
     "pinning",
+    "iceberg",
+    "datasource",
 )
 
 

@@ -30,7 +30,10 @@ class Sizes:
     matched: int = _size(1_000_000, 20_000, "matching: partitions, and as many keys")
     listed: int = _size(1_000_000, 20_000, "memory: partition names")
     pinned: int = _size(100_000, 1_000, "pinning: files given to Spark at the most")
+    planned: int = _size(2_000, 200, "iceberg: files in one manifest, half of which match", 2)
+    in_manifest: int = _size(2_000, 10, "iceberg: files in each of 50 manifests, 2 needed", 3)
     paths: int = _size(1_000, 40, "pinning: files given to spark.read at the most")
+    rows: int = _size(4_000_000, 20_000, "datasource: rows of the table", 4)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -331,7 +331,7 @@ class DynamicFilteringData:
         return hash(self.to_bytes())
 
     def __reduce__(self) -> tuple[object, ...]:
-        return DynamicFilteringData.from_bytes, (self.to_bytes(),)
+        return _restored, (self.to_bytes(),)
 
     def __repr__(self) -> str:
         return f"DynamicFilteringData({', '.join(self.fields)}: {self.describe()})"
@@ -350,6 +350,11 @@ class DynamicFilteringData:
                 low, high = domain.lower.as_py(), domain.upper.as_py()
                 words.append(f"{domain.field.name} in [{low!s}, {high!s}]")
         return " and ".join(words)
+
+
+def _restored(data: bytes) -> DynamicFilteringData:
+    # a class method would be taken apart by cloudpickle, with which Spark pickles
+    return DynamicFilteringData.from_bytes(data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,11 @@ class Predicate:
         """The partition keys that pruning depends on, in lower case."""
         return frozenset(key.lower() for used in self.filters for key in used.used_fields)
 
+    @property
+    def matchers(self) -> tuple[Matcher, ...]:
+        """What the join keys say of columns, in the table's types; all of it holds."""
+        return tuple(matcher for matchers in self._matchers for matcher in matchers)
+
     def match(
         self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
     ) -> pa.BooleanArray:

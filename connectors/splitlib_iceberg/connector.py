@@ -33,7 +33,12 @@ from splitlib_iceberg.planning import (
     resolve,
     statistics_of,
 )
-from splitlib_iceberg.schema import arrow_schema, filter_columns, refuse_reinterpreted
+from splitlib_iceberg.schema import (
+    arrow_schema,
+    dropped_schema,
+    filter_columns,
+    refuse_reinterpreted,
+)
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
 from splitlib_iceberg.specs import Spec
 from splitlib_iceberg.vectors import read_vector
@@ -55,7 +60,8 @@ class IcebergConnector(Connector):
     def __init__(self, pinned: Pinned) -> None:
         self._catalog = pinned.catalog
         schema = arrow_schema(pinned.schema)
-        refuse_reinterpreted(pinned.schema, pinned.table.schemas().values())
+        history = pinned.table.schemas()
+        refuse_reinterpreted(pinned.schema, history.values())
         self._columns = {column.name.lower(): column for column in filter_columns(pinned.schema)}
         by_id = {column.id: column for column in self._columns.values()}
         self._specs = {
@@ -75,6 +81,9 @@ class IcebergConnector(Connector):
             pinned.table.location(),
             None if pinned.snapshot is None else str(pinned.snapshot.snapshot_id),
             filter_schema=pa.schema([column.field for column in self._columns.values()]),
+            dropped_schema=dropped_schema(
+                pinned.schema, [history[identifier] for identifier in sorted(history)]
+            ),
         )
 
     @classmethod
@@ -96,7 +105,7 @@ class IcebergConnector(Connector):
         """See :meth:`Connector.list_partitions`: a batch for each specification in use."""
         plan = self._files.plan(predicate)
         manifests, reads = plan.counts, plan.reads
-        if not plan.by_spec:
+        if manifests.total and not plan.by_spec:
             yield no_partitions(Requests(storage=reads), manifests)
         for spec, numbers in plan.by_spec.items():
             wanted = needs_statistics(predicate, spec)

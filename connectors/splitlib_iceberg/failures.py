@@ -45,6 +45,8 @@ _SECRET = re.compile(r"secret|token|password|credential|key|connection-string|ur
 _DENIED = re.compile(r"ACCESS_DENIED|Access ?Denied|Forbidden|HTTP status 40[13]", re.IGNORECASE)
 _GONE = re.compile(r"NoSuchKey|NoSuchBucket|does not exist|Not Found|HTTP status 404")
 _NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does not exist")
+# Of a table in a Hive metastore.
+_NOT_ICEBERG = "Property table_type missing"
 _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError, SignError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, TooManyRequestsError)
 # By module, so that no client has to be installed to tell its errors.
@@ -116,6 +118,8 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
     text = censor(error)
     if _NO_CATALOG.search(text):
         return TableNotFound("There is no catalog in this database.", hint="check its uri.")
+    if isinstance(error, NoSuchPropertyException) and _NOT_ICEBERG in text:
+        error = NoSuchTableError()
     match error:
         case NoSuchTableError() | NoSuchIdentifierError() | NoSuchNamespaceError():
             return TableNotFound(
@@ -127,8 +131,6 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
                 f"The catalog needs a package that is not installed: {text}",
                 hint="see the extras of pyiceberg.",
             )
-        case ValidationError() if "format version" in str(error):
-            return UnsupportedTable(f"Its format version is not known: {error}")
         case InvalidModel() | json.JSONDecodeError() | UnicodeDecodeError() | ValidationError():
             return _bad_metadata(error)
         case NoSuchPropertyException() | ValueError() | TypeError():
@@ -144,15 +146,18 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
     return SourceError(text)
 
 
-def _bad_metadata(error: Exception) -> SplitlibError:
+def _bad_metadata(error: BaseException) -> SplitlibError:
     """Without what was read: a validation error quotes all of it."""
-    if isinstance(error, InvalidModel):
-        found = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(map(str, found["loc"]))
-        if "Unsupported field type" in found["msg"] or "Could not parse" in found["msg"]:
-            return UnsupportedTable(f"A type in it is not known: {found['msg']}")
-        return CorruptMetadata(f"The table's metadata is malformed at {where}: {found['msg']}")
-    return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")
+    cause = error if isinstance(error, InvalidModel) else error.__cause__
+    if not isinstance(cause, InvalidModel):
+        return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")
+    found = cause.errors(include_input=False, include_url=False, include_context=False)[0]
+    where, what = ".".join(map(str, found["loc"])), found["msg"]
+    if found["type"].startswith("union_tag"):
+        return UnsupportedTable(f"Its format version is not known: {what}")
+    if "Unsupported field type" in what or "Could not parse" in what:
+        return UnsupportedTable(f"A type in it is not known: {what}")
+    return CorruptMetadata(f"The table's metadata is malformed at {where or 'its start'}: {what}")
 
 
 def _is_transport(error: BaseException) -> bool:

@@ -7,10 +7,12 @@ file that was cut short may decode to fewer entries without an error.
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.io import FileIO, InputFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -21,8 +23,9 @@ from pyiceberg.manifest import (
     ManifestFile,
     PartitionFieldSummary,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import StructProtocol
-from pyiceberg.types import StructType
+from pyiceberg.types import DoubleType, FixedType, IcebergType, NestedField, StructType
 
 from splitlib.errors import CorruptMetadata, UnsupportedTable
 from splitlib_iceberg.failures import decoding, reading
@@ -36,6 +39,7 @@ _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _PARTITION = 102
+_DOUBLE = struct.Struct("<d")
 _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
@@ -109,10 +113,18 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
         types: _Types = {-1: _Row, 2: _Row, _PARTITION: _Row}
         with AvroFile[Any](_InMemory(path, data), _SCHEMA, types) as reader:
             _check_version(reader, what)
-            rows: list[_Row] = list(reader)
             partition = reader.schema.find_field(_PARTITION).field_type
-        if not isinstance(partition, StructType):
-            raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
+            if not isinstance(partition, StructType):
+                raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
+            doubles = [
+                i for i, f in enumerate(partition.fields) if isinstance(f.field_type, DoubleType)
+            ]
+            if doubles:
+                schema = Schema(*map(_doubles_as_bytes, reader.schema.fields))
+                reader.reader = resolve_reader(schema, _SCHEMA, types)
+            rows: list[_Row] = list(reader)
+        for row in rows if doubles else ():
+            _decode_doubles(row[_ENTRY["data_file"]][_DATA["partition"]], doubles)
         status = _ENTRY["status"]
         live = [row for row in rows if row[status] != ManifestEntryStatus.DELETED]
         if len(live) < live_files(manifest):
@@ -125,6 +137,24 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 def live_files(manifest: ManifestFile) -> int:
     """How many files its list says a manifest has; 0 where the list does not say."""
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def _doubles_as_bytes(field: NestedField) -> NestedField:
+    """PyIceberg's compiled decoder rounds doubles to floats; only partitions have any."""
+    match field.field_type:
+        case DoubleType():
+            kind: IcebergType = FixedType(_DOUBLE.size)
+        case StructType():
+            kind = StructType(*map(_doubles_as_bytes, field.field_type.fields))
+        case _:
+            return field
+    return field.model_copy(update={"field_type": kind})
+
+
+def _decode_doubles(partition: _Row, positions: Sequence[int]) -> None:
+    for i in positions:
+        if partition[i] is not None:
+            (partition[i],) = _DOUBLE.unpack(partition[i])
 
 
 def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int, ...]) -> Entries:

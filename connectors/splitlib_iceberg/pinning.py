@@ -7,15 +7,19 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound
+from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound, TableNotFound
 from splitlib_iceberg.failures import of_catalog
+from splitlib_iceberg.sql_catalog import name_in_database
 
 PINS = ("snapshot_id", "ref", "as_of")
+# PyIceberg's name of a catalog that has been given none.
+_UNNAMED = "default"
 
 
 class Pinned(NamedTuple):
@@ -42,6 +46,8 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     pins = {pin: properties.pop(pin) for pin in PINS if properties.get(pin) is not None}
     if len(pins) > 1:
         raise ConfigError(f"Only one of {', '.join(pins)} can be given.")
+    if "." not in name:
+        raise TableNotFound(f"{name!r} names no namespace.", hint="write namespace.table.")
     given = properties.pop("catalog", None)
     with of_catalog(options):
         if isinstance(given, Catalog):
@@ -54,13 +60,27 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
             catalog = own = load_catalog(given, **properties)
     try:
         with of_catalog(options):
-            table = catalog.load_table(name)
+            table = _load(catalog, name, by_default=given is None)
         snapshot, schema = _choose(table, pins)
     except BaseException:
         if own is not None:
             own.close()
         raise
     return Pinned(own, table, snapshot, schema)
+
+
+def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
+    """A table; ``by_default`` says that nobody has named the catalog."""
+    try:
+        return catalog.load_table(name)
+    except NoSuchTableError:
+        if not by_default or catalog.name != _UNNAMED:
+            raise
+        own_name = name_in_database(catalog, name)
+        if own_name is None:
+            raise
+    catalog.name = own_name
+    return catalog.load_table(name)
 
 
 def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Schema]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -73,6 +74,22 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
         raise UnsupportedTable(f"Its columns {', '.join(sorted(clash))} differ in case only.")
     return pa.schema([_field(field, field.name) for field in schema.fields])
+
+
+def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
+    """Columns that the table once had, as they were last; those that Spark cannot have left out.
+
+    Args:
+        schema: As it is read.
+        history: All that the table ever had, the oldest first.
+    """
+    known = {field.field_id for field in schema.fields}
+    dropped = {f.field_id: f for old in history for f in old.fields if f.field_id not in known}
+    fields = []
+    for field in dropped.values():
+        with suppress(UnsupportedTable):
+            fields.append(_field(field, field.name))
+    return pa.schema(fields)
 
 
 def filter_columns(schema: Schema) -> tuple[Column, ...]:

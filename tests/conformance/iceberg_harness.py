@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNull, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+)
+
+from splitlib_conformance import Harness, NewPartition, TableAddress, WrittenFile
+from tests.unit.iceberg_tables import append, data_file, internal
+
+_TYPES: dict[pa.DataType, IcebergType] = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.string(): StringType(),
+    pa.date32(): DateType(),
+    pa.bool_(): BooleanType(),
+    pa.decimal128(10, 2): DecimalType(10, 2),
+}
+
+
+class IcebergHarness(Harness):
+    """Tables partitioned by the values of their last columns, which are not in the files.
+
+    Files are written by PyArrow and lie where nobody would look for them.
+    """
+
+    def __init__(self, catalog: Catalog, root: Path) -> None:
+        self._catalog = catalog
+        self._root = root
+        self._names = (f"ns.t{uuid.uuid4().hex[:8]}_{i}" for i in itertools.count())
+        self._files = (root / f"{i}.parquet" for i in itertools.count())
+
+    def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
+        every = enumerate([*data_schema, *partition_schema], start=1)
+        columns = [NestedField(i, f.name, _TYPES[f.type], required=False) for i, f in every]
+        keys = [
+            PartitionField(column.field_id, 1000 + i, IdentityTransform(), column.name)
+            for i, column in enumerate(columns[len(data_schema) :])
+        ]
+        name = next(self._names)
+        self._catalog.create_table(name, Schema(*columns), partition_spec=PartitionSpec(*keys))
+        return TableAddress(name, {"catalog": self._catalog})
+
+    def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
+        iceberg = self._catalog.load_table(table.name)
+        written, entries = [], []
+        for partition in partitions:
+            for rows in partition.tables:
+                path = next(self._files)
+                pq.write_table(_with_ids(rows, iceberg), path)
+                size = path.stat().st_size
+                values = Record(*map(internal, partition.values.values()))
+                file = data_file(
+                    iceberg,
+                    [],
+                    partition=values,
+                    file_path=path.as_uri(),
+                    file_size_in_bytes=size,
+                )
+                entries.append(file)
+                written.append(WrittenFile(str(path), size, partition.values))
+        if entries:
+            append(iceberg, entries)
+        return written
+
+    def drop(self, table: TableAddress, values: Mapping[str, Any]) -> None:
+        where: list[BooleanExpression] = [
+            IsNull(term=Reference(key))
+            if value is None
+            else EqualTo(term=Reference(key), value=literal(value))
+            for key, value in values.items()
+        ]
+        condition = where[0] if len(where) == 1 else And(*where)
+        self._catalog.load_table(table.name).delete(condition)
+
+    def missing_table(self) -> TableAddress:
+        return TableAddress("ns.missing", {"catalog": self._catalog})
+
+
+def _with_ids(rows: pa.Table, table: Table) -> pa.Table:
+    fields = [
+        field.with_metadata(
+            {"PARQUET:field_id": str(table.schema().find_field(field.name).field_id)}
+        )
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from splitlib_conformance import ConnectorConformance, Harness
+from tests.conformance.iceberg_harness import IcebergHarness
+from tests.unit.iceberg_tables import make_catalog
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    made = make_catalog(tmp_path_factory.mktemp("iceberg"))
+    yield made
+    made.close()
+
+
+class TestIceberg(ConnectorConformance):
+    connector = "iceberg"
+
+    @pytest.fixture
+    def harness(self, catalog: Catalog, tmp_path: Path) -> Harness:
+        return IcebergHarness(catalog, tmp_path)

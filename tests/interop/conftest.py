@@ -1,0 +1,92 @@
+"""The reference tables, and a Spark session without Iceberg to read them with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StructType
+
+import splitlib
+from splitlib.spark.reader import TableReader
+from tests.interop.reference.lake import NAMESPACE
+from tests.interop.reference.record import Version
+
+DIRECTORY = "INTEROP_REFERENCE"
+"""Names the directory of the reference tables; ``make interop`` writes and passes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Reads tables both as they were recorded and with splitlib."""
+
+    spark: SparkSession
+    catalog: dict[str, str]
+    tables: dict[str, list[Version]]
+
+    def schema(self, version: Version) -> StructType:
+        """As Iceberg's own reader showed it, everything nullable."""
+        return StructType.fromJson(json.loads(version["schema"]))
+
+    def expected(self, version: Version) -> list[Row]:
+        """The rows that Iceberg's own reader gave."""
+        return _collected(self.spark, version["schema"], version["rows"])
+
+    def reader(self, table: str, version: Version) -> TableReader:
+        """splitlib's reader of the same table and version."""
+        options: dict[str, Any] = {**self.catalog, **version["options"]}
+        return splitlib.read(self.spark).table(
+            f"{NAMESPACE}.{table}", connector="iceberg", **options
+        )
+
+
+@cache
+def _collected(spark: SparkSession, schema: str, path: str) -> list[Row]:
+    of_type = StructType.fromJson(json.loads(schema))
+    return spark.read.schema(of_type).parquet(path).collect()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The newest PySpark, without any jar of Iceberg's."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        # hundreds of tiny queries: compiling the JVM's code well costs more than it saves
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+        "spark.sql.shuffle.partitions": "2",
+        # instants look the same in every zone when they are compared, and days differ
+        "spark.sql.session.timeZone": "America/New_York",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("splitlib-interop")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def index() -> dict[str, Any]:
+    """What was recorded of the reference tables."""
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        pytest.fail(f"{DIRECTORY} is not set: run these tests by `make interop`")
+    found: dict[str, Any] = json.loads((Path(directory) / "reference.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="session")
+def reference(spark: SparkSession, index: dict[str, Any]) -> Reference:
+    """All reference tables."""
+    return Reference(spark, index["catalog"], index["tables"])

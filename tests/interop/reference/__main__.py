@@ -1,0 +1,76 @@
+"""``python -m tests.interop.reference DIRECTORY JARS``: write all tables, and what they hold."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.interop.reference import TABLES
+from tests.interop.reference.lake import CATALOG, NAMESPACE, SCRATCH, Lake
+from tests.interop.reference.record import record, save
+
+
+def main() -> None:
+    """Write everything anew."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("jars", type=Path)
+    parser.add_argument("--only", default="", help="tables whose name contains this")
+    arguments = parser.parse_args()
+    directory = arguments.directory.resolve()
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    spark = _session(directory, arguments.jars)
+    for namespace in (NAMESPACE, SCRATCH):
+        spark.sql(f"CREATE NAMESPACE {CATALOG}.{namespace}")
+    tables = {}
+    for name, recipe in TABLES.items():
+        if arguments.only in name:
+            started = time.monotonic()
+            lake = Lake(spark, f"file:{directory}", name, recipe.format_version)
+            recipe.write(lake)
+            tables[name] = record(lake, recipe.keys, directory)
+            print(f"{time.monotonic() - started:6.1f} s  {name}", file=sys.stderr)
+    spark.stop()
+    save(directory, tables)
+
+
+def _session(directory: Path, jars: Path) -> SparkSession:
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "OFF",
+        "spark.driver.memory": "1g",
+        # hundreds of tiny queries: compiling them costs more than it saves
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.driver.extraClassPath": f"{jars.resolve()}/*",
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        # a catalog in SQLite is one that PyIceberg reads too
+        f"spark.sql.catalog.{CATALOG}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"spark.sql.catalog.{CATALOG}.uri": f"jdbc:sqlite:{directory}/catalog.db",
+        f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
+        f"spark.sql.catalog.{CATALOG}.warehouse": f"file:{directory}/warehouse",
+        f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""How a reference table is declared: a function that writes it, under the name of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.interop.reference.lake import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One reference table."""
+
+    write: Callable[[Lake], None]
+    format_version: int
+    keys: tuple[tuple[str, ...], ...]
+    """The columns of each join that the table is filtered by."""
+    refused: str = ""
+    """What splitlib says of it, if it cannot be read; a regular expression."""
+
+
+TABLES: dict[str, Recipe] = {}
+
+
+def recipe(
+    *keys: str | tuple[str, ...], formats: tuple[int, ...] = (2,), refused: str = ""
+) -> Callable[[Callable[[Lake], None]], Callable[[Lake], None]]:
+    """Register a function as a table of each format version, joined on ``keys``."""
+    joins = tuple((key,) if isinstance(key, str) else key for key in keys)
+
+    def register(write: Callable[[Lake], None]) -> Callable[[Lake], None]:
+        for version in formats:
+            add(f"{write.__name__}_v{version}", Recipe(write, version, joins, refused))
+        return write
+
+    return register
+
+
+def add(name: str, table: Recipe) -> None:
+    """Register one table."""
+    assert name not in TABLES, name
+    TABLES[name] = table

@@ -1,0 +1,131 @@
+"""What Iceberg's own reader says of a table, saved for others to be compared with.
+
+Beside the catalog lie ``reference.json`` and a Parquet file with the rows of each version of each
+table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from tests.interop.reference.lake import CATALOG, Lake
+
+OLDER_SNAPSHOTS = 1
+"""How many are recorded at most, the oldest among them; for their rows alone."""
+
+Version = dict[str, Any]
+"""``options``: what pins the version; ``schema``: Spark's JSON, everything nullable; ``rows``: a
+Parquet file; ``joins``: a list of ``columns``, ``null_safe``, ``keys`` (the numbers of rows that
+have them) and ``files``: how many data files Iceberg's own planning leaves for these keys."""
+
+
+def save(directory: Path, tables: Mapping[str, list[Version]]) -> None:
+    """Write the index of everything recorded."""
+    catalog = {
+        "catalog": CATALOG,
+        "type": "sql",
+        "uri": f"sqlite:///{directory}/catalog.db",
+        "warehouse": f"file://{directory}/warehouse",
+    }
+    index = {"catalog": catalog, "tables": tables}
+    (directory / "reference.json").write_text(json.dumps(index, indent=1))
+
+
+def record(lake: Lake, joins: Sequence[tuple[str, ...]], directory: Path) -> list[Version]:
+    """A table as it is now, some older snapshots of it, and every branch and tag."""
+    home = directory / "rows" / lake.short_name
+    home.mkdir(parents=True)
+    versions: list[Version] = []
+    for options, snapshot, df in _versions(lake):
+        joined = "snapshot_id" not in options
+        version = str(home / str(len(versions)))
+        # as everywhere outside Iceberg, where a null struct cannot have a required field
+        schema = df._jdf.schema().asNullable().json()
+        rows = df.to(StructType.fromJson(json.loads(schema))).toArrow()
+        pq.write_table(rows, f"{version}.parquet")
+        versions.append(
+            {
+                "options": options,
+                "schema": schema,
+                "rows": f"{version}.parquet",
+                "joins": list(_joins(lake, rows, joins, snapshot)) if joined else [],
+            }
+        )
+    return versions
+
+
+def _versions(lake: Lake) -> Iterator[tuple[dict[str, Any], int | None, DataFrame]]:
+    table = lake.load()
+    current = table.currentSnapshot()
+    now = None if current is None else current.snapshotId()
+    yield {}, now, lake.spark.table(lake.name)
+    older = [s.snapshotId() for s in table.snapshots() if s.snapshotId() != now]
+    for pinned in older[:: len(older) // OLDER_SNAPSHOTS + 1]:
+        df = lake.spark.sql(f"SELECT * FROM {lake.name} VERSION AS OF {pinned}")
+        yield {"snapshot_id": pinned}, pinned, df
+    for name, ref in dict(table.refs()).items():
+        if name != "main":
+            df = lake.spark.sql(f"SELECT * FROM {lake.name} VERSION AS OF '{name}'")
+            yield {"ref": name}, ref.snapshotId(), df
+
+
+def _joins(
+    lake: Lake, rows: pa.Table, joins: Sequence[tuple[str, ...]], snapshot: int | None
+) -> Iterator[dict[str, Any]]:
+    for columns in joins:
+        if not set(columns) <= set(rows.column_names):
+            continue  # of another version
+        tuples = [tuple(row.values()) for row in rows.select(columns).to_pylist()]
+        first = {repr(key): row for row, key in reversed(list(enumerate(tuples)))}
+        order = [first[key] for key in sorted(first)]
+        whole = [row for row in order if None not in tuples[row]]
+        nulls = [row for row in order if None in tuples[row]]
+        samples = [(False, whole[:: len(whole) // 3 + 1])]
+        if nulls:
+            samples.append((True, nulls[:1] + whole[:1]))
+        for null_safe, sample in samples:
+            yield {
+                "columns": list(columns),
+                "null_safe": null_safe,
+                "keys": sample,
+                "files": _planned(lake, columns, [tuples[row] for row in sample], snapshot),
+            }
+
+
+def _planned(
+    lake: Lake, columns: Sequence[str], keys: Sequence[tuple[Any, ...]], snapshot: int | None
+) -> int:
+    """How many files Iceberg plans for rows that have one of some keys."""
+    if snapshot is None:
+        return 0
+    make = lake.java.org.apache.iceberg.expressions.Expressions
+    matching = make.alwaysFalse()
+    for key in keys:
+        whole = make.alwaysTrue()
+        for name, value in zip(columns, key, strict=True):
+            whole = getattr(make, "and")(whole, _equals(make, name, value))
+        matching = getattr(make, "or")(matching, whole)
+    tasks = lake.load().newScan().useSnapshot(snapshot).filter(matching).planFiles()
+    paths = {task.file().location() for task in tasks.iterator()}
+    tasks.close()
+    return len(paths)
+
+
+def _equals(make: Any, name: str, value: Any) -> Any:
+    if value is None:
+        return make.isNull(name)
+    if isinstance(value, float) and math.isnan(value):
+        return make.isNaN(name)
+    if isinstance(value, dt.date):  # a datetime is one
+        value = value.isoformat()
+    return make.equal(name, value)

@@ -1,0 +1,149 @@
+"""Rows deleted by position: delete files in format 2, deletion vectors in format 3."""
+
+from __future__ import annotations
+
+from tests.interop.reference.lake import Lake
+from tests.interop.reference.recipe import recipe
+
+# one delete file for all data files of a partition, as writers before Iceberg 1.7 made them
+_BY_PARTITION = {"write.delete.granularity": "partition"}
+
+
+def _thirds(first: int, last: int) -> str:
+    """Rows of ids from ``first``, up to but not with ``last``, in three partitions."""
+    return f"SELECT id, CAST(id % 3 AS INT), concat('v', id) FROM range({first}, {last})"
+
+
+@recipe("p", "id", ("p", "id"), formats=(2, 3))
+def deleted_positions(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
+    lake.insert(_thirds(0, 30), _thirds(30, 60), _thirds(60, 90))
+    lake.sql(
+        "DELETE FROM {t} WHERE id % 7 = 0",
+        "DELETE FROM {t} WHERE p = 1 AND id % 5 = 0",
+    )
+    # the same rows again: deletes do not reach files that are younger
+    lake.insert("SELECT id, CAST(id % 3 AS INT), 'again' FROM range(0, 90, 7)")
+    lake.sql("DELETE FROM {t} WHERE s = 'again' AND id % 2 = 0")
+    lake.insert("(1000, NULL, 'null partition'), (1001, NULL, 'also'), (1002, 0, NULL)")
+    lake.sql("DELETE FROM {t} WHERE id = 1001")
+
+
+@recipe("id", formats=(2, 3))
+def deleted_positions_by_file(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", properties={"write.delete.granularity": "file"})
+    lake.insert(_thirds(0, 20), _thirds(20, 40), _thirds(40, 60))
+    lake.sql("DELETE FROM {t} WHERE id % 4 = 1", "DELETE FROM {t} WHERE id BETWEEN 35 AND 45")
+
+
+@recipe("id", formats=(2, 3))
+def deleted_positions_unpartitioned(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", properties=_BY_PARTITION)
+    lake.insert(_thirds(0, 20), _thirds(20, 40), _thirds(40, 60))
+    lake.sql(
+        "DELETE FROM {t} WHERE id % 4 = 1",
+        "DELETE FROM {t} WHERE id % 4 = 2 AND id > 10",
+        "DELETE FROM {t} WHERE id % 3 = 0",
+    )
+
+
+@recipe("id", formats=(2, 3))
+def deleted_across_row_groups(lake: Lake) -> None:
+    """Positions count on from row group to row group, also where a filter skips some."""
+    lake.create(
+        "id BIGINT, s STRING",
+        properties={
+            "write.parquet.row-group-size-bytes": "4096",
+            "write.parquet.row-group-check-min-record-count": "50",
+            "write.parquet.row-group-check-max-record-count": "50",
+        },
+    )
+    lake.insert(
+        "SELECT /*+ COALESCE(1) */ id, repeat(sha2(CAST(id AS STRING), 256), 2) FROM range(4000)"
+    )
+    lake.sql("DELETE FROM {t} WHERE id % 11 = 3")
+
+
+@recipe("p", "id", formats=(2, 3))
+def updated_and_merged(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p")
+    lake.insert(_thirds(0, 30))
+    lake.sql(
+        "UPDATE {t} SET s = 'updated' WHERE id % 5 = 0",
+        # moved to another partition
+        "UPDATE {t} SET p = p + 1 WHERE id IN (3, 6, 9)",
+        """MERGE INTO {t} USING (SELECT explode(sequence(25L, 35L)) AS id) AS m ON {t}.id = m.id
+           WHEN MATCHED AND m.id % 2 = 0 THEN DELETE
+           WHEN MATCHED THEN UPDATE SET s = 'merged'
+           WHEN NOT MATCHED THEN INSERT (id, p, s) VALUES (m.id, 7, 'inserted')""",
+    )
+
+
+@recipe("p", "id", formats=(2, 3))
+def rewritten_after_deletes(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
+    lake.insert(_thirds(0, 30), _thirds(30, 60))
+    lake.sql("DELETE FROM {t} WHERE id % 4 = 0")
+    lake.call("rewrite_data_files", "where => 'p = 1', options => map('rewrite-all', 'true')")
+    lake.sql("DELETE FROM {t} WHERE id % 4 = 1")
+    lake.call("rewrite_position_delete_files", "options => map('rewrite-all', 'true')")
+    lake.insert(_thirds(0, 9))
+
+
+@recipe("p", "id", formats=(2, 3))
+def a_file_without_rows_left(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
+    lake.insert(_thirds(0, 9), _thirds(9, 18))
+    # a condition that no statistics decide: all rows are deleted, the file stays
+    lake.sql("DELETE FROM {t} WHERE id % 3 = 2 AND id < 9")
+
+
+@recipe("p", "id")
+def upgraded_to_deletion_vectors(lake: Lake) -> None:
+    """Delete files of format 2 stay valid; a vector replaces all of those of its data file."""
+    lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
+    lake.insert(_thirds(0, 30), _thirds(30, 60))
+    lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
+    lake.alter("SET TBLPROPERTIES ('format-version' = '3')")
+    lake.sql("DELETE FROM {t} WHERE p = 1 AND id % 5 = 0")
+    lake.insert(_thirds(60, 90))
+    lake.sql("DELETE FROM {t} WHERE p = 1 AND id % 11 = 0")
+
+
+@recipe("p", "id", formats=(1,))
+def upgraded_and_deleted(lake: Lake) -> None:
+    """Files of format 1 have no sequence number."""
+    lake.create("id BIGINT, p INT, s STRING", "p")
+    lake.insert(_thirds(0, 30), _thirds(30, 60))
+    lake.alter("SET TBLPROPERTIES ('format-version' = '2')")
+    lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
+    lake.insert(_thirds(0, 12))
+
+
+@recipe(refused="delete file .* is of format avro")
+def deletes_in_avro(lake: Lake) -> None:
+    lake.create(
+        "id BIGINT, p INT, s STRING", "p", properties={"write.delete.format.default": "avro"}
+    )
+    lake.insert(_thirds(0, 30))
+    lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
+
+
+@recipe(formats=(2, 3), refused="of format (orc|avro)")
+def orc_and_avro_files(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p", properties={"write.format.default": "orc"})
+    lake.insert(_thirds(0, 30))
+    lake.alter("SET TBLPROPERTIES ('write.format.default' = 'avro')")
+    lake.insert(_thirds(30, 60))
+    lake.alter("SET TBLPROPERTIES ('write.format.default' = 'parquet')")
+    lake.insert(_thirds(60, 90))
+    lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
+    lake.alter("RENAME COLUMN s TO text")
+
+
+@recipe(refused="of format orc")
+def only_orc_files(lake: Lake) -> None:
+    lake.create("id BIGINT, p INT, s STRING", "p", properties={"write.format.default": "orc"})
+    lake.insert(_thirds(0, 30), _thirds(30, 60))
+    lake.alter("RENAME COLUMN s TO text", "ADD COLUMN s DATE")
+    lake.insert("(100, 1, 'x', DATE'2020-02-29'), (101, 0, NULL, NULL)")

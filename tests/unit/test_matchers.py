@@ -1,0 +1,217 @@
+"""``match_bounds`` against a model that looks at every value, for every type and any knowledge."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import splitlib
+from splitlib.model import ColumnStatistics
+from splitlib.predicate import Predicate
+
+NAN = math.nan
+UTC = dt.UTC
+
+# A few values of each type, in order, with what lies at its ends.
+DOMAINS: dict[pa.DataType, list[Any]] = {
+    pa.bool_(): [False, True],
+    pa.int32(): [-(2**31), -1, 0, 1, 2, 2**31 - 1],
+    pa.int64(): [-(2**63), -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 1],
+    pa.float32(): [-math.inf, -1.5, 0.0, 0.5, math.inf],
+    pa.float64(): [-math.inf, -1.5, 0.0, 5e-324, math.inf],
+    pa.decimal128(38, 2): [Decimal("-1e35"), Decimal("-0.01"), Decimal("0.00"), Decimal("1e35")],
+    pa.date32(): [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1)],
+    pa.timestamp("us"): [
+        dt.datetime(1, 1, 1),
+        dt.datetime(1969, 12, 31, 23),
+        dt.datetime(2024, 1, 1),
+    ],
+    pa.timestamp("us", "UTC"): [
+        dt.datetime(1, 1, 1, tzinfo=UTC),
+        dt.datetime(2024, 1, 1, 5, tzinfo=UTC),
+        dt.datetime(2024, 1, 2, tzinfo=UTC),
+    ],
+    pa.string(): ["", "a", "a\x00", "b", "é", "\uffff", "\U0001f600"],
+    pa.binary(): [b"", b"\x00", b"a", b"\x7f", b"\x80", b"\xff\xff"],
+}
+KINDS = st.sampled_from(list(DOMAINS))
+
+
+def values_of(kind):
+    plain = st.sampled_from(DOMAINS[kind])
+    extra: list[st.SearchStrategy[Any]] = [st.none()]
+    if pa.types.is_floating(kind):
+        extra += [st.just(NAN), st.just(-0.0)]
+    return st.one_of(plain, *extra)
+
+
+def is_nan(value):
+    return isinstance(value, float) and math.isnan(value)
+
+
+def statistics_of(files, kind, forget):
+    """What an honest catalog says of the values of each file; ``forget`` drops some of it."""
+    rows = []
+    for values, forgotten in zip(files, forget, strict=True):
+        plain = [v for v in values if v is not None and not is_nan(v)]
+        row = [
+            min(plain) if plain else None,
+            max(plain) if plain else None,
+            None in values,
+            any(map(is_nan, values)),
+            bool(plain),
+        ]
+        rows.append([None if gone else known for known, gone in zip(row, forgotten, strict=True)])
+    kinds = [kind, kind, pa.bool_(), pa.bool_(), pa.bool_()]
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    return ColumnStatistics(*(pa.array(c, k) for c, k in zip(columns, kinds, strict=True)))
+
+
+def same(one, other):
+    return one == other or (is_nan(one) and is_nan(other))
+
+
+def keys_data(kind, keys):
+    return splitlib.DynamicFilteringData.from_arrow(pa.table({"k": pa.array(keys, kind)}))
+
+
+@st.composite
+def one_column(draw):
+    kind = draw(KINDS)
+    files = draw(st.lists(st.lists(values_of(kind), max_size=4), min_size=1, max_size=8))
+    forget = draw(
+        st.lists(st.tuples(*[st.booleans()] * 5), min_size=len(files), max_size=len(files))
+    )
+    return kind, files, forget, draw(st.lists(values_of(kind), max_size=5))
+
+
+@given(one_column())
+@settings(max_examples=150, deadline=None)
+def test_values_keep_every_file_with_a_key_and_no_other_that_bounds_exclude(case):
+    kind, files, forget, keys = case
+    predicate = Predicate(pa.schema([("k", kind)]), [keys_data(kind, keys)])
+    known = statistics_of(files, kind, forget)
+    kept = predicate.match_bounds({"k": known}).to_pylist()
+    for row, values in enumerate(files):
+        if any(same(key, value) for key in keys for value in values):
+            assert kept[row], (values, keys)
+        # the model: what the statistics alone leave open
+        low, high = known.lower[row].as_py(), known.upper[row].as_py()
+        open_ = False
+        for key in keys:
+            if key is None:
+                open_ |= known.has_null[row].as_py() is not False
+            elif is_nan(key):
+                open_ |= known.has_nan[row].as_py() is not False
+            else:
+                inside = (low is None or low <= key) and (high is None or key <= high)
+                open_ |= inside and known.has_value[row].as_py() is not False
+        assert kept[row] == open_, (values, keys, low, high)
+
+
+@given(one_column(), st.data())
+@settings(max_examples=80, deadline=None)
+def test_ranges(case, data):
+    kind, files, forget, _ = case
+    if pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return
+    ends = st.one_of(st.none(), st.sampled_from(DOMAINS[kind]))
+    low, high = data.draw(ends), data.draw(ends)
+    schema = pa.schema([("k", kind)])
+    typed = (pa.scalar(low, kind), pa.scalar(high, kind))
+    bounds = splitlib.DynamicFilteringData.from_range({"k": typed})
+    known = statistics_of(files, kind, forget)
+    kept = Predicate(schema, [bounds]).match_bounds({"k": known}).to_pylist()
+    for row, values in enumerate(files):
+        inside = [
+            v
+            for v in values
+            if v is not None and (low is None or low <= v) and (high is None or v <= high)
+        ]
+        # bounds open at both ends say nothing, of nulls neither
+        if inside or (low is None and high is None):
+            assert kept[row]
+        lower, upper = known.lower[row].as_py(), known.upper[row].as_py()
+        apart = (
+            (low is not None and upper is not None and upper < low)
+            or (high is not None and lower is not None and lower > high)
+            or known.has_value[row].as_py() is False
+        )
+        if low is not None or high is not None:
+            assert kept[row] == (not apart)
+
+
+@given(st.data(), KINDS, KINDS)
+@settings(max_examples=100, deadline=None)
+def test_tuples_are_no_cross_product(data, one, other):
+    kinds = {"a": one, "b": other}
+    keys = data.draw(st.lists(st.tuples(values_of(one), values_of(other)), max_size=4))
+    rows = st.lists(st.tuples(values_of(one), values_of(other)), min_size=1, max_size=3)
+    files = data.draw(st.lists(rows, min_size=1, max_size=6))
+    schema = pa.schema(list(kinds.items()))
+    columns = {
+        name: pa.array([key[i] for key in keys], kind)
+        for i, (name, kind) in enumerate(kinds.items())
+    }
+    filtering = splitlib.DynamicFilteringData.from_arrow(pa.table(columns))
+    complete = [(False,) * 5] * len(files)
+    known = {
+        name: statistics_of([[row[i] for row in file] for file in files], kind, complete)
+        for i, (name, kind) in enumerate(kinds.items())
+    }
+    kept = Predicate(schema, [filtering]).match_bounds(known).to_pylist()
+    for file, keep in zip(files, kept, strict=True):
+        may_hold = any(
+            all(encloses([row[i] for row in file], key[i]) for i in range(2)) for key in keys
+        )
+        assert keep == may_hold, (file, keys)
+
+
+def encloses(values, key):
+    if key is None:
+        return None in values
+    if is_nan(key):
+        return any(map(is_nan, values))
+    plain = [v for v in values if v is not None and not is_nan(v)]
+    return bool(plain) and min(plain) <= key <= max(plain)
+
+
+def test_a_missing_column_is_unknown():
+    keys = splitlib.DynamicFilteringData.from_values({"a": [1], "b": [2]})
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    known = {"b": statistics_of([[2], [3]], pa.int64(), [(False,) * 5] * 2)}
+    assert Predicate(schema, [keys]).match_bounds(known).to_pylist() == [True, False]
+
+
+def test_gaps_between_keys_are_seen():
+    keys = splitlib.DynamicFilteringData.from_values({"k": list(range(0, 1000, 10))})
+    files = [[i, i + 3] for i in range(0, 1000)]
+    known = {"k": statistics_of(files, pa.int64(), [(False,) * 5] * len(files))}
+    kept = Predicate(pa.schema([("k", pa.int64())]), [keys]).match_bounds(known).to_pylist()
+    assert kept == [any(v % 10 == 0 and v <= 990 for v in range(i, i + 4)) for i, _ in files]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("make", ["values", "range"])
+def test_instants_are_compared_whatever_their_zones(zone, make):
+    """The table's zone is the session's, the statistics are in UTC."""
+    moment = dt.datetime(2024, 1, 1, 5, tzinfo=UTC)
+    schema = pa.schema([("k", pa.timestamp("us", zone))])
+    keys = pa.array([moment], pa.timestamp("us", "Asia/Tokyo"))
+    if make == "values":
+        data = splitlib.DynamicFilteringData.from_arrow(pa.table({"k": keys}))
+    else:
+        data = splitlib.DynamicFilteringData.from_range({"k": (keys[0], keys[0])})
+    files = [[moment], [moment + dt.timedelta(hours=1)]]
+    known = statistics_of(files, pa.timestamp("us", "UTC"), [(False,) * 5] * 2)
+    predicate = Predicate(schema, [data])
+    assert predicate.match_bounds({"k": known}).to_pylist() == [True, False]
+    values = pa.record_batch({"k": known.lower})
+    assert predicate.match(values).to_pylist() == [True, False]
