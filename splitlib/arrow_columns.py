@@ -1,0 +1,176 @@
+"""Columns of a file as the table declares them, by the rules of Spark's own readers.
+
+A file may be older than its table: columns are missing, spelled in another case, of a narrower
+type. What Spark's Parquet reader widens is widened; every other difference is an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import UnsupportedTable
+
+NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
+
+# From here on the calendars of old writers and of Spark agree, in every time zone.
+_SAME_DATES = date(1582, 10, 15)
+_SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
+
+
+def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
+    """The name in the file of each wanted column that it has; case does not count.
+
+    Raises:
+        UnsupportedTable: if two columns of the file fit one wanted.
+    """
+    times = Counter(name.lower() for name in stored)
+    by_lower = {name.lower(): name for name in stored}
+    found = {name: by_lower[name.lower()] for name in wanted if name.lower() in by_lower}
+    if twice := [name for name in found if times[name.lower()] > 1]:
+        raise UnsupportedTable(f"The file has column {twice[0]!r} more than once.", hint=NATIVE)
+    return found
+
+
+def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) -> pa.Array:
+    """``array`` as ``target``, with the values that Spark's reader gives.
+
+    Args:
+        array: A column of a file.
+        target: Its type in the table.
+        hybrid_calendar: Whether the writer may have counted days before October 1582 in the
+            Julian calendar.
+
+    Raises:
+        UnsupportedTable: if Spark reads it otherwise, or not at all.
+    """
+    kind = array.type
+    if pa.types.is_struct(target) and pa.types.is_struct(kind):
+        return _struct(array, target, hybrid_calendar)
+    if pa.types.is_map(target) and pa.types.is_map(kind):
+        return _map(array, target, hybrid_calendar)
+    if pa.types.is_list(target) and _is_list(kind):
+        values = fit(pc.list_flatten(array), target.value_type, hybrid_calendar=hybrid_calendar)
+        return pa.ListArray.from_arrays(_offsets(array), values, type=target)
+    if pa.types.is_dictionary(kind):
+        array = array.dictionary_decode()
+    if array.type != target:
+        array = _cast(array, target)
+    if hybrid_calendar:
+        _refuse_ancient(array)
+    return array
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if not _reads_as(array.type, target):
+        raise UnsupportedTable(f"A column of {array.type} is not read as {target}.", hint=NATIVE)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedTable(
+            f"A column of {array.type} does not fit {target}: {error}", hint=NATIVE
+        ) from error
+
+
+def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
+    """Whether Spark reads a file's type as another one; a value that does not fit is an error."""
+    of = pa.types
+    if of.is_null(kind):
+        return True
+    if of.is_integer(kind):
+        narrow = kind.bit_width < 64  # Parquet stores all of them as 32 bits
+        if of.is_signed_integer(target):
+            return narrow  # Spark does not narrow what Parquet stores as 64
+        if of.is_decimal(target):
+            digits = 10 if narrow else 20
+            return kind != pa.uint64() and target.precision - target.scale >= digits
+        return of.is_float64(target) and narrow and kind != pa.uint32()
+    if of.is_decimal(kind) and of.is_decimal(target):
+        whole = target.precision - target.scale >= kind.precision - kind.scale
+        return whole and target.scale >= kind.scale
+    if of.is_timestamp(kind) and of.is_timestamp(target):
+        # a time without zone is taken as UTC; the other way round Spark refuses
+        return kind.tz is None or target.tz is not None
+    if of.is_date32(kind) and of.is_timestamp(target):
+        return target.tz is None
+    if of.is_float32(kind):
+        return of.is_float64(target)
+    if of.is_fixed_size_binary(kind):
+        return of.is_binary(target)
+    return _is_bytes(kind) and _is_bytes(target)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    of = pa.types
+    return bool(
+        of.is_string(kind)
+        or of.is_binary(kind)
+        or of.is_large_string(kind)
+        or of.is_large_binary(kind)
+        or of.is_string_view(kind)
+        or of.is_binary_view(kind)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    of = pa.types
+    return bool(of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind))
+
+
+def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool) -> pa.Array:
+    stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
+    names = found_columns([f.name for f in array.type], [f.name for f in target])
+    if not names:
+        # which of them is null, the struct or its fields, depends on the version of Spark
+        raise UnsupportedTable(f"No field of {target} is in the file's {array.type}.", hint=NATIVE)
+    children = [
+        fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
+        if f.name in names
+        else pa.nulls(len(array), f.type)
+        for f in target
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
+
+
+def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Array:
+    if len(array) == 0:
+        return pa.array([], target)
+    offsets = array.offsets
+    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    keys, items = array.keys[start:end], array.items[start:end]
+    return pa.MapArray.from_arrays(
+        pc.if_else(_is_null_offset(array), None, pc.subtract(offsets, offsets[0])),
+        fit(keys, target.key_type, hybrid_calendar=hybrid_calendar),
+        fit(items, target.item_type, hybrid_calendar=hybrid_calendar),
+        type=target,
+    )
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Where each list starts among the flattened values; null for a null list."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
+    ends = pc.cumulative_sum(lengths)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pc.if_else(_is_null_offset(array), None, offsets)
+
+
+def _is_null_offset(array: pa.Array) -> pa.BooleanArray:
+    return pa.concat_arrays([array.is_null(), pa.array([False])])
+
+
+def _refuse_ancient(array: pa.Array) -> None:
+    if pa.types.is_date(array.type):
+        oldest = pa.scalar(_SAME_DATES, array.type)
+    elif pa.types.is_timestamp(array.type):
+        oldest = pa.scalar(_SAME_INSTANTS, pa.timestamp("us", "UTC")).cast(array.type)
+    else:
+        return
+    if pc.any(pc.less(array, oldest)).as_py():
+        raise UnsupportedTable(
+            f"A date before {oldest} may be written in the Julian calendar.", hint=NATIVE
+        )

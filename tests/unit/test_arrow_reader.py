@@ -1,0 +1,245 @@
+"""Splits to record batches: nothing lost or doubled, and values as the table declares them."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+
+from splitlib import DynamicFilteringData, FileSplit, ReadFormat
+from splitlib.arrow_columns import fit
+from splitlib.arrow_reader import read_split
+from splitlib.errors import MissingFile, SourceError, UnsupportedTable
+from splitlib.model import DeleteFile
+from splitlib.row_groups import RowGroupFilter
+from splitlib.splitting import byte_ranges
+from splitlib.storage import Storage
+
+PARQUET = ReadFormat.of("parquet")
+
+
+def splits(path, size, target=None, *, form=PARQUET, values=None, **more):
+    return [
+        FileSplit(str(start), str(path), start, length, size, 0, values or {}, form, **more)
+        for start, length in byte_ranges(size, target or size)
+    ]
+
+
+def of_file(path, target=None, **more):
+    return splits(path, path.stat().st_size, target, **more)
+
+
+def rows(found, schema, storage=None, **more):
+    batches = [b for split in found for b in read_split(split, schema, storage, **more)]
+    return pa.Table.from_batches(batches, schema)
+
+
+def write(path, table, **options):
+    pq.write_table(pa.table(table), path, **options)
+    return path
+
+
+@settings(max_examples=40)
+@given(
+    count=st.integers(0, 40),
+    group=st.integers(1, 12),
+    target=st.integers(100, 4000),
+    kind=st.data(),
+)
+def test_every_row_is_in_exactly_one_split(tmp_path_factory, count, group, target, kind):
+    table = pa.table(
+        {"a": pa.array(range(count), pa.int64()), "s": pa.array(["x" * 9] * count, pa.string())}
+    )
+    path = tmp_path_factory.mktemp("t") / "f"
+    form = kind.draw(st.sampled_from(["parquet", "orc"]))
+    if form == "parquet":
+        pq.write_table(table, path, row_group_size=group, use_dictionary=kind.draw(st.booleans()))
+    else:
+        orc.write_table(table, path, stripe_size=1, batch_size=group)
+    found = of_file(path, target, form=ReadFormat.of(form))
+    read = rows(found, table.schema, batch_rows=kind.draw(st.sampled_from([1, 7, 1000])))
+    assert read.to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize("columns", [["k"], ["k", "a"], ["a", "missing", "K"], ["missing"]])
+def test_columns_of_file_partition_and_none(tmp_path, columns):
+    path = write(tmp_path / "f", {"a": range(25), "k": ["wrong"] * 25}, row_group_size=10)
+    kinds = {"a": pa.int64(), "k": pa.date32(), "K": pa.date32(), "missing": pa.list_(pa.string())}
+    schema = pa.schema([(name, kinds[name]) for name in columns])
+    found = of_file(path, values={"k": date(2020, 1, 2)})
+    read = rows(found, schema, batch_rows=4)
+    assert read.num_rows == 25
+    expected = {"a": list(range(25)), "k": [date(2020, 1, 2)] * 25, "missing": [None] * 25}
+    assert read.to_pydict() == {n: expected[n.lower()] for n in columns}
+
+
+def test_names_with_dots(tmp_path):
+    table = pa.table({"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]})
+    path = write(tmp_path / "f", table)
+    assert rows(of_file(path), table.schema) == table
+    keys = DynamicFilteringData.from_values({"a.b": [1]})
+    row_groups = RowGroupFilter(table.schema, [keys])
+    assert rows(of_file(path), table.schema, row_groups=row_groups) == table
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (DynamicFilteringData.from_values({"A": [11, 35]}), [1, 3]),
+        (DynamicFilteringData.from_values({"a": pa.array([2**40, 11])}), [1]),
+        (DynamicFilteringData.from_range({"a": (19, 20)}), [1, 2]),
+        (DynamicFilteringData.from_values({"a": pa.array([None], pa.int32())}), [4]),
+        (DynamicFilteringData.from_values({"a": [5, 25], "s": ["s2", "s0"]}), []),
+        (DynamicFilteringData.from_values({"k": [1]}), [0, 1, 2, 3, 4]),
+        (DynamicFilteringData.from_values({"a": ["1"]}), [0, 1, 2, 3, 4]),
+        (DynamicFilteringData.from_values({"f": [float("nan")]}), [0, 1, 2, 3, 4]),
+        (DynamicFilteringData.from_values({"f": [0.5]}), [0]),
+        (DynamicFilteringData.from_values({"d": [date(1970, 1, 12)]}), [1]),
+        (DynamicFilteringData.from_values({"c": ["s1"]}), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_row_groups_that_hold_no_key_are_not_read(tmp_path, keys, expected):
+    a = pa.array([*range(40), *[None] * 10], pa.int32())
+    table = pa.table(
+        {
+            "a": a,
+            "s": [f"s{i // 10}" for i in range(50)],
+            "c": [f"s{i // 10}   " for i in range(50)],
+            "f": [i / 2 for i in range(50)],
+            "d": a.cast(pa.date32()),
+        }
+    )
+    path = write(tmp_path / "f", table, row_group_size=10)
+    declared = table.schema.set(
+        2, pa.field("c", pa.string(), metadata={b"splitlib.logical_type": b"char(5)"})
+    )
+    row_groups = pickle.loads(pickle.dumps(RowGroupFilter(declared, [keys])))
+    read = rows(of_file(path), table.schema, row_groups=row_groups)
+    assert read == pa.concat_tables([table[:0], *(table[g * 10 : g * 10 + 10] for g in expected)])
+
+
+ANCIENT = {"d": [date(1500, 1, 1)], "t": [datetime(1850, 1, 1)]}
+
+
+@pytest.mark.parametrize("column", ANCIENT)
+def test_dates_of_an_unknown_calendar_are_refused(tmp_path, column):
+    table = pa.table({column: ANCIENT[column]})
+    wanted = pa.schema([(column, pa.date32() if column == "d" else pa.timestamp("us", "UTC"))])
+    for version, extra, refused in (
+        ("2.4.8", {}, True),
+        ("3.5.0", {}, False),
+        ("4.0.0", {"org.apache.spark.legacyDateTime": ""}, True),
+        ("4.0.0", {"org.apache.spark.legacyINT96": ""}, True),
+    ):
+        marked = table.replace_schema_metadata({"org.apache.spark.version": version, **extra})
+        path = write(tmp_path / "f", marked)
+        if refused:
+            with pytest.raises(UnsupportedTable, match="Julian"):
+                rows(of_file(path), wanted)
+        else:
+            assert rows(of_file(path), wanted).num_rows == 1
+
+
+def test_nanoseconds(tmp_path):
+    whole = pa.table({"t": pa.array([1_000_000_001_000], pa.timestamp("ns"))})
+    path = write(tmp_path / "f", whole)
+    read = rows(of_file(path), pa.schema([("t", pa.timestamp("us"))]))
+    assert read["t"].cast(pa.int64()).to_pylist() == [1_000_000_001]
+    write(path, {"t": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(UnsupportedTable, match="does not fit"):
+        rows(of_file(path), pa.schema([("t", pa.timestamp("us"))]))
+    write(path, whole, use_deprecated_int96_timestamps=True)
+    with pytest.raises(UnsupportedTable, match="INT96"):
+        rows(of_file(path), pa.schema([("t", pa.timestamp("us"))]))
+    instants = rows(of_file(path), pa.schema([("t", pa.timestamp("us", "UTC"))]))
+    assert instants["t"].cast(pa.int64()).to_pylist() == [1_000_000_001]
+
+
+NESTED = pa.list_(
+    pa.struct({"a": pa.int64(), "m": pa.map_(pa.string(), pa.list_(pa.float64())), "z": pa.bool_()})
+)
+STORED = pa.large_list(
+    pa.struct(
+        {"M": pa.map_(pa.large_string(), pa.list_(pa.float32())), "A": pa.int16(), "x": pa.int8()}
+    )
+)
+inner = st.one_of(
+    st.none(), st.lists(st.one_of(st.none(), st.sampled_from([0.5, 2.0])), max_size=3)
+)
+maps = st.one_of(st.none(), st.dictionaries(st.sampled_from("pqr"), inner, max_size=3))
+structs = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {"A": st.one_of(st.none(), st.integers(-9, 9)), "M": maps, "x": st.none()}
+    ),
+)
+lists = st.lists(st.one_of(st.none(), st.lists(structs, max_size=3)), max_size=8)
+
+
+@given(values=lists, cut=st.integers(0, 8))
+def test_nested_columns_of_an_older_file(values, cut):
+    def as_table(struct):
+        if struct is None:
+            return None
+        pairs = None if struct["M"] is None else list(struct["M"].items())
+        return {"a": struct["A"], "m": pairs, "z": None}
+
+    stored = [
+        None
+        if row is None
+        else [s and {**s, "M": None if s["M"] is None else list(s["M"].items())} for s in row]
+        for row in values
+    ]
+    array = pa.array(stored, STORED)[cut:]  # a slice, whose offsets do not begin at 0
+    fitted = fit(array, NESTED)
+    fitted.validate(full=True)
+    expected = [None if row is None else [as_table(s) for s in row] for row in values[cut:]]
+    assert fitted.to_pylist() == expected
+
+
+def test_a_file_on_another_filesystem():
+    fs = fsspec.filesystem("memory")
+    with fs.open("/lake/f.parquet", "wb") as file:
+        pq.write_table(pa.table({"a": range(100)}), file, row_group_size=10)
+    size = fs.size("/lake/f.parquet")
+    found = splits("memory://lake/f.parquet", size, size // 3)
+    read = rows(found, pa.schema([("a", pa.int64())]), Storage({}))
+    assert sorted(read["a"].to_pylist()) == list(range(100))
+    fs.rm("/lake", recursive=True)
+
+
+def test_a_file_that_has_changed_gone_or_broken(tmp_path):
+    schema = pa.schema([("a", pa.int64())])
+    path = write(tmp_path / "f", {"a": [1]})
+    found = of_file(path)
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(SourceError, match="has changed"):
+        rows(found, schema)
+    with pytest.raises(SourceError, match=str(path)):
+        rows(of_file(path), schema)
+    path.unlink()
+    with pytest.raises(MissingFile, match=str(path)):
+        rows(found, schema)
+
+
+def test_what_arrow_does_not_read_exactly_is_refused(tmp_path):
+    schema = pa.schema([("a", pa.int64())])
+    path = write(tmp_path / "f", {"a": [1]})
+    for form in (
+        ReadFormat.of("csv"),
+        ReadFormat.of("parquet", columns="id"),
+        ReadFormat.of("parquet", {"int96RebaseMode": "LEGACY"}),
+    ):
+        with pytest.raises(UnsupportedTable, match=r"splitlib\.read"):
+            rows(of_file(path, form=form), schema)
+    assert rows(of_file(path, form=ReadFormat.of("parquet", {"mergeSchema": "true"})), schema)
+    deletes = (DeleteFile("position", "d", 1, "parquet"),)
+    with pytest.raises(UnsupportedTable, match="deleted"):
+        rows(of_file(path, deletes=deletes), schema)
