@@ -42,7 +42,7 @@ def generate(directory: Path, scale: float) -> DemoData:
     Raises:
         ConnectorNotInstalled: if the generator is not of DuckDB's version.
     """
-    with _open(directory / "duckdb") as duckdb:
+    with open_with_generator(directory / "duckdb") as duckdb:
         duckdb.execute("CALL dsdgen(sf = ?)", [scale])
         # one writer that meets each day once: one file per day, the same ones every time
         duckdb.execute("SET threads = 1")
@@ -65,7 +65,7 @@ def generate(directory: Path, scale: float) -> DemoData:
     )
 
 
-def _open(extensions: Path) -> DuckDBPyConnection:
+def open_with_generator(extensions: Path) -> DuckDBPyConnection:
     """DuckDB with its TPC-DS extension, which is a Python package: nothing is downloaded."""
     import duckdb
     import duckdb_extension_tpcds  # type: ignore[import-untyped]

@@ -1,0 +1,102 @@
+"""``python -m benchmarks.tpcds``: what pruning saves, measured; writes JSON, Markdown and SVG."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.environment import describe_environment
+from benchmarks.session import spark_session
+from benchmarks.tpcds.catalog import create_tables
+from benchmarks.tpcds.chart import draw
+from benchmarks.tpcds.data import prepare
+from benchmarks.tpcds.left_alone import count_left_alone
+from benchmarks.tpcds.pruning import NUMBERS, PruningBenchmark, QueryRuns
+from benchmarks.tpcds.queries import load_queries
+from benchmarks.tpcds.results import Results
+from splitlib.testing import HiveMetastore
+
+_DATABASE = "tpcds"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="splitlib-tpcds-") as temporary:
+        directory = (options.directory or Path(temporary)).absolute()
+        results = run(directory, options)
+    print(results.markdown())
+    missed = [target.text for target in results.targets if not target.reached]
+    if missed and options.gate:
+        sys.exit(f"not reached: {'; '.join(missed)}")
+
+
+def run(directory: Path, options: argparse.Namespace) -> Results:
+    """Both benchmarks."""
+    data = prepare(directory, options.scale)
+    with data.duckdb() as duckdb:
+        queries = load_queries(duckdb)
+    chosen = [queries[number] for number in options.queries]
+    with (
+        HiveMetastore(heap_megabytes=1024) as metastore,
+        tempfile.TemporaryDirectory(prefix="splitlib-tpcds-spark-") as scratch,
+        spark_session(Path(scratch), metastore.spark_conf()) as spark,
+    ):
+        print("registering tables ...", file=sys.stderr)
+        create_tables(spark, metastore, data, _DATABASE)
+        spark.catalog.setCurrentDatabase(_DATABASE)
+        environment = describe_environment()
+        runs: list[QueryRuns] = []
+        joins = count_left_alone(spark, len(data.tables["store_sales"].keys))
+        benchmark = PruningBenchmark(spark, list(data.tables))
+        benchmark.warm_up(chosen[0], options.warm_up)
+        results = Results(options.scale, options.rounds, environment, runs, joins)
+        for query in chosen:
+            runs.append(benchmark.run(query, options.rounds))
+            # what there is, is kept when a later query fails
+            _write(options.output.absolute(), results)
+    return results
+
+
+def _write(output: Path, results: Results) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "tpcds.json").write_text(json.dumps(results.to_dict(), indent=2) + "\n")
+    (output / "tpcds.md").write_text(results.markdown())
+    draw(results.queries, output / "tpcds.svg")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tpcds", description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="TPC-DS scale factor (1)")
+    parser.add_argument("--rounds", type=int, default=3, help="each runs every mode (3)")
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds of the first query (1)")
+    parser.add_argument(
+        "--queries",
+        type=int,
+        nargs="+",
+        default=NUMBERS,
+        metavar="N",
+        help=f"numbers; by default the {len(NUMBERS)} that may gain",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        metavar="DIR",
+        help="where data is kept, by scale (a temporary one)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("bench-results"),
+        metavar="DIR",
+        help="for tpcds.json, tpcds.md and tpcds.svg (bench-results)",
+    )
+    parser.add_argument("--gate", action="store_true", help="fail if a target is not reached")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Joins that Spark's dynamic pruning does nothing for, and what splitlib makes of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+import splitlib
+from benchmarks.tpcds.answers import difference
+from benchmarks.tpcds.explained import explained, reasons_not_to_prune
+from benchmarks.tpcds.modes import TUNED
+from benchmarks.tpcds.settings import changed
+from splitlib.testing.spark_counts import measure
+
+_DAYS = "SELECT * FROM date_dim WHERE d_year = 2000 AND d_moy = 1"
+_FACT = "store_sales"
+_ON = "ss_sold_date_sk = d_date_sk"
+_WHAT = "count(*), sum(ss_quantity)"
+_CACHED = "cached_days"
+# other text than that of the days: Spark takes what is cached for every equal part of a query
+_CACHED_DAYS = f"{_DAYS} AND d_qoy = 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """One kind of join between store_sales and days."""
+
+    title: str
+    query: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCounts:
+    """Partitions of store_sales that were read; each has one file."""
+
+    title: str
+    rows: int
+    """That were joined."""
+    partitions: int
+    """Of the table."""
+    read_by_spark: int
+    """With its dynamic pruning."""
+    read_by_splitlib: int
+    reasons: tuple[str, ...]
+    """Why splitlib does not prune, if it does not."""
+
+
+JOINS: Sequence[Join] = (
+    Join(
+        "inner, broadcast (pruned by Spark)",
+        f"SELECT /*+ BROADCAST(d) */ {_WHAT} FROM {_FACT} JOIN ({_DAYS}) d ON {_ON}",
+    ),
+    Join("left outer, days preserved", f"SELECT {_WHAT} FROM ({_DAYS}) LEFT JOIN {_FACT} ON {_ON}"),
+    Join(
+        "right outer, days preserved", f"SELECT {_WHAT} FROM {_FACT} RIGHT JOIN ({_DAYS}) ON {_ON}"
+    ),
+    Join(
+        "sort-merge, by a hint",
+        f"SELECT /*+ MERGE(d) */ {_WHAT} FROM {_FACT} JOIN ({_DAYS}) d ON {_ON}",
+    ),
+    Join(
+        "shuffle hash, by a hint",
+        f"SELECT /*+ SHUFFLE_HASH(d) */ {_WHAT} FROM {_FACT} JOIN ({_DAYS}) d ON {_ON}",
+    ),
+    Join(
+        "a dimension over the broadcast limit",
+        f"SELECT {_WHAT} FROM {_FACT} JOIN ({_DAYS}) ON {_ON}",
+        {
+            "spark.sql.autoBroadcastJoinThreshold": "100000",
+            "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+        },
+    ),
+    Join("a cached dimension", f"SELECT {_WHAT} FROM {_FACT} JOIN {_CACHED} ON {_ON}"),
+    Join(
+        "a local dimension (pruned by Spark)",
+        f"SELECT {_WHAT} FROM {_FACT}"
+        f" JOIN VALUES (2451545), (2451546), (2451547) AS d(d_date_sk) ON {_ON}",
+    ),
+    Join(
+        "a range",
+        f"SELECT {_WHAT} FROM {_FACT} JOIN"
+        f" (SELECT min(d_date_sk) AS first, max(d_date_sk) AS last FROM ({_DAYS}))"
+        " ON ss_sold_date_sk BETWEEN first AND last",
+    ),
+    Join(
+        "null-safe",
+        f"SELECT {_WHAT} FROM {_FACT} JOIN ({_DAYS}) ON {_ON.replace('=', '<=>')}",
+    ),
+    Join(
+        "a flat snowflake",
+        f"SELECT {_WHAT} FROM {_FACT} JOIN date_dim AS d ON {_ON}"
+        " JOIN date_dim AS one ON d.d_month_seq = one.d_month_seq"
+        " WHERE one.d_date = DATE '2000-01-05'",
+    ),
+)
+
+
+def count_left_alone(spark: SparkSession, partitions: int) -> list[JoinCounts]:
+    """One row per kind of join, on tables of the session's current database.
+
+    Args:
+        spark: A classic session with its defaults.
+        partitions: How many the fact table has.
+
+    Raises:
+        RuntimeError: splitlib gives other rows than Spark.
+    """
+    spark.sql(f"CACHE TABLE {_CACHED} AS {_CACHED_DAYS}")
+    try:
+        return [_count(spark, join, partitions) for join in JOINS]
+    finally:
+        spark.catalog.dropTempView(_CACHED)
+
+
+def _count(spark: SparkSession, join: Join, partitions: int) -> JoinCounts:
+    with changed(spark, {**TUNED.settings, **join.settings}):
+        theirs = measure(spark, lambda: spark.sql(join.query))
+        optimized = splitlib.sql(spark, join.query)
+        ours = measure(spark, lambda: optimized)
+    if wrong := difference(ours.result, theirs.result):
+        raise RuntimeError(f"{join.title}: {wrong}")
+    [(rows, _)] = ours.result
+    counts = JoinCounts(
+        title=join.title,
+        rows=rows,
+        partitions=partitions,
+        read_by_spark=theirs.files_read,
+        read_by_splitlib=ours.files_read,
+        reasons=reasons_not_to_prune(explained(optimized)),
+    )
+    print(counts, file=sys.stderr)
+    return counts

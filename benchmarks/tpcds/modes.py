@@ -1,0 +1,33 @@
+"""The ways to run a query: without dynamic pruning, with Spark's, and with splitlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+
+DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How a query is run."""
+
+    name: str
+    run: Callable[[SparkSession, str], DataFrame]
+    settings: Mapping[str, str]
+
+
+BASELINE = Mode("Spark without DPP", SparkSession.sql, {DPP: "false"})
+SHIPPED = Mode("Spark DPP as shipped", SparkSession.sql, {DPP: "true"})
+TUNED = Mode(
+    "Spark DPP tuned",
+    SparkSession.sql,
+    # few tasks list the many small directories; as shipped it is one for each
+    {DPP: "true", "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"},
+)
+SPLITLIB = Mode("splitlib", splitlib.sql, {DPP: "true"})
+MODES = (BASELINE, SHIPPED, TUNED, SPLITLIB)

@@ -1,0 +1,103 @@
+"""Queries whose facts can be pruned by day, run in every mode, cold and warm, in turns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.tpcds.answers import difference
+from benchmarks.tpcds.explained import explained
+from benchmarks.tpcds.metering import Cost, Meter
+from benchmarks.tpcds.modes import MODES, SPLITLIB, Mode
+from benchmarks.tpcds.queries import Query
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.planner.report import PlanReport
+
+# fmt: off
+NUMBERS = (
+    1, 4, 5, 7, 8, 11, 17, 18, 25, 27, 29, 31, 32, 33, 35, 36, 38,
+    40, 46, 48, 49, 50, 54, 56, 60, 61, 66, 69, 71, 74, 75, 77, 80, 85,
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one query."""
+
+    mode: str
+    warm: bool
+    """Whether the same query was run in this mode just before; else Spark remembers no listing."""
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRuns:
+    """All runs of one query."""
+
+    name: str
+    rows: int
+    runs: tuple[Run, ...]
+    report: PlanReport
+    """What splitlib says about it."""
+
+    def costs(self, mode: Mode, *, warm: bool) -> list[Cost]:
+        """What one mode took, by round."""
+        return [run.cost for run in self.runs if run.mode == mode.name and run.warm == warm]
+
+
+class PruningBenchmark:
+    """Runs queries in all modes on tables of the session's current database."""
+
+    def __init__(self, spark: SparkSession, tables: Sequence[str]) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._meter = Meter(spark)
+
+    def run(self, query: Query, rounds: int) -> QueryRuns:
+        """In each round every mode once cold and once warm; every second round backwards.
+
+        Raises:
+            RuntimeError: Two modes do not give the same rows.
+        """
+        runs: list[Run] = []
+        expected: list[Any] = []
+        report = PlanReport()
+        for turn in range(rounds):
+            for mode in MODES if turn % 2 == 0 else reversed(MODES):
+                self._forget(query)
+                for warm in (False, True):
+                    cost, df, rows = self._measure(mode, query)
+                    runs.append(Run(mode.name, warm, cost))
+                    expected = expected or rows
+                    if wrong := difference(rows, expected):
+                        raise RuntimeError(f"{query.name}, {mode.name}: {wrong}")
+                    if mode is SPLITLIB:
+                        report = explained(df)
+                    print(
+                        f"{query.name}, round {turn + 1} of {rounds}, {mode.name}, "
+                        f"{'warm' if warm else 'cold'}: {cost.seconds:.2f} s",
+                        file=sys.stderr,
+                    )
+        return QueryRuns(query.name, len(expected), tuple(runs), report)
+
+    def warm_up(self, query: Query, times: int) -> None:
+        """So often in all modes; what the first queries make the JVM load is nobody's cost."""
+        for _ in range(times):
+            for mode in MODES:
+                self._measure(mode, query)
+
+    def _measure(self, mode: Mode, query: Query) -> tuple[Cost, DataFrame, list[Any]]:
+        with changed(self._spark, mode.settings):
+            return self._meter.measure(lambda: mode.run(self._spark, query.spark))
+
+    def _forget(self, query: Query) -> None:
+        for table in self._tables:
+            if table in query.spark:
+                self._spark.catalog.refreshTable(table)
+        jvm: Any = self._spark._jvm
+        jvm.System.gc()  # what one mode leaves is not cleaned up on another's time

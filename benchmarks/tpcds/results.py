@@ -1,0 +1,140 @@
+"""Everything that was measured, as JSON and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.results import Target
+from benchmarks.tpcds.explained import is_pruned, reasons_not_to_prune
+from benchmarks.tpcds.left_alone import JoinCounts
+from benchmarks.tpcds.modes import MODES, SPLITLIB
+from benchmarks.tpcds.pruning import QueryRuns
+from benchmarks.tpcds.summary import (
+    Spread,
+    bytes_read,
+    cpu_seconds,
+    seconds,
+    spread,
+    targets,
+    total,
+)
+
+_MEGA = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Both benchmarks at one scale."""
+
+    scale: float
+    rounds: int
+    environment: Mapping[str, Any]
+    queries: Sequence[QueryRuns]
+    joins: Sequence[JoinCounts]
+
+    @property
+    def targets(self) -> list[Target]:
+        """What splitlib is meant to reach."""
+        return list(targets(self.queries))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, with every run."""
+        return {
+            "environment": dict(self.environment),
+            "scale": self.scale,
+            "rounds": self.rounds,
+            "targets": [{**asdict(target), "reached": target.reached} for target in self.targets],
+            "queries": [
+                {
+                    **asdict(query),
+                    "pruned": is_pruned(query.report),
+                    "reasons": reasons_not_to_prune(query.report),
+                }
+                for query in self.queries
+            ],
+            "joins": [asdict(join) for join in self.joins],
+        }
+
+    def markdown(self) -> str:
+        """Medians with their spread, for people."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield f"# TPC-DS at scale {self.scale:g}, {self.rounds} rounds"
+        for target in self.targets:
+            verdict = "reached" if target.reached else "**not reached**"
+            yield f"- {target.text}: {target.value:.3g}, target <= {target.at_most:g}: {verdict}"
+        yield from self._seconds("Seconds, cold", warm=False)
+        yield from self._seconds("Seconds, warm", warm=True)
+        yield from self._work()
+        yield from self._not_pruned()
+        yield from self._joins()
+
+    def _seconds(self, title: str, *, warm: bool) -> Iterator[str]:
+        yield from _head(title, "query", "rows", *(mode.name for mode in MODES))
+        for query in self.queries:
+            spreads = (spread(query, mode, seconds, warm=warm) for mode in MODES)
+            yield _row(query.name, query.rows, *map(_spread, spreads))
+        sums = (f"{total(self.queries, mode, seconds, warm=warm):.1f}" for mode in MODES)
+        yield _row("all", "", *sums)
+
+    def _work(self) -> Iterator[str]:
+        modes = [mode.name for mode in MODES]
+        yield from _head(
+            "Work, cold: partitions fetched by Spark, files listed by Spark, MB read, CPU seconds",
+            "query",
+            "partitions kept by splitlib",
+            *modes,
+        )
+        for query in self.queries:
+            cells = []
+            for mode in MODES:
+                cost = query.costs(mode, warm=False)[0]
+                mega = spread(query, mode, bytes_read).median / _MEGA
+                cpu = spread(query, mode, cpu_seconds).median
+                cells.append(
+                    f"{cost.partitions_fetched:,} / {cost.files_discovered:,} / "
+                    f"{mega:.1f} / {cpu:.1f}"
+                )
+            yield _row(query.name, _kept(query), *cells)
+
+    def _not_pruned(self) -> Iterator[str]:
+        left = [query for query in self.queries if not is_pruned(query.report)]
+        yield f"\n## Pruned: {len(self.queries) - len(left)} of {len(self.queries)} queries\n"
+        for query in left:
+            reasons = "; ".join(reasons_not_to_prune(query.report))
+            yield f"- {query.name}: {reasons or 'no reason is given'}"
+
+    def _joins(self) -> Iterator[str]:
+        yield from _head(
+            "Joins that Spark's DPP leaves alone: partitions of store_sales that are read",
+            *("join", "rows", "of", "Spark's DPP", SPLITLIB.name, "why not"),
+        )
+        for join in self.joins:
+            read = (join.partitions, join.read_by_spark, join.read_by_splitlib)
+            yield _row(join.title, join.rows, *read, "; ".join(join.reasons))
+
+
+def _kept(query: QueryRuns) -> str:
+    kept = (
+        f"{scan.partitions_kept:,} of {scan.partitions_total:,}"
+        for scan in query.report.scans
+        if scan.partitions_kept is not None
+    )
+    return ", ".join(dict.fromkeys(kept)) or "-"
+
+
+def _spread(values: Spread) -> str:
+    return f"{values.median:.2f} ({values.low:.2f}-{values.high:.2f})"
+
+
+def _head(title: str, *columns: str) -> Iterator[str]:
+    yield f"\n## {title}\n"
+    yield _row(*columns)
+    yield _row("---", *("---:" for _ in columns[1:]))
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(f'{c:,}' if isinstance(c, int) else str(c) for c in cells)} |"

@@ -1,0 +1,85 @@
+"""From runs to medians, ratios and targets."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.results import Target
+from benchmarks.tpcds.explained import is_pruned
+from benchmarks.tpcds.metering import Cost
+from benchmarks.tpcds.modes import BASELINE, SHIPPED, SPLITLIB, TUNED, Mode
+from benchmarks.tpcds.pruning import QueryRuns
+
+Quantity = Callable[[Cost], float]
+
+
+def seconds(cost: Cost) -> float:
+    """Elapsed time."""
+    return cost.seconds
+
+
+def cpu_seconds(cost: Cost) -> float:
+    """Of tasks."""
+    return cost.cpu_seconds
+
+
+def bytes_read(cost: Cost) -> float:
+    """By tasks."""
+    return cost.bytes_read
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the runs of one mode took."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(query: QueryRuns, mode: Mode, quantity: Quantity, *, warm: bool = False) -> Spread:
+    """Of one quantity, over the rounds."""
+    values = [quantity(cost) for cost in query.costs(mode, warm=warm)]
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def total(
+    queries: Iterable[QueryRuns], mode: Mode, quantity: Quantity, *, warm: bool = False
+) -> float:
+    """Sum of the queries' medians."""
+    return sum(spread(query, mode, quantity, warm=warm).median for query in queries)
+
+
+def targets(queries: Sequence[QueryRuns]) -> Iterator[Target]:
+    """What splitlib is meant to reach, on these queries."""
+    more = [
+        spread(query, SPLITLIB, bytes_read).median / spread(query, SHIPPED, bytes_read).median
+        for query in queries
+    ]
+    yield Target("bytes read by splitlib / by Spark's DPP, the worst query", max(more), 1.0)
+    if pruned := [query for query in queries if is_pruned(query.report)]:
+        text = f"bytes read by splitlib / without DPP, {len(pruned)} pruned queries"
+        yield _ratio(text, pruned, BASELINE, bytes_read, 0.34)
+    for mode, warm, at_most in (
+        (SHIPPED, False, 0.5),
+        (TUNED, False, 1.0),
+        (SHIPPED, True, 1.05),
+        (TUNED, True, 1.05),
+    ):
+        text = f"seconds of splitlib / {mode.name}, {'warm' if warm else 'cold'}, all queries"
+        yield _ratio(text, queries, mode, seconds, at_most, warm=warm)
+
+
+def _ratio(
+    text: str,
+    queries: Sequence[QueryRuns],
+    mode: Mode,
+    quantity: Quantity,
+    at_most: float,
+    *,
+    warm: bool = False,
+) -> Target:
+    ours = total(queries, SPLITLIB, quantity, warm=warm)
+    return Target(text, ours / total(queries, mode, quantity, warm=warm), at_most)
