@@ -4,9 +4,10 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+INTEROP := .venv-interop
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help check test test-oldest interop conformance bench demo clean
+.PHONY: help check test test-oldest interop conformance bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +32,26 @@ check: $(BIN)/.ready  ## lint and type-check
 test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest PySpark on what touches Spark
 	$(BIN)/pytest
 
-# what reads through Spark; the metastore, the demo and the benchmarks do not depend on its version
+# what reads through Spark; the metastore, the demo and the benchmarks do not depend on its version,
+# and what the planner does is tried on both, at length on one
 test-oldest: $(OLDEST)/bin/.ready
 	$(OLDEST)/bin/pytest tests/integration -m spark $(addprefix --ignore=tests/integration/test_,\
-		hive_metastore.py demo.py benchmarks.py)
+		hive_metastore.py demo.py benchmarks.py planner_random.py tpcds.py)
+
+# In a session of its own, Iceberg's code writes the tables and says what they hold.
+$(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet -r $<
+	touch $@
+
+$(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
+	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
+	touch $@
+
+interop: $(BIN)/.ready $(INTEROP)/bin/.ready $(INTEROP)/jars/reference/.ready $(INTEROP)/jars/rest/.ready  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
+	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
+	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
+		$(BIN)/pytest tests/interop
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance
@@ -45,5 +62,8 @@ demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP,
 bench: $(BIN)/.ready  ## side by side against Spark; writes JSON and PNG to bench-results/
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
+bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to bench-results/
+	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf $(VENV) $(OLDEST) $(INTEROP) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

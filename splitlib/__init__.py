@@ -47,13 +47,19 @@ from splitlib.report import ScanReport
 from splitlib.table import Table
 
 if TYPE_CHECKING:
+    from splitlib.spark.automatic import optimize, sql
+    from splitlib.spark.datasource import SplitlibDataSource
+    from splitlib.spark.explained import explain
     from splitlib.spark.freeze import freeze
-    from splitlib.spark.reader import explain, read
+    from splitlib.spark.reader import read
 
 _SPARK = {
-    "explain": "splitlib.spark.reader",
+    "SplitlibDataSource": "splitlib.spark.datasource",
+    "explain": "splitlib.spark.explained",
     "freeze": "splitlib.spark.freeze",
+    "optimize": "splitlib.spark.automatic",
     "read": "splitlib.spark.reader",
+    "sql": "splitlib.spark.automatic",
 }
 
 __all__ = [
@@ -87,6 +93,7 @@ __all__ = [
     "SourceUnavailable",
     "SplitAssigner",
     "SplitConfig",
+    "SplitlibDataSource",
     "SplitlibError",
     "Table",
     "TableNotFound",
@@ -98,9 +105,11 @@ __all__ = [
     "explain",
     "freeze",
     "load_table",
+    "optimize",
     "paths",
     "read",
     "register",
+    "sql",
 ]
 
 

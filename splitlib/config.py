@@ -83,6 +83,12 @@ class SplitConfig:
     retry_max_seconds: float = _setting(
         30.0, "No further attempt starts after this long.", minimum=0
     )
+    planner_dimension_bytes: int = _setting(
+        2**30, "A dimension that reads more than this is not run for its keys.", minimum=0
+    )
+    planner_small_fact_partitions: int = _setting(
+        4, "A table of so few partitions is left to Spark.", minimum=0
+    )
     spark_scan: str = _setting(
         "auto",
         "How Spark reads the files: 'pinned' (nothing is listed again), 'paths' (public API only), "

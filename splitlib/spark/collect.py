@@ -59,10 +59,15 @@ def collect_keys(
             "the result.",
         )
     keys = dimension.select([dimension[column].alias(name) for name, column in on.items()])
-    if not null_safe:
-        keys = keys.dropna()
     keys = _of_full_length(keys, dimension, on, fact)
-    return _collect(keys, config, null_safe)
+    return collect_distinct(keys, config, null_safe=null_safe)
+
+
+def collect_distinct(
+    keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
+) -> DynamicFilteringData:
+    """The distinct rows of ``keys``, which has to be deterministic; see :func:`collect_keys`."""
+    return _collect(keys if null_safe else keys.dropna(), config, null_safe)
 
 
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:

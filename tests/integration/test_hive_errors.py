@@ -122,8 +122,6 @@ def test_columns_that_do_not_exist(spark, metastore, table):
         reader(spark, metastore, table).filtered_by(dimension, {"k": "x"}).load()
     with pytest.raises(splitlib.InvalidFilter, match="Which columns join"):
         reader(spark, metastore, table).filtered_by(dimension)
-    with pytest.raises(splitlib.InvalidFilter, match="not loaded by splitlib"):
-        splitlib.explain(dimension)
     with pytest.raises(splitlib.ConfigError, match="No table is given"):
         splitlib.read(spark).load()
 

@@ -23,16 +23,17 @@ def test_the_examples(spark, metastore, capsys):
     spark.sql(
         "CREATE TABLE tpcds.date_dim USING parquet AS "
         "SELECT CAST(2451540 + id AS INT) AS d_date_sk, 2000 AS d_year, "
+        "CAST(id / 7 AS INT) AS d_week_seq, "
         "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
     )
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     names = {"spark": spark}
     loaded = []
     for block in blocks:
         exec(block.replace("thrift://127.0.0.1:9083", metastore.uri), names)
         loaded.append(names["sales"])
-    first, second, third, *_ = loaded
+    first, _, second, third, *_ = loaded
     assert sorted({row.ss_sold_date_sk for row in first.collect()}) == [
         2451540, 2451545, 2451550, 2451555,
     ]  # fmt: skip
@@ -41,5 +42,7 @@ def test_the_examples(spark, metastore, capsys):
     assert {r.ss_sold_date_sk for r in third.collect()} <= {
         r.d_date_sk for r in names["some"].collect()
     }
+    assert "partitions 4 of 20" in str(splitlib.explain(names["weekly"]))
     assert names["coordinator"].finished
+    assert {row.ss_sold_date_sk for row in names["some_sales"].collect()} == {2451545}
     assert "k=2451546" in capsys.readouterr().out

@@ -14,7 +14,7 @@ DynamicFileEnumerator DynamicFileSplitEnumerator DynamicFilteringData
 DynamicFilteringDataCollector DynamicFilteringEvent FifoAssigner FileSplit InvalidCheckpoint
 InvalidFilter LargestFirstAssigner LocalityAssigner MissingFile MissingPartition NoMoreSplits
 NonDeterministicDimension ReadFormat RequestIgnored ScanMetrics ScanReport SnapshotNotFound
-SourceError SourceUnavailable SplitAssigner SplitConfig SplitlibError Table
+SourceError SourceUnavailable SplitAssigner SplitConfig SplitlibDataSource SplitlibError Table
 TableNotFound TooManyPartitions UnsupportedTable WaitForSplits __version__ connector_names explain
 freeze load_table paths read register
 """

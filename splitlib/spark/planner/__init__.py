@@ -1,0 +1,1 @@
+"""Star joins found in any query, and the partitions that they cannot meet left out."""

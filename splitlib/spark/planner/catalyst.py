@@ -1,0 +1,296 @@
+"""Everything of Catalyst that the planner touches: plans in, plans out.
+
+Only classes and methods that Spark 4.0 to 4.3 have in common are used; case classes are copied
+through ``makeCopy``, whose arguments are those that the node itself shows, so that a constructor
+that has grown an argument is none of our business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from splitlib.spark.planner.functions import Functions
+from splitlib.spark.planner.plan import Path, Place
+
+# With these rules Spark would fetch and list whole tables while it optimizes.
+_NOT_YET = (
+    "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
+    "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
+)
+# Subqueries of Spark's own dynamic pruning are of no use in a plan that is only read.
+_SWITCHED_OFF = {
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
+}
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+
+
+class Catalyst:
+    """Plans of one session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.session: Any = spark._jsparkSession
+        gateway: Any = spark.sparkContext._gateway
+        self._gateway = gateway
+        self.root: Any = gateway.jvm
+        self._catalyst = self.root.org.apache.spark.sql.catalyst
+
+    def analyzed(self, df: DataFrame) -> Any:
+        """The analyzed plan of ``df``, as its optimizer begins.
+
+        What is cached is read from there, the current time is now, and common table expressions
+        stand where they are used.
+        """
+        execution: Any = df._jdf.queryExecution()
+        plan = execution.analyzed()
+        if not self.session.sharedState().cacheManager().isEmpty():
+            plan = execution.withCachedData()
+        if plan.containsPattern(self._patterns.CURRENT_LIKE()):
+            plan = _object(self._catalyst.optimizer, "ComputeCurrentTime").apply(plan)
+        if plan.containsPattern(self._patterns.CTE()):
+            plan = self._inline_ctes().apply(plan)
+        return plan
+
+    def _inline_ctes(self) -> Any:
+        constructor = self.root.java.lang.Class.forName(
+            "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
+        ).getConstructors()[0]
+        flags = self.root.java.util.Collections.nCopies(constructor.getParameterCount(), False)
+        return constructor.newInstance(flags.toArray())
+
+    def optimized(self, analyzed: Any) -> Any:
+        """What Spark makes of a plan before it would look at partitions. Lists nothing."""
+        return self._ofRows(self._clone, analyzed).queryExecution().optimizedPlan()
+
+    def dataframe(self, plan: Any) -> DataFrame:
+        """A DataFrame of any resolved plan, in the user's session."""
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        return ClassicDataFrame(self._ofRows(self.session, plan), self.spark)
+
+    def node(self, plan: Any, path: Path) -> Any:
+        """The node at ``path`` below ``plan``."""
+        for step in path:
+            plan = plan.children().apply(step) if step >= 0 else _subquery(plan, -1 - step)
+        return plan
+
+    def expression_at(self, plan: Any, place: Place) -> Any:
+        """An expression of a plan."""
+        found = self.node(plan, place.node).expressions().apply(place.number)
+        for step in place.inside:
+            found = found.children().apply(step)
+        return found
+
+    def projected(self, plan: Any, named: Sequence[Any]) -> Any:
+        """``plan`` with only some named expressions over its output."""
+        return self._logical.Project(self.seq(named), plan)
+
+    def alias(self, expression: Any, name: str, like: Any = None) -> Any:
+        """A named expression, under a new id or under that of the attribute ``like``."""
+        new_id = self._new_id() if like is None else like.exprId()
+        return self._expressions.Alias(expression, name, new_id, self._nil, self._none, self._nil)
+
+    def local_relation(self, output: Any, rows: Any) -> Any:
+        """A leaf of given rows.
+
+        Args:
+            output: A ``Seq[Attribute]``, whose ids are kept.
+            rows: An ``Array[InternalRow]``.
+        """
+        data = self.root.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows)
+        return self._logical.LocalRelation(output, data, False, self._none)
+
+    def semi_joined(self, plan: Any, other: Any, conditions: Sequence[Any]) -> Any:
+        """The rows of ``plan`` for which ``other`` has one that meets all conditions."""
+        together = conditions[0]
+        for condition in conditions[1:]:
+            together = self._expressions.And(together, condition)
+        semi = _object(self._catalyst.plans, "LeftSemi")
+        hint = _object(self._logical, "JoinHint").NONE()
+        return self._logical.Join(plan, other, semi, self.root.scala.Some(together), hint)
+
+    def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
+        """``plan`` with other nodes at some paths; all else is kept, identifiers too."""
+        if () in new:
+            return new[()]
+        below: dict[int, dict[Path, Any]] = {}
+        for path, node in new.items():
+            below.setdefault(path[0], {})[path[1:]] = node
+        children = {step: paths for step, paths in below.items() if step >= 0}
+        subqueries = {-1 - step: paths for step, paths in below.items() if step < 0}
+        if subqueries:
+            plan = self._with_subqueries(plan, subqueries)
+        if children:
+            new_children = [
+                self.replaced(child, children[i]) if i in children else child
+                for i, child in enumerate(each(plan.children()))
+            ]
+            plan = plan.withNewChildren(self.seq(new_children))
+        return plan
+
+    def positions(self, numbers: pa.Array) -> Any:
+        """A ``Seq`` of numbers, copied in one piece."""
+        packed = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(">i4").tobytes()
+        array = self._gateway.new_array(self.root.int, len(numbers))
+        self.root.java.nio.ByteBuffer.wrap(packed).asIntBuffer().get(array)
+        return self.root.scala.collection.immutable.ArraySeq.unsafeWrapArray(array)
+
+    def array(self, class_: str, items: Any) -> Any:
+        """A Java array of the items of a Scala collection."""
+        found = self.root.java.lang.Class.forName(class_)
+        return items.toArray(_object(self.root.scala.reflect, "ClassTag").apply(found))
+
+    @cached_property
+    def hadoop_conf(self) -> Any:
+        """Hadoop's configuration, as the session has it."""
+        return self.session.sessionState().newHadoopConf()
+
+    def size_on_disk(self, leaf: Any) -> int | None:
+        """Bytes of a table without partitions of whose size the catalog has no record."""
+        if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
+            return None
+        path = self.root.org.apache.hadoop.fs.Path(leaf.tableMeta().location())
+        return int(path.getFileSystem(self.hadoop_conf).getContentSummary(path).getLength())
+
+    def null_of(self, attribute: Any) -> Any:
+        """A null in the place of an attribute."""
+        return self.alias(
+            self._expressions.Literal(None, attribute.dataType()), attribute.name(), attribute
+        )
+
+    def with_argument(self, node: Any, number: int, value: Any) -> Any:
+        """A copy of a node with one constructor argument changed."""
+        arguments = list(each_of(node.productIterator()))
+        arguments[number] = value
+        return self._copy(node, arguments)
+
+    def some(self, value: Any) -> Any:
+        """Scala's ``Some``."""
+        return self.root.scala.Some(value)
+
+    @cached_property
+    def empty_map(self) -> Any:
+        """Scala's empty immutable ``Map``."""
+        return _object(self.root.scala.collection.immutable, "Map").empty()
+
+    @cached_property
+    def build_from(self) -> Any:
+        """What a strict collection asks for when it is mapped together with another."""
+        return _object(self.root.scala.collection, "BuildFrom").buildFromIterableOps()
+
+    @cached_property
+    def functions(self) -> Functions:
+        """Java methods as Scala functions."""
+        return Functions(self._gateway)
+
+    def is_a(self, value: Any, class_: str) -> bool:
+        """Whether an object of the JVM is one of a class."""
+        return bool(self.root.java.lang.Class.forName(class_).isInstance(value))
+
+    @property
+    def none(self) -> Any:
+        """Scala's ``None``."""
+        return self._none
+
+    def _with_subqueries(self, plan: Any, new: Mapping[int, Mapping[Path, Any]]) -> Any:
+        number = iter(range(1 << 30))
+
+        def rebuilt(value: Any) -> Any:
+            """The same argument; the same object, if no subquery in it changes."""
+            if self.is_a(value, "org.apache.spark.sql.catalyst.expressions.Expression"):
+                if not value.containsPattern(self._patterns.PLAN_EXPRESSION()):
+                    return value
+                children = [rebuilt(child) for child in each(value.children())]
+                if self.is_a(value, "org.apache.spark.sql.catalyst.expressions.PlanExpression"):
+                    changes = new.get(next(number))
+                    if changes:
+                        value = value.withNewPlan(self.replaced(value.plan(), changes))
+                return value.withNewChildren(self.seq(children)) if children else value
+            if self.is_a(value, "scala.collection.immutable.Seq"):
+                return self.seq([rebuilt(item) for item in each(value)])
+            if self.is_a(value, "scala.Some"):
+                return self.root.scala.Some(rebuilt(value.get()))
+            return value
+
+        arguments = list(each_of(plan.productIterator()))
+        plans = {i for i, argument in enumerate(arguments) if self._is_plan(argument)}
+        return self._copy(plan, [a if i in plans else rebuilt(a) for i, a in enumerate(arguments)])
+
+    def _copy(self, node: Any, arguments: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(self.root.java.lang.Object, len(arguments))
+        for i, argument in enumerate(arguments):
+            array[i] = argument
+        return node.makeCopy(array)
+
+    def _is_plan(self, value: Any) -> bool:
+        return self.is_a(value, "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan")
+
+    def seq(self, items: Sequence[Any]) -> Any:
+        """Scala's immutable ``Seq`` of some objects."""
+        found = self._nil
+        for item in reversed(items):
+            found = found.prepended(item)
+        return found
+
+    def _new_id(self) -> Any:
+        return _object(self._expressions, "NamedExpression").newExprId()
+
+    @cached_property
+    def _clone(self) -> Any:
+        clone = self.session.cloneSession()
+        excluded = clone.conf().get(_EXCLUDED, "")
+        clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
+        for name, value in _SWITCHED_OFF.items():
+            clone.conf().set(name, value)
+        return clone
+
+    @cached_property
+    def _ofRows(self) -> Any:  # noqa: N802 - Spark's name
+        return self.root.org.apache.spark.sql.classic.Dataset.ofRows
+
+    @cached_property
+    def _patterns(self) -> Any:
+        return self._catalyst.trees.TreePattern
+
+    @cached_property
+    def _expressions(self) -> Any:
+        return self._catalyst.expressions
+
+    @cached_property
+    def _logical(self) -> Any:
+        return self._catalyst.plans.logical
+
+    @cached_property
+    def _nil(self) -> Any:
+        return _object(self.root.scala.collection.immutable, "Nil")
+
+    @cached_property
+    def _none(self) -> Any:
+        return _object(self.root.scala, "None")
+
+
+def _subquery(node: Any, number: int) -> Any:
+    return node.subqueries().apply(number)
+
+
+def each(collection: Any) -> Iterator[Any]:
+    """The items of a Scala collection."""
+    return each_of(collection.iterator())
+
+
+def each_of(iterator: Any) -> Iterator[Any]:
+    """The items of a Scala iterator."""
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _object(package: Any, name: str) -> Any:
+    """A Scala object."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -1,0 +1,150 @@
+"""Small dimensions run once: their rows serve both for the keys and for the join.
+
+The rows of a leaf that its filter keeps take the place of the leaf. The filter stays where it is,
+and keeps them all; columns that the query does not read are null.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from splitlib.spark.determinism import why_not_deterministic
+from splitlib.spark.planner.catalyst import Catalyst, each
+from splitlib.spark.planner.discover import Dimension
+from splitlib.spark.planner.lineage import output_ids
+from splitlib.spark.planner.plan import Node, Path
+
+
+@dataclass(frozen=True, slots=True)
+class Freezable:
+    """A leaf and what is between it and the joins."""
+
+    top: Node
+    leaf: Node
+
+
+def freezable(
+    dimensions: Iterable[Dimension], root: Node, small: Callable[[Node], bool]
+) -> dict[Path, Freezable]:
+    """By the path of its leaf, each dimension that is a filter on one small table.
+
+    Args:
+        dimensions: Those whose keys are wanted.
+        root: The optimized plan, in which the same columns may be read in several places.
+        small: Whether the rows of a leaf fit into memory beside everything else.
+    """
+    found = {}
+    places = Counter(frozenset(output_ids(node) or ()) for node in root.walk() if node.is_leaf)
+    for node in {d.node.path: d.node for top in dimensions for d in _all(top)}.values():
+        below = node
+        while below.kind in ("Project", "Filter") and below.children:
+            (below,) = below.children
+        ids = output_ids(below)
+        if below.is_leaf and ids and places[frozenset(ids)] == 1 and small(below):
+            found[below.path] = Freezable(_filter_of(node), below)
+    return found
+
+
+def freeze(
+    catalyst: Catalyst,
+    optimized: Any,
+    root: Node,
+    wanted: Mapping[Path, Freezable],
+    executor: Executor,
+) -> dict[Path, Any]:
+    """Run dimensions; their rows as a plan with the leaf's own attributes, by the leaf's path."""
+    used = frozenset(_used(root))
+    plans: dict[Path, Any] = {}
+    for path, dimension in wanted.items():
+        plan = catalyst.node(optimized, dimension.top.path)
+        # subqueries would run again in the query, and may see other rows there
+        if dimension.top.subqueries or why_not_deterministic(catalyst.dataframe(plan)) is not None:
+            continue
+        columns = [
+            attribute if int(attribute.exprId().id()) in used else catalyst.null_of(attribute)
+            for attribute in each(plan.output())
+        ]
+        plans[path] = catalyst.projected(plan, columns)
+    distinct: list[Any] = []
+    same: dict[Path, int] = {}
+    for path, plan in plans.items():
+        for i, other in enumerate(distinct):
+            if plan.sameResult(other):
+                same[path] = i
+                break
+        else:
+            same[path] = len(distinct)
+            distinct.append(plan)
+    rows = list(executor.map(lambda plan: _rows(catalyst, plan), distinct))
+    return {
+        path: catalyst.local_relation(catalyst.node(optimized, path).output(), rows[same[path]])
+        for path in plans
+    }
+
+
+def checkpoint_rdds(
+    catalyst: Catalyst, optimized: Any, dimensions: Iterable[Dimension]
+) -> dict[frozenset[int], Any]:
+    """RDDs that dimensions read, computed now and kept by the executors; by ids of their columns.
+
+    As plans with the same attributes. One that is checkpointed already stays as it is.
+    """
+    found: dict[frozenset[int], Any] = {}
+    for leaf in {
+        leaf.path: leaf
+        for top in dimensions
+        for dimension in _all(top)
+        for leaf in dimension.node.walk()
+        if leaf.kind == "LogicalRDD"
+    }.values():
+        ids = frozenset(output_ids(leaf) or ())
+        node = catalyst.node(optimized, leaf.path)
+        if ids not in found and not node.rdd().isCheckpointed():
+            rows = catalyst.dataframe(node).localCheckpoint()
+            found[ids] = rows._jdf.queryExecution().analyzed()
+    return found
+
+
+def _rows(catalyst: Catalyst, plan: Any) -> Any:
+    return catalyst.dataframe(plan)._jdf.queryExecution().executedPlan().executeCollect()
+
+
+def _all(dimension: Dimension) -> Iterator[Dimension]:
+    yield dimension
+    for other, _ in dimension.narrowed_by:
+        yield from _all(other)
+
+
+def _filter_of(node: Node) -> Node:
+    """The lowest operator that still shows all columns of the leaf: the filter right above it."""
+    while node.kind == "Project" or (node.kind == "Filter" and not node.children[0].is_leaf):
+        (node,) = node.children
+    return node
+
+
+def _used(root: Node) -> Iterator[int]:
+    """The ids of attributes that any operator but the leaves speaks of."""
+    for node in root.walk():
+        if not node.is_leaf:
+            for value in node.fields.values():
+                yield from _attribute_ids(value)
+
+
+def _attribute_ids(value: Any) -> Iterator[int]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _attribute_ids(item)
+    elif isinstance(value, dict):
+        if str(value.get("class", "")).endswith(".AttributeReference"):
+            yield int(value["exprId"]["id"])
+        elif "plan" not in value:
+            for item in value.values():
+                yield from _attribute_ids(item)
+        else:  # a subquery: its plan is walked on its own, but not what it takes from outside
+            for name, item in value.items():
+                if name != "plan":
+                    yield from _attribute_ids(item)

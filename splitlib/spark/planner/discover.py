@@ -1,0 +1,267 @@
+"""Which partitions of which scans depend on which join keys. Reads a plan, touches nothing.
+
+Inner joins, and what behaves like them, are taken apart into a graph: its vertices are the inputs
+of the joins, its edges the conditions between two of them. An edge says in which direction keys may
+flow: both ways in an inner or semi join, from the preserved side to the other in an outer join. So
+the order in which the optimizer happens to join does not matter, and a dimension may be narrowed
+by others before its keys reach the fact table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from splitlib.spark.planner.lineage import Lineage, join_type, lineages_of, output_ids
+from splitlib.spark.planner.plan import Expression, Node, conjuncts
+
+OPERATORS = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+"""By Catalyst's names, the comparisons along which keys may flow."""
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``target operator key``, for all rows that matter."""
+
+    lineage: Lineage
+    """Where the attributes of ``target`` come from."""
+    target: Expression
+    """Over the output of the fact's side."""
+    operator: str
+    key: Expression
+    """Over the output of the dimension."""
+    key_lineage: Lineage | None
+    """Where the attributes of ``key`` come from, if those are partition columns themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """A part of the plan whose rows are the only ones that a fact's rows can meet."""
+
+    node: Node
+    narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
+    """Other dimensions with the conditions by which it is semi-joined with each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinFilter:
+    """Keys of a dimension that a scan's partitions must meet. All comparisons hold together."""
+
+    dimension: Dimension
+    comparisons: tuple[Comparison, ...]
+    """All by equality, or none."""
+
+    @property
+    def leaf(self) -> Node:
+        """The scan that it can prune."""
+        return self.comparisons[0].lineage.leaf
+
+
+@dataclass(frozen=True, slots=True)
+class StaticCondition:
+    """A condition that partition values alone decide."""
+
+    lineage: Lineage
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Edge:
+    """A condition between two vertices, as keys flow along it."""
+
+    source: int
+    target: int
+    operator: str
+    """``target_side operator source_side``"""
+    source_side: Expression
+    target_side: Expression
+    condition: Expression
+
+
+@dataclass(slots=True)
+class _Graph:
+    vertices: list[Node] = field(default_factory=list)
+    edges: list[_Edge] = field(default_factory=list)
+    owner: dict[int, int] = field(default_factory=dict)
+    """Attribute to the vertex whose output it is."""
+
+
+def discover(root: Node, partition_columns: frozenset[int]) -> list[JoinFilter]:
+    """The filters that the joins of an optimized plan imply for its scans.
+
+    Args:
+        root: The plan.
+        partition_columns: The attributes of scans that could be pruned.
+    """
+    found: list[JoinFilter] = []
+    open_ = [root]
+    seen = set()
+    while open_:
+        top = open_.pop()
+        if top.path in seen:
+            continue
+        seen.add(top.path)
+        graph = _Graph()
+        _flatten(top, graph)
+        found += _filters(graph, partition_columns)
+        for vertex in graph.vertices:
+            open_ += vertex.children
+        open_ += [plan for node in _taken_apart(top) for plan in node.subqueries]
+    return found
+
+
+def static_conditions(root: Node, partition_columns: frozenset[int]) -> list[StaticCondition]:
+    """What filters of an optimized plan say of partition columns alone; arguments as above."""
+    return [
+        StaticCondition(lineage, part)
+        for node in root.walk()
+        if node.kind == "Filter"
+        for lineages in [lineages_of(node.children[0], partition_columns)]
+        for whole in node.expressions("condition")
+        for part in conjuncts(whole)
+        for lineage in lineages.of(part)
+    ]
+
+
+def _taken_apart(node: Node) -> Iterator[Node]:
+    """The node itself, and those below it that :func:`_flatten` takes apart with it."""
+    yield node
+    if node.kind in ("Join", "Filter", "Project"):
+        for child in node.children:
+            yield from _taken_apart(child)
+
+
+def _flatten(node: Node, graph: _Graph) -> frozenset[int]:
+    """Add a node's inputs and conditions; the attributes on which conditions above may rely."""
+    if node.kind == "Join":
+        return _flatten_join(node, graph)
+    if node.kind in ("Project", "Filter") and _has_join(node):
+        visible = _flatten(node.children[0], graph)
+        if node.kind == "Filter":
+            _add_edges(graph, node.expressions("condition"), visible, visible, both=True)
+            return visible
+        plain = {e.attribute_id for e in node.expressions("projectList")}
+        return frozenset(i for i in visible if i in plain)
+    ids = output_ids(node) or []
+    for i in ids:
+        graph.owner.setdefault(i, len(graph.vertices))
+    graph.vertices.append(node)
+    return frozenset(ids)
+
+
+def _has_join(node: Node) -> bool:
+    while node.kind in ("Project", "Filter"):
+        (node,) = node.children
+    return node.kind == "Join"
+
+
+def _flatten_join(node: Node, graph: _Graph) -> frozenset[int]:
+    left, right = (_flatten(child, graph) for child in node.children)
+    condition = node.expressions("condition")
+    match join_type(node):
+        case "Inner" | "Cross":
+            _add_edges(graph, condition, left, right, both=True)
+            return left | right
+        case "LeftSemi":
+            _add_edges(graph, condition, left, right, both=True)
+            return left
+        case "LeftOuter":
+            _add_edges(graph, condition, left, right, both=False)
+            return left
+        case "RightOuter":
+            _add_edges(graph, condition, right, left, both=False)
+            return right
+        case "LeftAnti" | "ExistenceJoin":
+            return left
+    return frozenset()
+
+
+def _add_edges(
+    graph: _Graph,
+    condition: tuple[Expression, ...],
+    sources: frozenset[int],
+    targets: frozenset[int],
+    *,
+    both: bool,
+) -> None:
+    """An edge for each comparison of two vertices, from ``sources`` to ``targets``."""
+    for part in (part for whole in condition for part in conjuncts(whole)):
+        operator = OPERATORS.get(part.kind)
+        if operator is None:
+            continue
+        one, other = part.children
+        for source, target, seen in ((one, other, _FLIPPED[operator]), (other, one, operator)):
+            start, end = _vertex_of(graph, source), _vertex_of(graph, target)
+            if start is None or end is None or start == end:
+                continue
+            ends = source.references, target.references
+            if (ends[0] <= sources and ends[1] <= targets) or (
+                both and ends[0] <= targets and ends[1] <= sources
+            ):
+                graph.edges.append(_Edge(start, end, seen, source, target, part))
+
+
+def _vertex_of(graph: _Graph, side: Expression) -> int | None:
+    owners = {graph.owner.get(i) for i in side.references}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def _filters(graph: _Graph, partition_columns: frozenset[int]) -> Iterator[JoinFilter]:
+    if not graph.edges:
+        return
+    inner = [lineages_of(vertex, partition_columns) for vertex in graph.vertices]
+    found: dict[tuple[object, ...], list[Comparison]] = defaultdict(list)
+    for edge in _with_implied(graph.edges):
+        key_lineages = inner[edge.source].of(edge.source_side)
+        key_lineage = key_lineages[0] if len(key_lineages) == 1 else None
+        for lineage in inner[edge.target].of(edge.target_side):
+            exact = edge.operator in ("=", "<=>")
+            found[lineage.leaf.path, edge.target, edge.source, exact].append(
+                Comparison(lineage, edge.target_side, edge.operator, edge.source_side, key_lineage)
+            )
+    for (_, target, source, _), comparisons in found.items():
+        assert isinstance(target, int)
+        assert isinstance(source, int)
+        yield JoinFilter(_narrowed(graph, source, {target, source}), tuple(comparisons))
+
+
+def _with_implied(edges: list[_Edge]) -> list[_Edge]:
+    """The edges, and those that follow: keys that reach something reach what equals it."""
+    closed = list(edges)
+    known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
+    for first in closed:  # grows meanwhile
+        for edge in edges:
+            ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
+            if (
+                edge.operator == "="
+                and edge.source == first.target
+                and edge.target != first.source
+                and edge.source_side.shape == first.target_side.shape
+                and ends not in known
+            ):
+                known.add(ends)
+                closed.append(replace(first, target=edge.target, target_side=edge.target_side))
+    return closed
+
+
+def _narrowed(graph: _Graph, vertex: int, seen: set[int]) -> Dimension:
+    """A vertex, semi-joined with those that keys flow from, without going in circles."""
+    conditions: dict[int, list[Expression]] = defaultdict(list)
+    for edge in graph.edges:
+        if edge.target == vertex and edge.source not in seen:
+            conditions[edge.source].append(edge.condition)
+    others = tuple(
+        (_narrowed(graph, source, seen | {source}), tuple(parts))
+        for source, parts in conditions.items()
+    )
+    return Dimension(graph.vertices[vertex], others)

@@ -1,0 +1,139 @@
+"""Spark's own file index over some partitions of a table, with their files known beforehand.
+
+Spark would build the same index after it has fetched every partition, and would list many
+directories in a job with a task for each. Here each of a few threads has it list some on the
+driver, with its own rules for what is a data file, into a cache that the index then finds full.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from splitlib.spark.pinned_scan import PINNED_ROOT, group_by_partition
+from splitlib.spark.planner.catalyst import Catalyst, each
+
+_PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
+_PATH = "org.apache.hadoop.fs.Path"
+_STRUCT = "org.apache.spark.sql.types.StructType"
+_ROW = "org.apache.spark.sql.catalyst.InternalRow"
+_SPARK = "org.apache.spark.sql.execution.datasources."
+
+
+def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, threads: int) -> Any:
+    """An ``InMemoryFileIndex`` that has listed exactly ``partitions``.
+
+    Args:
+        catalyst: Of the session that will read.
+        table: The ``CatalogTable``.
+        keys: The ``StructType`` of the partition columns.
+        partitions: A ``Seq[CatalogTablePartition]``.
+        threads: How many listings at a time.
+    """
+    functions = catalyst.functions
+    rows = partitions.map(_row_of(catalyst, keys))
+    paths = _qualified(catalyst, partitions) if partitions.nonEmpty() else partitions
+    together = functions.constructor(_SPARK + "PartitionPath", _ROW, _PATH)
+    directories = rows.lazyZip(paths).map(functions.function(together, 2), catalyst.build_from)
+    cache = _private_cache(catalyst)
+    # Spark refuses to overwrite what it reads, going by the root directories of what it reads
+    root = _qualified_one(catalyst, catalyst.root.org.apache.hadoop.fs.Path(table.location()))
+    cache.putLeafFiles(root, _no_files(catalyst))
+    options = table.storage().properties()
+
+    def index(roots: Any, directories: Any) -> Any:
+        return _index(catalyst, roots, options, keys, cache, directories)
+
+    _list(catalyst, paths, threads, index)
+    return index(paths.prepended(root), directories)
+
+
+def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) -> Any:
+    """An ``InMemoryFileIndex`` of some partitions of another one. Nothing is listed.
+
+    Args:
+        catalyst: Of the session that will read.
+        index: The other one.
+        keys: The ``StructType`` of the partition columns.
+        positions: A ``Seq`` of the numbers of the partitions.
+    """
+    functions = catalyst.functions
+    directories = positions.map(index.partitionSpec().partitions())
+    files = functions.method(_SPARK + "PartitionDirectory", "files")
+    status = functions.method(_SPARK + "FileStatusWithMetadata", "fileStatus")
+    nothing = catalyst.seq([])
+    kept = positions.map(index.listFiles(nothing, nothing))
+    statuses = kept.flatMap(functions.function(files)).map(functions.function(status))
+    array = catalyst.array("org.apache.hadoop.fs.FileStatus", statuses)
+    # indexes are equal when their roots are
+    root = catalyst.root.org.apache.hadoop.fs.Path(f"{PINNED_ROOT}{uuid.uuid4()}")
+    cache = _private_cache(catalyst)
+    cache.putLeafFiles(root, array)
+    narrowed = _index(catalyst, catalyst.seq([root]), catalyst.empty_map, keys, cache, directories)
+    if index.rootPaths().head().toString().startswith(PINNED_ROOT):
+        group_by_partition(catalyst.spark, narrowed, array)
+    return narrowed
+
+
+def _index(
+    catalyst: Catalyst, roots: Any, options: Any, keys: Any, cache: Any, directories: Any
+) -> Any:
+    datasources = catalyst.root.org.apache.spark.sql.execution.datasources
+    return datasources.InMemoryFileIndex(
+        catalyst.session,
+        roots,
+        options,
+        catalyst.some(keys),
+        cache,
+        catalyst.some(datasources.PartitionSpec(keys, directories)),
+        catalyst.none,
+    )
+
+
+def _private_cache(catalyst: Catalyst) -> Any:
+    """The one that all share evicts, and what was evicted would be listed again."""
+    datasources = catalyst.root.org.apache.spark.sql.execution.datasources
+    return datasources.SharedInMemoryCache(1 << 40, -1).createForNewClient()
+
+
+def _no_files(catalyst: Catalyst) -> Any:
+    return catalyst.array("org.apache.hadoop.fs.FileStatus", catalyst.seq([]))
+
+
+def _list(catalyst: Catalyst, paths: Any, threads: int, index: Any) -> None:
+    size = paths.size()
+    # Spark lists up to so many directories on the driver
+    most = int(catalyst.session.sessionState().conf().parallelPartitionDiscoveryThreshold())
+    step = max(1, min(-(-size // threads), most))
+    with ThreadPoolExecutor(threads, thread_name_prefix="splitlib-list") as pool:
+        pieces = [paths.slice(start, start + step) for start in range(0, size, step)]
+        for listed in [pool.submit(index, piece, catalyst.seq([])) for piece in pieces]:
+            listed.result()
+
+
+def _row_of(catalyst: Catalyst, keys: Any) -> Any:
+    functions = catalyst.functions
+    zone = catalyst.session.sessionState().conf().sessionLocalTimeZone()
+    to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
+    return functions.function(functions.bound(to_row, 1, keys, zone))
+
+
+def _qualified(catalyst: Catalyst, partitions: Any) -> Any:
+    """The directories, spelled as their filesystem spells what it lists."""
+    functions = catalyst.functions
+    location = functions.method(_PARTITION, "location")
+    uris = partitions.map(functions.function(location))
+    paths = uris.map(functions.function(functions.constructor(_PATH, "java.net.URI")))
+    # a location is encoded, so that it has neither white space nor another one's beginning
+    stores = {urlsplit(uri)[:2] for uri in uris.mkString(" ").split()}
+    if len(stores) > 1:
+        return catalyst.seq([_qualified_one(catalyst, path) for path in each(paths)])
+    filesystem = paths.head().getFileSystem(catalyst.hadoop_conf)
+    qualify = functions.method("org.apache.hadoop.fs.FileSystem", "makeQualified", _PATH)
+    return paths.map(functions.function(functions.bound(qualify, 0, filesystem)))
+
+
+def _qualified_one(catalyst: Catalyst, path: Any) -> Any:
+    return path.getFileSystem(catalyst.hadoop_conf).makeQualified(path)

@@ -1,0 +1,217 @@
+"""Where the columns of an operator come from: which partition columns, through what expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from splitlib.spark.planner.plan import Expression, Node, Path, Place
+
+# What keeps each row or drops it, whatever the other rows are, and shows all of its columns.
+_ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
+
+# What has another value in another place, or none outside of its operator.
+_NOT_A_FUNCTION = frozenset(
+    {
+        "AggregateExpression",
+        "Exists",
+        "GroupingID",
+        "InSubquery",
+        "InputFileBlockLength",
+        "InputFileBlockStart",
+        "InputFileName",
+        "LateralSubquery",
+        "ListQuery",
+        "MonotonicallyIncreasingID",
+        "PythonUDAF",
+        "PythonUDF",
+        "Rand",
+        "Randn",
+        "ScalarSubquery",
+        "Shuffle",
+        "SparkPartitionID",
+        "Uuid",
+        "WindowExpression",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnionOutput:
+    """A column of a union, which has another id than that of its child."""
+
+    node: Path
+    child: int
+    position: int
+
+
+Step = Place | UnionOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """How something is computed from the partition columns of one scan."""
+
+    leaf: Node
+    steps: tuple[Step, ...] = ()
+    """Named expressions, each over the scan's columns and those before it."""
+    column: int | None = None
+    """The scan's attribute that it is, perhaps under another name or cast; None = computed."""
+
+
+class Lineages:
+    """Of those attributes of an operator that partition columns decide."""
+
+    def __init__(self, by_attribute: dict[int, tuple[Lineage, ...]]) -> None:
+        self.by_attribute = by_attribute
+
+    def of(self, expression: Expression) -> tuple[Lineage, ...]:
+        """Of all that an expression reads; none if it reads anything else.
+
+        Several, if one attribute stands for the columns of several scans (of a union).
+        """
+        if any(e.kind in _NOT_A_FUNCTION for e in expression.walk()):
+            return ()
+        found = [self.by_attribute.get(i, ()) for i in sorted(expression.references)]
+        if len(found) == 1:
+            if _is_plain(expression):
+                return found[0]
+            return tuple(replace(lineage, column=None) for lineage in found[0])
+        leaves = {lineages[0].leaf.path for lineages in found if len(lineages) == 1}
+        if len(leaves) != 1 or any(len(lineages) != 1 for lineages in found):
+            return ()
+        steps = dict.fromkeys(step for lineages in found for step in lineages[0].steps)
+        return (Lineage(found[0][0].leaf, tuple(steps)),)
+
+
+def _is_plain(expression: Expression) -> bool:
+    while expression.kind in ("Alias", "Cast"):
+        (expression,) = expression.children
+    return expression.kind == "AttributeReference"
+
+
+def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
+    """Of the output of a node, where a condition on the one holds for the other.
+
+    That is, where rows of the scan that fail a condition on the column can be left out if rows of
+    the output that fail it are dropped anyway.
+    """
+    return Lineages(_of(node, partition_columns))
+
+
+def _of(node: Node, partition_columns: frozenset[int]) -> dict[int, tuple[Lineage, ...]]:
+    if node.is_leaf:
+        ids = output_ids(node) or []
+        return {i: (Lineage(node, column=i),) for i in ids if i in partition_columns}
+    below = [_of(child, partition_columns) for child in node.children]
+    match node.kind:
+        case "Project":
+            return _named(below[0], node.expressions("projectList"))
+        case "Aggregate":
+            groups = {
+                e.attribute_id
+                for e in node.expressions("groupingExpressions")
+                if e.kind == "AttributeReference"
+            }
+            grouped = {i: lineages for i, lineages in below[0].items() if i in groups}
+            return _named(grouped, node.expressions("aggregateExpressions"))
+        case "Window":
+            keys = {e.attribute_id for e in node.expressions("partitionSpec")}
+            return {i: lineages for i, lineages in below[0].items() if i in keys}
+        case "Union":
+            return _of_union(node, below)
+        case "Join":
+            return _of_join(node, below)
+        case "Sort":
+            return below[0]
+        case kind if kind in _ROW_BY_ROW:
+            return below[0]
+    return {}
+
+
+def _named(
+    below: dict[int, tuple[Lineage, ...]], outputs: Iterable[Expression]
+) -> dict[int, tuple[Lineage, ...]]:
+    known = Lineages(below)
+    named = {}
+    for output in outputs:
+        lineages = known.of(output)
+        if lineages and output.attribute_id is not None:
+            if output.kind == "Alias":
+                lineages = tuple(replace(x, steps=(*x.steps, output.place)) for x in lineages)
+            named[output.attribute_id] = lineages
+    return named
+
+
+def _of_union(
+    node: Node, below: list[dict[int, tuple[Lineage, ...]]]
+) -> dict[int, tuple[Lineage, ...]]:
+    outputs = [output_ids(child) for child in node.children]
+    known = [ids for ids in outputs if ids is not None]
+    if len(known) < len(outputs):
+        return {}
+    found: dict[int, tuple[Lineage, ...]] = {}
+    # a union's output has the ids of its first child
+    for position, ids in enumerate(zip(*known, strict=True)):
+        lineages = tuple(
+            replace(x, steps=(*x.steps, UnionOutput(node.path, child, position)))
+            if i != ids[0]
+            else x
+            for child, i in enumerate(ids)
+            for x in below[child].get(i, ())
+        )
+        found[ids[0]] = () if ids[0] in found else lineages
+    return {i: lineages for i, lineages in found.items() if lineages}
+
+
+def _of_join(
+    node: Node, below: list[dict[int, tuple[Lineage, ...]]]
+) -> dict[int, tuple[Lineage, ...]]:
+    left, right = below
+    match join_type(node):
+        case "Inner" | "Cross":
+            return left | right
+        case "LeftOuter" | "LeftSemi" | "LeftAnti" | "ExistenceJoin":
+            return left
+        case "RightOuter":
+            return right
+    return {}
+
+
+def output_ids(node: Node) -> list[int] | None:
+    """The attributes of a node's output in order; None for operators that are not known."""
+    match node.kind:
+        case "Project" | "Aggregate":
+            name = "projectList" if node.kind == "Project" else "aggregateExpressions"
+            return _ids(node.expressions(name))
+        case "HiveTableRelation":
+            return _ids((*node.expressions("dataCols"), *node.expressions("partitionCols")))
+        case "Join":
+            left, right = (output_ids(child) for child in node.children)
+            if join_type(node) in ("LeftSemi", "LeftAnti"):
+                return left
+            known = left is not None and right is not None and join_type(node) != "ExistenceJoin"
+            return [*(left or ()), *(right or ())] if known else None
+        case "Sort" | "Union" | "GlobalLimit" | "LocalLimit":
+            return output_ids(node.children[0])
+        case kind if kind in _ROW_BY_ROW:
+            return output_ids(node.children[0])
+        case "Window":
+            inner = output_ids(node.children[0])
+            added = _ids(node.expressions("windowExpressions"))
+            return None if inner is None or added is None else inner + added
+    return _ids(node.expressions("output")) if node.is_leaf else None
+
+
+def _ids(expressions: Iterable[Expression]) -> list[int] | None:
+    ids = [e.attribute_id for e in expressions]
+    return None if None in ids else [i for i in ids if i is not None]
+
+
+def join_type(node: Node) -> str:
+    """The name of Catalyst's join type, such as ``LeftOuter``."""
+    kind = node.fields.get("joinType")
+    name = ""
+    if isinstance(kind, dict):
+        name = str(kind.get("object") or kind.get("product-class") or "")
+    return name.rpartition(".")[2].removesuffix("$")

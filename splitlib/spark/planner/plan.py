@@ -1,0 +1,171 @@
+"""A logical plan as plain Python values, read from Spark in one call.
+
+Asking the JVM for each node and expression costs a third of a millisecond a question; Catalyst's
+own JSON of the whole tree is one question. Nothing here knows the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[int, ...]
+"""The way from the root of a plan to a node: numbers of children; -1 - i leads into the plan of
+the i-th subquery among a node's expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an expression stands: Catalyst's ``node.expressions()(number)``, and on inside."""
+
+    node: Path
+    number: int
+    inside: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """An expression; ``fields`` are Catalyst's constructor arguments that are not children."""
+
+    kind: str
+    """Name of the class without its package."""
+    fields: Mapping[str, Any]
+    children: tuple[Expression, ...]
+    place: Place
+
+    @property
+    def attribute_id(self) -> int | None:
+        """The id of an attribute, or of what an alias makes; None for every other expression."""
+        found = self.fields.get("exprId")
+        return None if found is None else int(found["id"])
+
+    def walk(self) -> Iterator[Expression]:
+        """This expression and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def references(self) -> frozenset[int]:
+        """The ids of the attributes that it reads, those of subqueries left out."""
+        return frozenset(
+            e.attribute_id
+            for e in self.walk()
+            if e.kind == "AttributeReference" and e.attribute_id is not None
+        )
+
+    @property
+    def shape(self) -> object:
+        """Equal for expressions that are the same; of attributes and casts only, else unique."""
+        match self.kind:
+            case "AttributeReference":
+                return self.attribute_id
+            case "Cast":
+                return ("Cast", str(self.fields.get("dataType")), self.children[0].shape)
+        return self.place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An operator of a plan."""
+
+    kind: str
+    """Name of the class without its package."""
+    fields: Mapping[str, Any]
+    """Its arguments; those that hold expressions are parsed by :meth:`expressions`."""
+    children: tuple[Node, ...]
+    subqueries: tuple[Node, ...]
+    """The plans of the subqueries among its own expressions."""
+    path: Path
+
+    def expressions(self, name: str) -> tuple[Expression, ...]:
+        """The expressions of one argument: of a list of them, or of one that may be missing."""
+        number = 0
+        for field, value in self.fields.items():
+            trees = list(_trees(value))
+            if field == name:
+                return tuple(
+                    _expression(iter(tree), Place(self.path, number + i))
+                    for i, tree in enumerate(trees)
+                )
+            number += len(trees)
+        return ()
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, those in subqueries included."""
+        yield self
+        for child in (*self.children, *self.subqueries):
+            yield from child.walk()
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it reads something itself."""
+        return not self.children
+
+
+def parse_plan(text: str) -> Node:
+    """The tree of ``LogicalPlan.toJSON``.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    objects = iter(json.loads(text))
+    try:
+        return _node(objects, ())
+    except (StopIteration, KeyError, TypeError) as error:
+        raise ValueError("Spark's JSON of the plan has another form than known.") from error
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The parts that ``AND`` holds together."""
+    if condition.kind == "And":
+        for child in condition.children:
+            yield from conjuncts(child)
+    else:
+        yield condition
+
+
+def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
+    fields = next(objects)
+    children = tuple(_node(objects, (*path, i)) for i in range(fields["num-children"]))
+    plans = [found for value in fields.values() for found in _nested_plans(value)]
+    subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
+    return Node(_kind(fields), fields, children, subqueries, path)
+
+
+def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
+    fields = next(objects)
+    children = tuple(
+        _expression(objects, Place(place.node, place.number, (*place.inside, i)))
+        for i in range(fields["num-children"])
+    )
+    return Expression(_kind(fields), fields, children, place)
+
+
+def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
+    """The expressions in one argument: a list of objects each, alone or in lists."""
+    if isinstance(value, list) and value:
+        if isinstance(value[0], dict) and "num-children" in value[0]:
+            yield value
+        else:
+            for item in value:
+                yield from _trees(item)
+
+
+def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
+    """Plans below one argument, in the order of Catalyst's ``subqueries``."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _nested_plans(item)
+    elif isinstance(value, dict) and "num-children" in value and "plan" in value:
+        yield value["plan"]
+    elif isinstance(value, dict) and "num-children" in value:
+        for item in value.values():
+            yield from _nested_plans(item)
+
+
+def _kind(fields: Mapping[str, Any]) -> str:
+    name = str(fields["class"])
+    return name.rpartition(".")[2]

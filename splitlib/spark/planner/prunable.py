@@ -1,0 +1,111 @@
+"""The scans of a plan that can be pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from splitlib.spark.planner.catalyst import Catalyst
+from splitlib.spark.planner.lineage import output_ids
+from splitlib.spark.planner.named_tables import NamedTable
+from splitlib.spark.planner.plan import Expression, Node
+from splitlib.spark.planner.scans import CatalogScan, IndexedScan, Scan
+from splitlib.spark.planner.session_table import SessionTable
+from splitlib.spark.planner.table_scan import TableScan
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources."
+
+
+@dataclass(slots=True)
+class PrunableScans:
+    """Those of one plan."""
+
+    by_columns: dict[frozenset[int], Scan] = field(default_factory=dict)
+    """By the ids of the attributes of the columns that prune."""
+    tables: dict[str, SessionTable] = field(default_factory=dict)
+    """By name, those that the session's catalog keeps; each is asked once."""
+
+    @property
+    def columns(self) -> frozenset[int]:
+        """The ids of all these columns."""
+        return frozenset().union(*self.by_columns)
+
+    def of_leaf(self, leaf: Node) -> Scan | None:
+        """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
+        if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
+            return None
+        ids = frozenset(output_ids(leaf) or ())
+        return next((scan for columns, scan in self.by_columns.items() if columns <= ids), None)
+
+
+def prunable_scans(
+    catalyst: Catalyst, plan: Any, tree: Node, threads: int, named: Mapping[str, NamedTable]
+) -> PrunableScans:
+    """The scans of an analyzed plan that have partitions.
+
+    Args:
+        catalyst: Of the session.
+        plan: The plan.
+        tree: The same plan as :func:`splitlib.spark.planner.plan.parse_plan` shows it.
+        threads: How many listings at a time.
+        named: Tables of named catalogs by the root of their placeholders.
+    """
+    scans = PrunableScans()
+    seen: dict[frozenset[int], Scan | None] = {}
+    for leaf in tree.walk():
+        if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
+            continue
+        output = {e.fields["name"]: e.attribute_id for e in _output(leaf)}
+        ids = frozenset(i for i in output.values() if i is not None)
+        if ids not in seen:
+            node = catalyst.node(plan, leaf.path)
+            seen[ids] = scan = _scan(catalyst, node, scans.tables, threads, named)
+            if scan is not None:
+                columns = frozenset(output[name] for name in scan.schema.names)
+                scans.by_columns[frozenset(i for i in columns if i is not None)] = scan
+        scan = seen[ids]
+        if scan is not None:
+            scan.paths.append(leaf.path)
+    return scans
+
+
+def _output(leaf: Node) -> Iterator[Expression]:
+    for name in ("output", "dataCols", "partitionCols"):
+        yield from leaf.expressions(name)
+
+
+def _scan(
+    catalyst: Catalyst,
+    leaf: Any,
+    tables: dict[str, SessionTable],
+    threads: int,
+    named: Mapping[str, NamedTable],
+) -> Scan | None:
+    """The scan of a leaf, None if it has no partitions or none that can be told apart."""
+    if leaf.nodeName() == "HiveTableRelation":
+        if not leaf.isPartitioned() or leaf.prunedPartitions().isDefined():
+            return None
+        return _catalog_scan(catalyst, leaf, leaf.tableMeta(), tables, threads)
+    relation = leaf.relation()
+    if not catalyst.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
+        return None
+    table = named.get(str(relation.location().rootPaths().headOption().getOrElse(None)))
+    if table is not None:
+        return TableScan(catalyst, leaf, table)
+    if relation.partitionSchema().isEmpty():
+        return None
+    if catalyst.is_a(relation.location(), _DATASOURCES + "InMemoryFileIndex"):
+        return IndexedScan(catalyst, leaf)
+    if catalyst.is_a(relation.location(), _DATASOURCES + "CatalogFileIndex"):
+        return _catalog_scan(catalyst, leaf, relation.location().table(), tables, threads)
+    return None  # an index of someone else's, which knows best
+
+
+def _catalog_scan(
+    catalyst: Catalyst, leaf: Any, metadata: Any, tables: dict[str, SessionTable], threads: int
+) -> CatalogScan:
+    name = str(metadata.identifier().unquotedString())
+    if name not in tables:
+        tables[name] = SessionTable(catalyst, metadata)
+    return CatalogScan(catalyst, leaf, tables[name], metadata, threads)

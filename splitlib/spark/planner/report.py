@@ -1,0 +1,123 @@
+"""What the planner did with a query, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FilterUse:
+    """Keys that reached one scan."""
+
+    fields: tuple[str, ...]
+    description: str
+    nbytes: int
+    seconds: float
+    """To collect them; shared by all scans that use them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPruning:
+    """What became of one scan of a partitioned table."""
+
+    table: str
+    filters: tuple[FilterUse, ...] = ()
+    partitions_total: int | None = None
+    """None = not asked for."""
+    partitions_kept: int | None = None
+    files: int | None = None
+    """Left to be read; None = Spark finds out when it runs."""
+    nbytes: int | None = None
+    """Of these files."""
+    files_total: int | None = None
+    """None = not known, as what does not matter is not listed."""
+    nbytes_total: int | None = None
+    strip: str = ""
+    """In the catalog's order, a character per partition (or per run of them, where there are
+    many): ``#`` where one is kept, ``.`` where none is."""
+    reasons: tuple[str, ...] = ()
+    """Why joins on it do not prune, or why it is left to Spark."""
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether Spark is given fewer partitions than there are."""
+        return self.partitions_kept is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """Explains one call of :func:`splitlib.optimize`."""
+
+    scans: tuple[ScanPruning, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why the query as a whole is left to Spark."""
+    seconds: float = 0.0
+    """Spent on planning, the collection of keys included."""
+    catalog_requests: int = 0
+    """To the session's catalog, for names and details of partitions."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"splitlib plan ({self.seconds:.2f} s)"]
+        blocks = [[f"left to Spark: {reason}"] for reason in self.reasons]
+        blocks += [_block(scan) for scan in self.scans]
+        for i, block in enumerate(blocks):
+            last = i == len(blocks) - 1
+            lines.append(f"{'└─' if last else '├─'} {block[0]}")
+            lines += [f"{'  ' if last else '│ '} {line}" for line in block[1:]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [f"<b>splitlib plan</b> ({self.seconds:.2f} s)"]
+        parts += [f"<div>left to Spark: {escape(reason)}</div>" for reason in self.reasons]
+        for scan in self.scans:
+            head, *rest = _block(scan)
+            items = "".join(f"<li>{escape(line.lstrip('├└─ '))}</li>" for line in rest)
+            parts.append(f"<div>{escape(head)}{_picture(scan.strip)}<ul>{items}</ul></div>")
+        return f"<div>{''.join(parts)}</div>"
+
+
+def strip(kept: list[bool], width: int = 120) -> str:
+    """A picture of which partitions are kept; see :attr:`ScanPruning.strip`."""
+    size = max(1, -(-len(kept) // width))
+    pieces = [kept[i : i + size] for i in range(0, len(kept), size)]
+    return "".join("#" if any(piece) else "." for piece in pieces)
+
+
+def _block(scan: ScanPruning) -> list[str]:
+    lines = []
+    for used in scan.filters:
+        text = f"filter {', '.join(used.fields)}: {used.description}"
+        lines.append(f"{text} ({used.nbytes:,} bytes, {used.seconds:.2f} s)")
+    if scan.partitions_kept is not None:
+        lines.append(f"partitions {scan.partitions_kept:,} of {scan.partitions_total:,}")
+    elif scan.partitions_total is not None:
+        lines.append(f"all {scan.partitions_total:,} partitions")
+    if scan.files is not None:
+        of_files = "" if scan.files_total is None else f" of {scan.files_total:,}"
+        skipped = ""
+        if scan.nbytes is not None and scan.nbytes_total is not None:
+            skipped = f", {scan.nbytes_total - scan.nbytes:,} bytes skipped"
+        lines.append(f"files {scan.files:,}{of_files}, {scan.nbytes or 0:,} bytes{skipped}")
+    lines += [f"not pruned: {reason}" for reason in scan.reasons]
+    tree = [f"{'└─' if i == len(lines) - 1 else '├─'} {line}" for i, line in enumerate(lines)]
+    return [scan.table, *tree]
+
+
+def _picture(kept: str) -> str:
+    """Partitions side by side; nothing is loaded from elsewhere to show it."""
+    if not kept:
+        return ""
+    cells = "".join(
+        f'<rect x="{i * 5}" width="4" height="14" fill="{"#2a7" if c == "#" else "#ddd"}"/>'
+        for i, c in enumerate(kept)
+    )
+    return (
+        f'<svg width="{len(kept) * 5}" height="14" role="img">'
+        f"<title>partitions that are read are green</title>{cells}</svg>"
+    )

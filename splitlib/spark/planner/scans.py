@@ -1,0 +1,222 @@
+"""Scans of partitioned tables in a plan: their partitions, and how to read some of them."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from splitlib.spark.planner.catalyst import Catalyst, each
+from splitlib.spark.planner.file_index import listed_index, narrowed_index
+from splitlib.spark.planner.lineage import Step, UnionOutput
+from splitlib.spark.planner.plan import Expression, Path
+from splitlib.spark.planner.session_table import SessionTable
+from splitlib.spark.static import quoted
+
+_DATASOURCES = "org.apache.spark.sql.execution.datasources."
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A scan of fewer partitions."""
+
+    node: Any
+    """To be put in the place of the leaf."""
+    files: int | None = None
+    nbytes: int | None = None
+    partitions_total: int | None = None
+    partitions_kept: int | None = None
+
+
+class Scan:
+    """One leaf of the analyzed plan, which may stand there several times."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, name: str, schema: StructType) -> None:
+        self._catalyst = catalyst
+        self._leaf = leaf
+        self.name = name
+        self.schema = schema
+        """The columns by which it can be pruned."""
+        self.paths: list[Path] = []
+        """Where it stands in the plan."""
+
+    def _attributes(self, names: Iterable[str]) -> Any:
+        """The leaf's own attributes for some of its columns, a ``Seq``."""
+        by_name = {attribute.name(): attribute for attribute in each(self._leaf.output())}
+        return self._catalyst.seq([by_name[name] for name in names])
+
+
+class PartitionedScan(Scan, ABC):
+    """A scan whose partitions are known to Spark, or to the session's catalog."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, name: str, keys: Any) -> None:
+        super().__init__(catalyst, leaf, name, StructType.fromJson(json.loads(keys.json())))
+        self._keys = keys
+        self.files_total: int | None = None
+        """Files of all partitions; None = not known, as they are not listed."""
+        self.nbytes_total: int | None = None
+        """Size of these files."""
+
+    @property
+    @abstractmethod
+    def partitions_total(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def pruned(self, mask: pa.BooleanArray) -> Pruned:
+        """The scan of the partitions for which ``mask`` is true."""
+
+    @abstractmethod
+    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
+        """An ``Array[InternalRow]`` of partition values; and which of them are no values."""
+
+    @cached_property
+    def _relation(self) -> tuple[Any, pa.BooleanArray | None]:
+        """The partitions as a plan, under the attributes that the leaf itself has for them."""
+        rows, undecided = self._rows()
+        output = self._attributes(self.schema.names)
+        return self._catalyst.local_relation(output, rows), undecided
+
+    @property
+    def undecided(self) -> pa.BooleanArray | None:
+        """Partitions whose values are none of their type, and which therefore stay; None = none."""
+        return self._relation[1]
+
+    def evaluate(
+        self, plan: Any, steps: Sequence[Step], wanted: Mapping[str, Expression]
+    ) -> pa.Table:
+        """Expressions over partition columns; see :func:`evaluate`."""
+        return evaluate(self._catalyst, self._relation[0], plan, steps, wanted)
+
+
+def evaluate(
+    catalyst: Catalyst,
+    frame: Any,
+    plan: Any,
+    steps: Sequence[Step],
+    wanted: Mapping[str, Expression],
+) -> pa.Table:
+    """Expressions as Spark itself computes them, a row per partition.
+
+    Args:
+        catalyst: Of the session.
+        frame: A plan with a row per partition, under the attributes that the scan has for them.
+        plan: Where the expressions stand.
+        steps: What they build upon, in order.
+        wanted: By the name of the column.
+    """
+    for step in steps:
+        frame = catalyst.projected(frame, [*each(frame.output()), _named(catalyst, plan, step)])
+    columns = [
+        catalyst.alias(catalyst.expression_at(plan, expression.place), name)
+        for name, expression in wanted.items()
+    ]
+    return catalyst.dataframe(catalyst.projected(frame, columns)).toArrow()
+
+
+def _named(catalyst: Catalyst, plan: Any, step: Step) -> Any:
+    if isinstance(step, UnionOutput):
+        union = catalyst.node(plan, step.node)
+        inner = union.children().apply(step.child).output().apply(step.position)
+        outer = union.output().apply(step.position)
+        return catalyst.alias(inner, outer.name(), outer)
+    return catalyst.expression_at(plan, step)
+
+
+def typed_rows(
+    catalyst: Catalyst, values: pa.Table, schema: StructType
+) -> tuple[Any, pa.BooleanArray | None]:
+    """Partition values as an ``Array[InternalRow]``; and which are none of their type, if any."""
+    typed = catalyst.spark.createDataFrame(values).select(
+        [F.col(quoted(key.name)).try_cast(key.dataType).alias(key.name) for key in schema]
+    )
+    rows = typed._jdf.queryExecution().executedPlan().executeCollect()
+    undecided = pa.repeat(False, values.num_rows)
+    for before, after in zip(values.columns, typed.toArrow().columns, strict=True):
+        wrong = pc.and_(pc.is_null(after), pc.is_valid(before))
+        undecided = pc.or_(undecided, wrong.combine_chunks())
+    return rows, undecided if undecided.true_count else None
+
+
+class CatalogScan(PartitionedScan):
+    """A table whose partitions the session's catalog keeps."""
+
+    def __init__(
+        self, catalyst: Catalyst, leaf: Any, table: SessionTable, metadata: Any, threads: int
+    ) -> None:
+        super().__init__(catalyst, leaf, table.name, metadata.partitionSchema())
+        self._table = table
+        self._metadata = metadata
+        self._threads = threads
+
+    @property
+    def partitions_total(self) -> int:
+        """See :class:`PartitionedScan`."""
+        return len(self._table.names()[0])
+
+    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
+        return typed_rows(self._catalyst, pa.table(self._table.names()[1]), self.schema)
+
+    def pruned(self, mask: pa.BooleanArray) -> Pruned:
+        """See :class:`PartitionedScan`."""
+        catalyst = self._catalyst
+        partitions = self._table.partitions(self._table.names()[0].filter(mask))
+        if self._leaf.nodeName() == "HiveTableRelation":
+            return Pruned(catalyst.with_argument(self._leaf, 4, catalyst.some(partitions)))
+        index = listed_index(catalyst, self._metadata, self._keys, partitions, self._threads)
+        return _with_index(catalyst, self._leaf, index)
+
+
+class IndexedScan(PartitionedScan):
+    """Files whose directories are listed already: only what is read can still be pruned."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
+        relation = leaf.relation()
+        self._index = relation.location()
+        roots = self._index.rootPaths().mkString(", ")
+        super().__init__(catalyst, leaf, roots, relation.partitionSchema())
+        self.files_total = len(self._index.inputFiles())
+        self.nbytes_total = int(self._index.sizeInBytes())
+
+    @property
+    def partitions_total(self) -> int:
+        """See :class:`PartitionedScan`."""
+        return int(self._index.partitionSpec().partitions().size())
+
+    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
+        functions = self._catalyst.functions
+        values = functions.method(_DATASOURCES + "PartitionPath", "values")
+        rows = self._index.partitionSpec().partitions().map(functions.function(values))
+        return self._catalyst.array("org.apache.spark.sql.catalyst.InternalRow", rows), None
+
+    def pruned(self, mask: pa.BooleanArray) -> Pruned:
+        """See :class:`PartitionedScan`."""
+        positions = self._catalyst.positions(pc.indices_nonzero(mask))
+        index = narrowed_index(self._catalyst, self._index, self._keys, positions)
+        return _with_index(self._catalyst, self._leaf, index)
+
+
+def _with_index(catalyst: Catalyst, leaf: Any, index: Any) -> Pruned:
+    """A ``LogicalRelation`` over other files."""
+    relation = leaf.relation()
+    relation = relation.copy(
+        index,
+        relation.partitionSchema(),
+        relation.dataSchema(),
+        relation.bucketSpec(),
+        relation.fileFormat(),
+        relation.options(),
+        relation.sparkSession(),
+    )
+    node = catalyst.with_argument(leaf, 0, relation)
+    # without the table's entry its size is that of the files that are left
+    node = catalyst.with_argument(node, 2, catalyst.none)
+    return Pruned(node, len(index.inputFiles()), int(index.sizeInBytes()))

@@ -1,0 +1,168 @@
+"""Partitions of a table of the session's own catalog: names first, then the few that match.
+
+Whatever Spark is configured with is asked, through the session's catalog: a metastore with its
+security, a vendor's client, the in-memory catalog of a plain local session.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
+
+from splitlib.hive_types import from_spark_json
+from splitlib.partition_values import parse, split_names
+from splitlib.spark.planner.catalyst import Catalyst
+
+_log = logging.getLogger(__name__)
+
+# The filter of one request to the metastore: some refuse more, and the cost of a request does not
+# show any more at this size.
+_NAMES_PER_REQUEST = 200
+# Below this, asking one by one is as fast as a filter, and no metastore refuses it.
+_FEW = 4
+
+_PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
+_MAP = "scala.collection.immutable.Map"
+_STRUCT = "org.apache.spark.sql.types.StructType"
+
+# How Spark writes a literal of each type.
+_SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fetched:
+    """The answer of one request."""
+
+    partitions: Any
+    """Spark's ``Seq[CatalogTablePartition]``."""
+    size: int
+
+
+class SessionTable:
+    """A partitioned table as one query sees it; each answer of the catalog is kept."""
+
+    def __init__(self, catalyst: Catalyst, table: Any) -> None:
+        self._catalyst = catalyst
+        self._identifier = table.identifier()
+        self._partition_schema = table.partitionSchema()
+        self._catalog = catalyst.session.sessionState().catalog()
+        self._names: tuple[pa.Array, pa.RecordBatch] | None = None
+        self._fetched: dict[str, tuple[_Fetched, int]] = {}
+        self.schema = from_spark_json(json.loads(self._partition_schema.json()))
+        """The partition columns."""
+        self.name = str(self._identifier.unquotedString())
+        self.requests = 0
+        """To the catalog."""
+
+    def names(self) -> tuple[pa.Array, pa.RecordBatch]:
+        """All partition names, and the text of their values, a column per key."""
+        if self._names is None:
+            found = self._catalog.listPartitionNames(self._identifier, self._catalyst.none)
+            self.requests += 1
+            # control characters are escaped in a name: a line each
+            text = found.mkString("\n")
+            names = pa.array(text.split("\n") if text else [], pa.string())
+            self._names = names, split_names(names, self.schema.names)
+        return self._names
+
+    def partitions(self, names: pa.Array) -> Any:
+        """Spark's ``Seq[CatalogTablePartition]`` of some partitions, in any order.
+
+        Raises:
+            Py4JJavaError: whatever the catalog raises.
+        """
+        wanted = names.to_pylist()
+        missing = [name for name in wanted if name not in self._fetched]
+        for offset in range(0, len(missing), _NAMES_PER_REQUEST):
+            self._fetch(missing[offset : offset + _NAMES_PER_REQUEST])
+        indices: dict[Any, list[int]] = {}
+        for name in wanted:
+            fetched, i = self._fetched[name]
+            indices.setdefault(fetched, []).append(i)
+        found = self._catalyst.seq([])
+        for fetched, chosen in indices.items():
+            part = fetched.partitions
+            if len(chosen) < fetched.size:
+                part = self._catalyst.positions(pa.array(chosen)).map(part)
+            found = found.appendedAll(part)
+        return found
+
+    def _fetch(self, names: Sequence[str]) -> None:
+        condition = self._condition(names) if len(names) > _FEW else None
+        if condition is not None:
+            partitions = self._by_filter(condition)
+            found = self._names_of(partitions)
+            fetched = _Fetched(partitions, len(found))
+            wanted = set(names)
+            self._fetched |= {name: (fetched, i) for i, name in enumerate(found) if name in wanted}
+        for name in names:
+            if name not in self._fetched:
+                partition = self._catalog.getPartition(self._identifier, self._spec(name))
+                self.requests += 1
+                self._fetched[name] = _Fetched(self._catalyst.seq([partition]), 1), 0
+
+    def _by_filter(self, condition: str) -> Any:
+        """The partitions that meet a condition; none where the metastore refuses it."""
+        relation = self._catalyst.session.table(self._identifier.quotedString())
+        plan = relation.where(condition).queryExecution().analyzed()
+        self.requests += 1
+        try:
+            return self._catalog.listPartitionsByFilter(
+                self._identifier, self._catalyst.seq([plan.condition()])
+            )
+        except Py4JJavaError as error:
+            _log.debug("The catalog refuses %s: %s", condition, error.java_exception.getMessage())
+            return self._catalyst.seq([])
+
+    def _names_of(self, partitions: Any) -> list[str]:
+        functions = self._catalyst.functions
+        spec = functions.method(_PARTITION, "spec")
+        utils = "org.apache.spark.sql.execution.datasources.PartitioningUtils"
+        name = functions.method(utils, "getPathFragment", _MAP, _STRUCT)
+        name = functions.bound(name, 1, self._partition_schema)
+        text = partitions.map(functions.function(functions.then(spec, name))).mkString("\n")
+        return text.split("\n") if text else []
+
+    def _condition(self, names: Sequence[str]) -> str | None:
+        """SQL that holds for these partitions; None if it cannot be said in plain literals."""
+        columns = split_names(pa.array(names, pa.string()), self.schema.names)
+        best: str | None = None
+        fewest = 0
+        for key, column in zip(self.schema, columns.columns, strict=True):
+            texts = pc.unique(column)
+            literals = _literals(parse(texts, key).values, key.type)
+            if literals and (best is None or len(literals) > fewest):
+                # the key with most values tells most
+                fewest = len(literals)
+                best = f"`{key.name}` IN ({', '.join(literals)})"
+        return best
+
+    def _spec(self, name: str) -> Any:
+        batch = split_names(pa.array([name]), self.schema.names)
+        spec = self._catalyst.empty_map
+        for key, column in zip(self.schema.names, batch.columns, strict=True):
+            value = column[0].as_py()
+            spec = spec.updated(key, "__HIVE_DEFAULT_PARTITION__" if value is None else value)
+        return spec
+
+
+def _literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
+    """Each value as a literal of SQL that Spark takes for its type; None if there is none."""
+    if values.null_count:
+        return None
+    if kind in _SUFFIX:
+        return [f"{value}{_SUFFIX[kind]}" for value in values.to_pylist()]
+    if pa.types.is_date(kind):
+        return [f"DATE'{value}'" for value in values.to_pylist()]
+    if pa.types.is_string(kind):
+        # backslashes and quotes mean something else under other settings of the parser
+        texts: list[str] = values.to_pylist()
+        return None if any("'" in t or "\\" in t for t in texts) else [f"'{t}'" for t in texts]
+    return None

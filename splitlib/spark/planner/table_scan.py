@@ -1,0 +1,118 @@
+"""A scan of a table of a named splitlib catalog, which splitlib itself enumerates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from splitlib.filtering import DynamicFilteringData
+from splitlib.predicate import PartitionFilter
+from splitlib.spark.planner.catalyst import Catalyst, each
+from splitlib.spark.planner.discover import Comparison, StaticCondition
+from splitlib.spark.planner.keys import Keys
+from splitlib.spark.planner.named_tables import NamedTable
+from splitlib.spark.planner.scans import Pruned, Scan, evaluate, typed_rows
+from splitlib.spark.static_values import values_of
+from splitlib.spark.types import spark_schema
+
+
+class TableScan(Scan):
+    """Stands in a plan as a relation of no files until it is pruned, or not."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, table: NamedTable) -> None:
+        schema = spark_schema(table.table.metadata)
+        accepted = set(table.table.list_accepted_filter_fields())
+        columns = StructType([f for f in schema if f.name in accepted])
+        super().__init__(catalyst, leaf, table.table.name, columns)
+        self._table = table
+        self._names = {int(a.exprId().id()): str(a.name()) for a in each(leaf.output())}
+
+    def filter_of(
+        self, comparisons: Sequence[Comparison], keys: Keys
+    ) -> DynamicFilteringData | None:
+        """The keys under the names of the table's columns; None if they are of computed values."""
+        names = {}
+        for i, comparison in enumerate(comparisons):
+            column = comparison.lineage.column
+            if column is None:
+                return None
+            names[f"k{i}"] = self._names[column]
+        return keys.data.renamed(names) if len(set(names.values())) == len(names) else None
+
+    def pruned(
+        self,
+        plan: Any,
+        filters: Sequence[DynamicFilteringData],
+        conditions: Sequence[StaticCondition],
+    ) -> Pruned:
+        """The scan of the files that matter.
+
+        Args:
+            plan: Where the conditions stand.
+            filters: What dimensions say of it.
+            conditions: What the query itself says of it.
+        """
+        static = [s for condition in conditions for s in self._static(plan, condition)]
+        rows, report = self._table.load(filters, static)
+        node = rows._jdf.queryExecution().analyzed()
+        own = zip(each(node.output()), each(self._leaf.output()), strict=True)
+        renamed = [self._catalyst.alias(new, old.name(), old) for new, old in own]
+        return Pruned(
+            self._catalyst.projected(node, renamed),
+            files=report.metrics.files_selected,
+            nbytes=report.metrics.bytes_selected,
+            partitions_total=report.metrics.partitions_total,
+            partitions_kept=report.metrics.partitions_matched,
+        )
+
+    def _static(
+        self, plan: Any, condition: StaticCondition
+    ) -> list[PartitionFilter | DynamicFilteringData]:
+        metadata = self._table.table.metadata
+        if not condition.lineage.steps:
+            expression = self._catalyst.expression_at(plan, condition.condition.place)
+            data = values_of(expression, metadata.filterable)
+            if data is not None:
+                return [data]
+        names = [self._names[i] for i in condition.condition.references if i in self._names]
+        if condition.lineage.steps or not set(names) <= set(metadata.partition_keys):
+            return []
+        schema = StructType([self.schema[name] for name in names])
+        return [_PlanCondition(self._catalyst, plan, condition, self._attributes(names), schema)]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanCondition:
+    """A condition on partition values, as :class:`splitlib.predicate.PartitionFilter` has them."""
+
+    catalyst: Catalyst
+    plan: Any
+    condition: StaticCondition
+    attributes: Any
+    schema: StructType
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The partition keys that it reads."""
+        return tuple(self.schema.names)
+
+    def describe(self) -> str:
+        """The condition as SQL."""
+        expression = self.catalyst.expression_at(self.plan, self.condition.condition.place)
+        return str(expression.sql())
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        """True where a partition may matter."""
+        columns = {name.lower(): values[name] for name in values.schema.names}
+        table = pa.table({name: columns[name.lower()] for name in self.schema.names})
+        rows, undecided = typed_rows(self.catalyst, table, self.schema)
+        frame = self.catalyst.local_relation(self.attributes, rows)
+        wanted = {"met": self.condition.condition}
+        found = evaluate(self.catalyst, frame, self.plan, (), wanted)["met"].combine_chunks()
+        met = pc.fill_null(found, False)
+        return met if undecided is None else pc.or_(met, undecided)
