@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.paths_scan import canonical_paths, paths_scan
-from splitlib.spark.pinned_scan import pinned_scan, why_not_pinned
+from splitlib.spark.pinned_scan import has_file_system, pinned_scan, why_not_pinned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +64,10 @@ class FileScan:
     files: pa.Table
     """Columns of `FILE_SCHEMA`: path as Hadoop spells it (not URI-encoded; without a scheme it is
     local), exact size in bytes, modification time in epoch milliseconds, row of `partitions`."""
+    by_field_id: bool = False
+    """Whether columns are found by the identifiers in their metadata; see `why_no_field_ids`."""
+    row_index: str | None = None
+    """Name of a further, last column: where in its file each row lies, from 0. Parquet only."""
 
     def __post_init__(self) -> None:
         options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}
@@ -78,6 +82,9 @@ class FileScan:
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
     """Return the rows of the scan: data columns, then partition columns, all nullable.
 
+    Of paths that begin with `s3:` or `s3n:` and no file system of the session is for those, the
+    one for `s3a:` reads the files.
+
     Args:
         spark: Session to read with.
         scan: What to read.
@@ -90,7 +97,25 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
     why_not = None if how == "paths" else why_not_pinned(spark)
     if how == "pinned" and why_not:
         raise ConfigError(f"Files cannot be pinned: {why_not}.", hint="set spark_scan to 'auto'.")
+    scan = replace(scan, files=_with_known_schemes(spark, scan.files))
     return paths_scan(spark, scan) if how == "paths" or why_not else pinned_scan(spark, scan)
+
+
+def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
+    """Return why `scan_files` cannot find columns by identifier, None if it can."""
+    why_not = "files are read by path" if how == "paths" else why_not_pinned(spark)
+    # Spark 4.0 takes the types of columns found so from the file, and a struct none of whose
+    # fields is in the file for null
+    return why_not or ("Spark 4.0 reads them wrong" if spark.version.startswith("4.0.") else None)
+
+
+def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:
+    paths = files["path"]
+    for scheme in ("s3", "s3n"):
+        old = pc.starts_with(paths, f"{scheme}:")
+        if pc.any(old).as_py() and not has_file_system(spark, scheme):
+            paths = pc.replace_substring_regex(paths, f"^{scheme}:", "s3a:")
+    return files.set_column(0, FILE_SCHEMA.field("path"), paths)
 
 
 def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> None:

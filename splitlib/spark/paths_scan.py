@@ -29,7 +29,10 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
 
     Raises:
         RuntimeError: Spark reads other files than those given.
+        ValueError: The scan is to find columns by identifier.
     """
+    if scan.by_field_id:
+        raise ValueError("Spark's public reader finds columns by name")
     rows = (
         spark.read.format(scan.format)
         .schema(scan.data_schema)
@@ -39,11 +42,17 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
         .load(_without_globs(pc.unique(scan.files["path"])))
     )
     spelled = _as_spark_spells(rows, scan.files["path"])
+    index = scan.row_index
     if not scan.partition_schema.fields:
-        return rows
+        return rows if index is None else with_row_index(rows, index)
     values = scan.partitions.take(scan.files["partition"])
     keys = typed_columns(spark, values, scan.partition_schema, **{_FILE: spelled})
-    return _attach(rows, keys, scan.partition_schema)
+    return _attach(rows, keys, scan.partition_schema, index)
+
+
+def with_row_index(rows: DataFrame, name: str) -> DataFrame:
+    """Return the rows of files with a further column: where in its file each lies."""
+    return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
 
 
 def typed_columns(
@@ -107,18 +116,23 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
     return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
 
 
-def _attach(rows: DataFrame, keys: DataFrame, schema: StructType) -> DataFrame:
+def _attach(
+    rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
+) -> DataFrame:
     """Add partition columns to rows; a row whose file has no keys fails the query.
 
     Args:
         rows: Rows of files, with Spark's hidden metadata.
         keys: Partition columns, then the file's encoded path; a file once for each partition.
         schema: The partition columns.
+        row_index: Name of a last column for where in its file each row lies, None for no such.
     """
     columns = rows.columns
     file_path = rows.metadataColumn("_metadata")["file_path"]
     numbered = [f"__splitlib_key{i}" for i in range(len(schema))]
     keys = keys.toDF(*numbered, _FILE)
+    if row_index is not None:
+        rows = with_row_index(rows, row_index)
     joined = rows.withColumn(_ROW_FILE, file_path).join(
         sf.broadcast(keys), sf.col(_ROW_FILE) == sf.col(_FILE), "left"
     )
@@ -135,6 +149,7 @@ def _attach(rows: DataFrame, keys: DataFrame, schema: StructType) -> DataFrame:
             known(_padded(sf.col(name), field)).alias(field.name, metadata=field.metadata)
             for name, field in zip(numbered, schema, strict=True)
         ),
+        *([] if row_index is None else [row_index]),
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from splitlib.spark.paths_scan import typed_columns
+from splitlib.spark.paths_scan import typed_columns, with_row_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,16 @@ _KNOWN_VERSIONS: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
 # Indexes are equal when their roots are, so each scan has its own. Spark takes a root that is not
 # found for an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan
 # fails, and the files stay pinned, where they would be forgotten without a word.
-_ROOT: Final = "http://pinned-by-splitlib/"
+PINNED_ROOT: Final = "http://pinned-by-splitlib/"
+"""Where the files of a pinned scan seem to lie."""
+
+_BY_FIELD_ID: Final = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    # a file without identifiers is an error, not a file of nulls
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+    # a struct is not null for having only fields that its file lacks
+    "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
+}
 
 
 def why_not_pinned(spark: object) -> str | None:
@@ -56,7 +65,16 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     # not there where only a Connect client is installed
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-    return ClassicDataFrame(_session(spark).baseRelationToDataFrame(relation), spark)
+    rows = ClassicDataFrame(_session(spark).baseRelationToDataFrame(relation), spark)
+    return rows if scan.row_index is None else with_row_index(rows, scan.row_index)
+
+
+def has_file_system(spark: object, scheme: str) -> bool:
+    """Return whether Hadoop is told which file system paths of a scheme belong to."""
+    key = f"fs.{scheme}.impl"
+    if not isinstance(spark, SparkSession):
+        return spark.conf.get(f"spark.hadoop.{key}", None) is not None  # type: ignore[attr-defined]
+    return _session(spark).sessionState().newHadoopConf().get(key) is not None
 
 
 def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
@@ -77,8 +95,26 @@ def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
         jvm.none,
         jvm.file_format(scan.format, session),
         jvm.options(scan.options),
-        session,
+        _finding_by_id(session) if scan.by_field_id else session,
     )
+
+
+def _finding_by_id(session: Any) -> Any:
+    """A session that finds Parquet columns by identifier, which only a session can be told.
+
+    A relation reads with the settings of the session it is made with, so that those of `session`
+    that matter to the reader hold as they are now.
+    """
+    clone = session.cloneSession()
+    for setting, value in _BY_FIELD_ID.items():
+        clone.sessionState().conf().setConfString(setting, value)
+    return clone
+
+
+def group_by_partition(spark: SparkSession, index: Any, statuses: Any) -> None:
+    """Tell an index of pinned files, given as a `FileStatus[]`, which partition each belongs to."""
+    jvm = _jvm(spark.sparkContext._gateway)
+    jvm.files_by_directory.set(index, jvm.group_by_partition(statuses))
 
 
 def encode_statuses(files: pa.Table) -> bytes:
@@ -124,7 +160,7 @@ def _varint(value: int) -> bytes:
 
 def _file_index(spark: SparkSession, scan: FileScan, jvm: _Jvm, keys: Any) -> Any:
     statuses = jvm.statuses(encode_statuses(scan.files), scan.files.num_rows)
-    root = jvm.Path(f"{_ROOT}{uuid.uuid4()}")
+    root = jvm.Path(f"{PINNED_ROOT}{uuid.uuid4()}")
     # a cache shared with other scans evicts, and what was evicted is no file to Spark
     cache = jvm.SharedInMemoryCache(1 << 40, -1).createForNewClient()
     cache.putLeafFiles(root, statuses)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -16,32 +15,21 @@ from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering import DynamicFilteringData
 from splitlib.registry import load_table
-from splitlib.report import ScanReport
 from splitlib.spark.collect import collect_keys
+from splitlib.spark.explained import remember
+from splitlib.spark.iceberg_conditions import condition_sql
+from splitlib.spark.row_conditions import row_conditions, undecided_columns
 from splitlib.spark.scan import scan_selected
-from splitlib.spark.static import static_conditions
+from splitlib.spark.static import static_filters
 from splitlib.spark.types import spark_schema
 
-_reports: WeakKeyDictionary[DataFrame, ScanReport] = WeakKeyDictionary()
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
 
 
 def read(spark: SparkSession) -> TableReader:
     """Start reading a table: ``read(spark).table(…).filtered_by(…).load()``."""
     return TableReader(spark)
-
-
-def explain(df: DataFrame) -> ScanReport:
-    """What was pruned when ``df`` was loaded, by which filter, and why another was not used.
-
-    Raises:
-        InvalidFilter: if ``df`` is not what :meth:`TableReader.load` returned.
-    """
-    if df not in _reports:
-        raise InvalidFilter(
-            "This DataFrame was not loaded by splitlib.",
-            hint="pass what load() returned, before joins and projections.",
-        )
-    return _reports[df]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +48,7 @@ class TableReader:
     _connector: str | None = None
     _options: Mapping[str, Any] = field(default_factory=dict)
     _settings: Mapping[str, Any] = field(default_factory=dict)
-    _conditions: tuple[str, ...] = ()
+    _conditions: tuple[str | BooleanExpression, ...] = ()
     _dimensions: tuple[_Dimension, ...] = ()
 
     def table(self, name: str, connector: str | None = None, **options: Any) -> TableReader:
@@ -71,10 +59,14 @@ class TableReader:
         """Settings of :class:`splitlib.SplitConfig` for this scan alone."""
         return replace(self, _settings={**self._settings, **settings})
 
-    def where(self, condition: str) -> TableReader:
-        """Only rows for which a SQL condition holds. Repeatable; all hold together.
+    def where(self, condition: str | BooleanExpression) -> TableReader:
+        """Only rows for which a condition holds. Repeatable; all hold together.
 
-        What it says of partition keys alone prunes partitions.
+        What it says of partition keys alone prunes partitions, and what it says of one column
+        prunes files where the catalog keeps statistics of them.
+
+        Args:
+            condition: SQL, or a row filter of PyIceberg's.
         """
         return replace(self, _conditions=(*self._conditions, condition))
 
@@ -131,21 +123,33 @@ class TableReader:
                 for dimension in self._dimensions
                 for data in self._keys_of(dimension, schema, accepted, config)
             ]
+            conditions = [condition_sql(condition, schema) for condition in self._conditions]
             static = [
                 part
-                for condition in self._conditions
-                for part in static_conditions(self.spark, condition, schema, table.partition_keys)
+                for condition in conditions
+                for part in static_filters(self.spark, condition, schema, table.metadata)
             ]
             enumerator = DynamicFileEnumerator(table, config, static=static)
+            # Spark hands out instants in UTC, and compares them with dates in its own zone
+            filters = [data.in_time_zone(zone) for data in filters]
             for data in filters:
-                # Spark hands out instants in UTC, and compares them with dates in its own zone
-                enumerator.set_dynamic_filtering_data(data.in_time_zone(zone))
+                enumerator.set_dynamic_filtering_data(data)
+            selected = list(enumerator.select_files())
+            columns = undecided_columns(table.metadata, selected)
+            by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
+            tested = {name for data in (*filters, *by_column) for name in data.fields}
             df = scan_selected(
-                self.spark, table, schema, enumerator.select_files(), config.spark_scan
+                self.spark,
+                table,
+                schema,
+                selected,
+                config.spark_scan,
+                conditioned=not tested.isdisjoint(columns.names),
             )
-            for condition in self._conditions:
+            conditions += row_conditions(columns, filters)
+            for condition in conditions:
                 df = df.where(condition)
-            _reports[df] = enumerator.explain()
+            remember(df, enumerator.explain())
         return df
 
     def _keys_of(

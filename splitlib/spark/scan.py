@@ -16,6 +16,7 @@ from splitlib.model import FILE_SCHEMA, ReadFormat
 from splitlib.spark.file_scan import FileScan, scan_files
 from splitlib.spark.hive_csv import hive_csv_columns
 from splitlib.spark.hive_text import hive_text_columns, jvm_time_zone
+from splitlib.spark.mapped_scan import scan_mapped
 from splitlib.table import Table
 
 _LINE = "__splitlib_line"
@@ -47,12 +48,25 @@ def scan_selected(
     schema: StructType,
     selected: Iterable[SelectedFiles],
     how: str,
+    *,
+    conditioned: bool = False,
 ) -> DataFrame:
     """The rows of ``selected`` under ``schema``; one scan per format, in one union.
 
+    Args:
+        spark: Session to read with.
+        table: What the files belong to.
+        schema: The table's, for Spark.
+        selected: The files.
+        how: As for :func:`splitlib.spark.file_scan.scan_files`.
+        conditioned: Whether conditions on columns are to follow.
+
     Raises:
-        UnsupportedTable: for properties of a text SerDe that cannot be followed exactly.
+        UnsupportedTable: for properties of a text SerDe that cannot be followed exactly, and as
+            :func:`splitlib.spark.mapped_scan.scan_mapped`.
     """
+    if table.metadata.read_format.columns != "name":
+        return scan_mapped(spark, table, selected, how, conditioned=conditioned)
     groups: dict[ReadFormat, _Group] = {}
     for files in selected:
         groups.setdefault(files.files.read_format, _Group()).add(files)

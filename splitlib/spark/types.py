@@ -24,8 +24,8 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 
 def _field(field: pa.Field) -> StructField:
-    logical = (field.metadata or {}).get(LOGICAL_TYPE)
-    metadata = {_SPARK_CHAR: logical.decode()} if logical else {}
+    logical = (field.metadata or {}).get(LOGICAL_TYPE, b"").decode()
+    metadata = {_SPARK_CHAR: logical} if logical.startswith(("char(", "varchar(")) else {}
     kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
     return StructField(field.name, kind, True, metadata)
 

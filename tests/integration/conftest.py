@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
+import splitlib
+from splitlib.spark.reader import TableReader
 from splitlib.testing import HiveMetastore
+from tests.integration.iceberg_lake import Lake, full_name
 
 JVM_ZONE = "America/New_York"
 """Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
@@ -27,6 +35,9 @@ def spark(
 ) -> Iterator[SparkSession]:
     """A session on that metastore; settings that a test changes, it changes back."""
     scratch: Path = tmp_path_factory.mktemp("spark")
+    # the interpreter of Spark's Python workers, and where it finds what is not installed
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     builder = SparkSession.builder.master("local[2]").appName("splitlib-tests")
     settings = {
         **metastore.spark_conf(),
@@ -47,3 +58,64 @@ def spark(
     session.sparkContext.setLogLevel("OFF")  # many tests provoke errors, and assert them
     yield session
     session.stop()
+
+
+@pytest.fixture
+def over_connect(tmp_path: Path) -> Callable[..., None]:
+    """Runs a script, with arguments, whose session is of a Spark Connect server of its own."""
+
+    def run(script: str, *arguments: object) -> None:
+        path = tmp_path / "over_connect.py"
+        path.write_text(textwrap.dedent(_CONNECT) + textwrap.dedent(script) + "\nprint(DONE)\n")
+        # the server is started by the script, with no session of this process in its environment
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+        env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(
+            [sys.executable, str(path), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=tmp_path,
+            check=False,
+            timeout=300,
+        )
+        assert "all of it ran" in done.stdout, done.stderr[-3000:]
+
+    return run
+
+
+_CONNECT = """
+    import atexit
+    import sys
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    atexit.register(spark.stop)  # the server would outlive a failed assertion
+    assert not hasattr(spark, "_jsparkSession")
+    DONE = "all of it ran"
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A catalog of Iceberg tables for the tests of a module."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    yield lake
+    lake.close()
+
+
+@pytest.fixture(params=["auto", "paths"])
+def how(request) -> str:
+    """Columns found by identifier, where the session can; and by the names in each file."""
+    return str(request.param)
+
+
+@pytest.fixture
+def read(spark: SparkSession, lake: Lake, how: str) -> Callable[[Table], TableReader]:
+    """To read a table of the lake."""
+
+    def reader(table: Table) -> TableReader:
+        found = splitlib.read(spark).table(full_name(table), connector="iceberg", **lake.options)
+        return found.config(spark_scan=how)
+
+    return reader

@@ -77,6 +77,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "matching": 3,
         "memory": 1,
         "pinning": 0,
+        "iceberg": 4,
     }
     for benchmark in document["benchmarks"].values():
         for target in benchmark["targets"]:
@@ -134,6 +135,12 @@ def test_the_coordinator_hands_out_every_split_once(document):
     assert [c["counts"] for c in coordinated] == [{"splits": splits, "different": splits}] * 2
 
 
+def test_the_data_source_reads_the_rows_of_the_native_scan(document):
+    alone, reader, plain, ours, native = counts_of(document, "datasource").values()
+    assert alone == reader == {"rows": document["sizes"]["rows"]}
+    assert plain == ours == native == {**alone, "digest": native["digest"]}
+
+
 def test_matching_finds_every_second_partition(document):
     half = document["sizes"]["matched"] // 2
     comparisons = document["benchmarks"]["matching"]["comparisons"]
@@ -154,3 +161,14 @@ def test_the_enumeration_is_set_against_the_sum_of_its_parts(document):
     ours, *parts, total = contenders(document, "enumeration").values()
     assert "splitlib" in ours["name"]
     assert total["samples"] == pytest.approx([sum(p["samples"][0] for p in parts)])
+
+
+def test_iceberg_opens_only_the_manifests_that_it_needs(document):
+    files = document["sizes"]["planned"]
+    *theirs, few, many, again = [c["counts"] for c in contenders(document, "iceberg").values()]
+    assert [c["files"] for c in theirs] == [files, files // 2]
+    cold = {"files": files // 2, "manifests": 1, "storage_requests": 2}
+    assert few == many == cold
+    assert again == {**cold, "storage_requests": 0}
+    ours = list(contenders(document, "iceberg", 1).values())[-1]["counts"]
+    assert ours == {"files": 6, "manifests": 2, "storage_requests": 3}

@@ -1,0 +1,42 @@
+"""Values as literals of Spark's SQL, those of rows older than their column among them."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE
+
+
+def sql_literal(field: pa.Field) -> str | None:
+    """The initial default of ``field`` as a literal of the type that files have; None for null.
+
+    Raises:
+        UnsupportedTable: for a nested value.
+    """
+    metadata = field.metadata or {}
+    value = json.loads(metadata.get(INITIAL_DEFAULT, b"null"))
+    if value is None:
+        return None
+    kind = field.type
+    if pa.types.is_nested(kind):
+        raise UnsupportedTable(f"The default of column {field.name!r} is a nested value.")
+    if metadata.get(LOGICAL_TYPE) == b"uuid":
+        return f"X'{str(value).replace('-', '')}'"
+    if pa.types.is_binary(kind):
+        return f"X'{value}'"
+    if pa.types.is_boolean(kind):
+        return "true" if value else "false"
+    return text_literal(str(value), kind)
+
+
+def text_literal(text: str, kind: pa.DataType) -> str:
+    """A value given as text as a literal of type ``kind``."""
+    # as bytes: how a quote is escaped depends on the session
+    plain = f"CAST(X'{text.encode().hex()}' AS STRING)"
+    if pa.types.is_string(kind):
+        return plain
+    return f"CAST({plain} AS {from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()})"

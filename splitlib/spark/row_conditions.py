@@ -1,0 +1,108 @@
+"""Join keys as conditions on rows: what Spark can test, it can also skip parts of files by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.file_splits import SelectedFiles
+from splitlib.filtering import DynamicFilteringData, has_range
+from splitlib.matchers import RangeMatcher, ValueMatcher
+from splitlib.model import TableMetadata
+from splitlib.partition_values import is_char
+from splitlib.predicate import Predicate
+from splitlib.spark.defaults import text_literal
+
+# More would cost every row more than skipping saves; then there is a range.
+_MANY = 1000
+
+
+def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
+    """The columns that files have statistics of and of which not every partition is one value.
+
+    Args:
+        table: With the columns.
+        selected: What is left of it; its partitions have been tested by value already.
+    """
+    if table.filter_schema is None:
+        return pa.schema([])
+    decided = [
+        {f.source.lower() for f in one.partitions.fields or () if f.transform is None}
+        for one in selected
+    ]
+    of_all = set.intersection(*decided) if decided else set()
+    names = {name.lower() for name in table.filter_schema.names} - of_all
+    return pa.schema([field for field in table.schema if field.name.lower() in names])
+
+
+def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[str]:
+    """What holds of every row that joins with these keys can need, as SQL.
+
+    Tuples are taken apart: what is tested of each column alone is less than what holds of them.
+
+    Args:
+        columns: Those to test, in the table's types.
+        filters: Keys of a join each; a null among them equals a null.
+    """
+    fields = {field.name.lower(): field for field in columns}
+    for matcher in Predicate(columns, filters).matchers:
+        for i, key in enumerate(matcher.keys):
+            field = fields[key]
+            # what files say of floats leaves NaN out
+            if is_char(field) or not has_range(field.type):
+                continue
+            if isinstance(matcher, ValueMatcher):
+                yield _among(matcher.rows[i], field)
+            elif isinstance(matcher, RangeMatcher):
+                found = _between(field, matcher.lower, matcher.upper)
+                yield _or_null(found, field) if matcher.includes_null else found
+
+
+def _among(keys: pa.Array, field: pa.Field) -> str:
+    values = pc.unique(keys)
+    plain = values.drop_null()
+    if len(plain) > _MANY:
+        ends = pc.min_max(plain)
+        found = _between(field, ends["min"], ends["max"])
+    elif len(plain):
+        literals = ", ".join(_literal(value, field) for value in plain)
+        found = f"{_name(field)} IN ({literals})"
+    else:
+        found = "false"
+    return _or_null(found, field) if values.null_count else found
+
+
+def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> str:
+    ends = (
+        f"{_name(field)} {sign} {_literal(end, field)}"
+        for sign, end in ((">=", low), ("<=", high))
+        if end.is_valid
+    )
+    return " AND ".join(ends) or f"{_name(field)} IS NOT NULL"
+
+
+def _or_null(found: str, field: pa.Field) -> str:
+    return f"({found}) OR {_name(field)} IS NULL"
+
+
+def _literal(value: pa.Scalar, field: pa.Field) -> str:
+    if pa.types.is_binary(field.type):
+        data: bytes = value.as_py()
+        return f"X'{data.hex()}'"
+    # not through Python, which has no instants beyond the year 9999, nor nanoseconds
+    return text_literal(str(pc.cast(_in_utc(value), pa.string())), field.type)
+
+
+def _in_utc(value: pa.Scalar) -> pa.Scalar:
+    """Of which the text has a zone, that is `Z`."""
+    kind = value.type
+    return (
+        value.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(kind) and kind.tz else value
+    )
+
+
+def _name(field: pa.Field) -> str:
+    name: str = field.name
+    return "`" + name.replace("`", "``") + "`"
