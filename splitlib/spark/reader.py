@@ -15,10 +15,11 @@ from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering import DynamicFilteringData
 from splitlib.registry import load_table
+from splitlib.spark.bloom import MOST_KEYS, among
 from splitlib.spark.collect import collect_keys
 from splitlib.spark.explained import remember
 from splitlib.spark.iceberg_conditions import condition_sql
-from splitlib.spark.row_conditions import row_conditions, undecided_columns
+from splitlib.spark.row_conditions import many_keys, row_conditions, undecided_columns
 from splitlib.spark.scan import scan_selected
 from splitlib.spark.static import static_filters
 from splitlib.spark.types import spark_schema
@@ -149,6 +150,9 @@ class TableReader:
             conditions += row_conditions(columns, filters)
             for condition in conditions:
                 df = df.where(condition)
+            for name, keys, or_null in many_keys(columns, filters):
+                if len(keys) <= MOST_KEYS:
+                    df = among(df, name, keys, or_null=or_null)
             remember(df, enumerator.explain())
         return df
 

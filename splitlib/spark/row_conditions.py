@@ -60,6 +60,27 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
                 yield _or_null(found, field) if matcher.includes_null else found
 
 
+def many_keys(
+    columns: pa.Schema, filters: Iterable[DynamicFilteringData]
+) -> Iterator[tuple[str, pa.Array, bool]]:
+    """Columns of which :func:`row_conditions` says the range alone; their keys, and if null is one.
+
+    Args:
+        columns: As there.
+        filters: As there.
+    """
+    fields = {field.name.lower(): field for field in columns}
+    for matcher in Predicate(columns, filters).matchers:
+        if not isinstance(matcher, ValueMatcher):
+            continue
+        for key, rows in zip(matcher.keys, matcher.rows, strict=True):
+            field = fields[key]
+            values = pc.unique(rows)
+            plain = values.drop_null()
+            if len(plain) > _MANY and has_range(field.type) and not is_char(field):
+                yield field.name, plain, bool(values.null_count)
+
+
 def _among(keys: pa.Array, field: pa.Field) -> str:
     values = pc.unique(keys)
     plain = values.drop_null()

@@ -112,6 +112,24 @@ def test_many_keys_skip_row_groups_by_range(measured, read, how) -> None:
         assert rows_scanned(ends) == 300
 
 
+@pytest.mark.parametrize("null_safe", [False, True])
+def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> None:
+    """Scattered, so that a range does not tell; by hash, so that few come through."""
+    wanted = set(range(0, 10_000, 2))
+    df = read(measured).filtered_by(DynamicFilteringData.from_values({"k": sorted(wanted)})).load()
+    found = {row.k for row in df.select("k").collect()}
+    assert wanted <= found
+    assert len(found - wanted) < 5000 // 10
+    assert "might_contain" in df._jdf.queryExecution().optimizedPlan().toString()
+    nulls = sum(k % 7 == 0 for k in range(10_000))
+    keys = DynamicFilteringData.from_values({"n": [None, *range(500, 3000)]})
+    loaded = read(measured).filtered_by(keys, null_safe=null_safe).load()
+    exact = sum(k % 7 != 0 and k % 1000 >= 500 for k in range(10_000))
+    rows = loaded.select("n").collect()
+    assert sum(row.n is None for row in rows) == (nulls if null_safe else 0)
+    assert sum(row.n is not None and row.n >= 500 for row in rows) == exact
+
+
 def test_null_keys_keep_null_rows(measured, read) -> None:
     nulls = sum(k % 7 == 0 for k in range(10_000))
     ones = sum(k % 7 != 0 and k % 1000 == 1 for k in range(10_000))

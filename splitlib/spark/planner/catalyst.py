@@ -116,6 +116,20 @@ class Catalyst:
         hint = _object(self._logical, "JoinHint").NONE()
         return self._logical.Join(plan, other, semi, self.root.scala.Some(together), hint)
 
+    def might_contain(self, bloom_filter: bytes, attribute: Any) -> Any:
+        """Whether a value's hash is in a Bloom filter, as Spark serializes it."""
+        expressions = self._expressions
+        binary = _object(self.root.org.apache.spark.sql.types, "BinaryType")
+        literal = expressions.Literal(bloom_filter, binary)
+        hashed = expressions.XxHash64(self.seq([attribute]))
+        return expressions.BloomFilterMightContain(literal, hashed)
+
+    def filtered(self, plan: Any, condition: Any, or_null: Any = None) -> Any:
+        """The rows for which a condition holds, or where the attribute ``or_null`` is null."""
+        if or_null is not None:
+            condition = self._expressions.Or(condition, self._expressions.IsNull(or_null))
+        return self._logical.Filter(condition, plan)
+
     def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
         """``plan`` with other nodes at some paths; all else is kept, identifiers too."""
         if () in new:
