@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 INTEROP := .venv-interop
+# two processes; the tests of a file share what they set up
+IN_TWO := -n 2 --dist loadfile
 SOURCES := splitlib connectors conformance tests benchmarks
 
 .PHONY: help check test test-oldest interop conformance bench bench-tpcds demo clean
@@ -30,13 +32,14 @@ check: $(BIN)/.ready  ## lint and type-check
 	$(BIN)/mypy $(SOURCES)
 
 test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest PySpark on what touches Spark
-	$(BIN)/pytest
+	$(BIN)/pytest $(IN_TWO)
 
-# what reads through Spark; the metastore, the demo and the benchmarks do not depend on its version,
-# and what the planner does is tried on both, at length on one
+# What reads through Spark. Left out is what does not depend on its version (the metastore, errors,
+# counts, the demo, the benchmarks), and what tries at length what other tests try once.
 test-oldest: $(OLDEST)/bin/.ready
-	$(OLDEST)/bin/pytest tests/integration -m spark $(addprefix --ignore=tests/integration/test_,\
-		hive_metastore.py demo.py benchmarks.py planner_random.py tpcds.py)
+	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m spark $(addprefix --ignore=tests/integration/test_,\
+		hive_metastore.py hive_errors.py hive_counts.py demo.py benchmarks.py datasource_stream.py \
+		iceberg_catalogs.py iceberg_histories.py planner_random.py tpcds.py)
 
 # In a session of its own, Iceberg's code writes the tables and says what they hold.
 $(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt

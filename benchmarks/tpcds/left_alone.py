@@ -70,7 +70,7 @@ JOINS: Sequence[Join] = (
         "a dimension over the broadcast limit",
         f"SELECT {_WHAT} FROM {_FACT} JOIN ({_DAYS}) ON {_ON}",
         {
-            "spark.sql.autoBroadcastJoinThreshold": "100000",
+            "spark.sql.autoBroadcastJoinThreshold": "1000",
             "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
         },
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,7 +49,7 @@ def spark(
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
         # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
-        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE}",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} -XX:TieredStopAtLevel=1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
@@ -70,15 +72,17 @@ def over_connect(tmp_path: Path) -> Callable[..., None]:
         # the server is started by the script, with no session of this process in its environment
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(
-            [sys.executable, str(path), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            env=env,
-            cwd=tmp_path,
-            check=False,
-            timeout=300,
-        )
+        with open(Path(tempfile.gettempdir()) / "splitlib-tests-connect.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # every server listens at the same port
+            done = subprocess.run(
+                [sys.executable, str(path), *map(str, arguments)],
+                capture_output=True,
+                text=True,
+                env=env,
+                cwd=tmp_path,
+                check=False,
+                timeout=300,
+            )
         assert "all of it ran" in done.stdout, done.stderr[-3000:]
 
     return run

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.spark.planner.report import PlanReport
 from tests.integration.star_queries import NAMES, TABLES, StarQueries
 
@@ -16,7 +17,14 @@ pytestmark = pytest.mark.spark
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "500"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
-_AT_A_TIME = 50
+_AT_A_TIME = 5
+# Queries over so few rows take much longer to compile, and to plan again and again, than to run.
+QUICK = {
+    "spark.splitlib.plannerSmallFactPartitions": "0",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,18 +32,22 @@ def tables(spark: SparkSession) -> Iterator[None]:
     """The tables that queries are drawn over; all are small, and none is too small."""
     for statement in TABLES.split(";"):
         spark.sql(statement)
-    spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "0")
-    yield
-    spark.conf.unset("spark.splitlib.plannerSmallFactPartitions")
+    with changed(spark, QUICK):
+        yield
     for table in NAMES:
         spark.sql(f"DROP TABLE {table}")
 
 
+@pytest.fixture(scope="module")
+def pruned() -> list[str]:
+    """The queries that splitlib has pruned so far."""
+    return []
+
+
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
-def test_same_rows(spark: SparkSession, start: int) -> None:
-    """Each query with plain Spark and with splitlib; and enough of them are pruned to matter."""
+def test_same_rows(spark: SparkSession, start: int, pruned: list[str]) -> None:
+    """Each query with plain Spark and with splitlib, which handles all of them."""
     queries = StarQueries(SEED + start)
-    pruned = failed = 0
     for _ in range(_AT_A_TIME):
         query = queries.draw()
         plain = spark.sql(query)
@@ -44,7 +56,11 @@ def test_same_rows(spark: SparkSession, start: int) -> None:
         assert isinstance(report, PlanReport)
         expected = sorted(map(str, plain.collect()))
         assert sorted(map(str, optimized.collect())) == expected, query
-        pruned += any(scan.is_pruned for scan in report.scans)
-        failed += any("Error" in reason or "Exception" in reason for reason in report.reasons)
-    assert failed == 0
-    assert pruned >= _AT_A_TIME // 5
+        if any(scan.is_pruned for scan in report.scans):
+            pruned.append(query)
+        assert not any(word in str(report.reasons) for word in ("Error", "Exception")), query
+
+
+def test_enough_were_pruned(pruned: list[str]) -> None:
+    """Or all of the above would say nothing."""
+    assert len(pruned) >= QUERIES // 5

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.spark.planner.functions import Functions
+from splitlib.spark.planner.functions import Functions, functions_of
+from splitlib.spark.planner.jvm import jvm_of
 from splitlib.spark.planner.plan import Path, Place
 
 # With these rules Spark would fetch and list whole tables while it optimizes.
@@ -28,6 +29,10 @@ _SWITCHED_OFF = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
 }
+_CATALYST = "org.apache.spark.sql.catalyst"
+_EXPRESSIONS = f"{_CATALYST}.expressions"
+_LOGICAL = f"{_CATALYST}.plans.logical"
+_ARRAY_SEQ = "scala.collection.immutable.ArraySeq"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
 
@@ -37,10 +42,7 @@ class Catalyst:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.session: Any = spark._jsparkSession
-        gateway: Any = spark.sparkContext._gateway
-        self._gateway = gateway
-        self.root: Any = gateway.jvm
-        self._catalyst = self.root.org.apache.spark.sql.catalyst
+        self.jvm = jvm_of(spark.sparkContext._gateway)
 
     def analyzed(self, df: DataFrame) -> Any:
         """The analyzed plan of ``df``, as its optimizer begins.
@@ -53,16 +55,16 @@ class Catalyst:
         if not self.session.sharedState().cacheManager().isEmpty():
             plan = execution.withCachedData()
         if plan.containsPattern(self._patterns.CURRENT_LIKE()):
-            plan = _object(self._catalyst.optimizer, "ComputeCurrentTime").apply(plan)
+            plan = self.jvm.object_(f"{_CATALYST}.optimizer.ComputeCurrentTime").apply(plan)
         if plan.containsPattern(self._patterns.CTE()):
             plan = self._inline_ctes().apply(plan)
         return plan
 
     def _inline_ctes(self) -> Any:
-        constructor = self.root.java.lang.Class.forName(
-            "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
-        ).getConstructors()[0]
-        flags = self.root.java.util.Collections.nCopies(constructor.getParameterCount(), False)
+        rule = self.jvm.reflected(f"{_CATALYST}.optimizer.InlineCTE")
+        constructor = rule.getConstructors()[0]
+        number = constructor.getParameterCount()
+        flags = self.jvm.class_("java.util.Collections").nCopies(number, False)
         return constructor.newInstance(flags.toArray())
 
     def optimized(self, analyzed: Any) -> Any:
@@ -90,12 +92,14 @@ class Catalyst:
 
     def projected(self, plan: Any, named: Sequence[Any]) -> Any:
         """``plan`` with only some named expressions over its output."""
-        return self._logical.Project(self.seq(named), plan)
+        return self._new_node("Project", self.seq(named), plan)
 
     def alias(self, expression: Any, name: str, like: Any = None) -> Any:
         """A named expression, under a new id or under that of the attribute ``like``."""
         new_id = self._new_id() if like is None else like.exprId()
-        return self._expressions.Alias(expression, name, new_id, self._nil, self._none, self._nil)
+        return self._new_expression(
+            "Alias", expression, name, new_id, self._nil, self._none, self._nil
+        )
 
     def local_relation(self, output: Any, rows: Any) -> Any:
         """A leaf of given rows.
@@ -104,31 +108,33 @@ class Catalyst:
             output: A ``Seq[Attribute]``, whose ids are kept.
             rows: An ``Array[InternalRow]``.
         """
-        data = self.root.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows)
-        return self._logical.LocalRelation(output, data, False, self._none)
+        data = self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(rows)
+        return self._new_node("LocalRelation", output, data, False, self._none)
 
     def semi_joined(self, plan: Any, other: Any, conditions: Sequence[Any]) -> Any:
         """The rows of ``plan`` for which ``other`` has one that meets all conditions."""
         together = conditions[0]
         for condition in conditions[1:]:
-            together = self._expressions.And(together, condition)
-        semi = _object(self._catalyst.plans, "LeftSemi")
-        hint = _object(self._logical, "JoinHint").NONE()
-        return self._logical.Join(plan, other, semi, self.root.scala.Some(together), hint)
+            together = self._new_expression("And", together, condition)
+        semi = self.jvm.object_(f"{_CATALYST}.plans.LeftSemi")
+        hint = self.jvm.object_(f"{_LOGICAL}.JoinHint").NONE()
+        join = self.jvm.class_(f"{_LOGICAL}.Join")
+        return join(plan, other, semi, self.some(together), hint)
 
     def might_contain(self, bloom_filter: bytes, attribute: Any) -> Any:
         """Whether a value's hash is in a Bloom filter, as Spark serializes it."""
-        expressions = self._expressions
-        binary = _object(self.root.org.apache.spark.sql.types, "BinaryType")
-        literal = expressions.Literal(bloom_filter, binary)
-        hashed = expressions.XxHash64(self.seq([attribute]))
-        return expressions.BloomFilterMightContain(literal, hashed)
+        binary = self.jvm.object_("org.apache.spark.sql.types.BinaryType")
+        literal = self._new_expression("Literal", bloom_filter, binary)
+        hashed = self._new_expression("XxHash64", self.seq([attribute]))
+        return self._new_expression("BloomFilterMightContain", literal, hashed)
 
     def filtered(self, plan: Any, condition: Any, or_null: Any = None) -> Any:
         """The rows for which a condition holds, or where the attribute ``or_null`` is null."""
         if or_null is not None:
-            condition = self._expressions.Or(condition, self._expressions.IsNull(or_null))
-        return self._logical.Filter(condition, plan)
+            condition = self._new_expression(
+                "Or", condition, self._new_expression("IsNull", or_null)
+            )
+        return self._new_node("Filter", condition, plan)
 
     def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
         """``plan`` with other nodes at some paths; all else is kept, identifiers too."""
@@ -152,14 +158,14 @@ class Catalyst:
     def positions(self, numbers: pa.Array) -> Any:
         """A ``Seq`` of numbers, copied in one piece."""
         packed = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(">i4").tobytes()
-        array = self._gateway.new_array(self.root.int, len(numbers))
-        self.root.java.nio.ByteBuffer.wrap(packed).asIntBuffer().get(array)
-        return self.root.scala.collection.immutable.ArraySeq.unsafeWrapArray(array)
+        array = self.jvm.gateway.new_array(self.jvm.gateway.jvm.int, len(numbers))
+        self.jvm.class_("java.nio.ByteBuffer").wrap(packed).asIntBuffer().get(array)
+        return self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
 
     def array(self, class_: str, items: Any) -> Any:
         """A Java array of the items of a Scala collection."""
-        found = self.root.java.lang.Class.forName(class_)
-        return items.toArray(_object(self.root.scala.reflect, "ClassTag").apply(found))
+        tag = self.jvm.object_("scala.reflect.ClassTag").apply(self.jvm.reflected(class_))
+        return items.toArray(tag)
 
     @cached_property
     def hadoop_conf(self) -> Any:
@@ -170,13 +176,13 @@ class Catalyst:
         """Bytes of a table without partitions of whose size the catalog has no record."""
         if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
             return None
-        path = self.root.org.apache.hadoop.fs.Path(leaf.tableMeta().location())
+        path = self.jvm.class_("org.apache.hadoop.fs.Path")(leaf.tableMeta().location())
         return int(path.getFileSystem(self.hadoop_conf).getContentSummary(path).getLength())
 
     def null_of(self, attribute: Any) -> Any:
         """A null in the place of an attribute."""
         return self.alias(
-            self._expressions.Literal(None, attribute.dataType()), attribute.name(), attribute
+            self._new_expression("Literal", None, attribute.dataType()), attribute.name(), attribute
         )
 
     def with_argument(self, node: Any, number: int, value: Any) -> Any:
@@ -187,26 +193,26 @@ class Catalyst:
 
     def some(self, value: Any) -> Any:
         """Scala's ``Some``."""
-        return self.root.scala.Some(value)
+        return self.jvm.class_("scala.Some")(value)
 
     @cached_property
     def empty_map(self) -> Any:
         """Scala's empty immutable ``Map``."""
-        return _object(self.root.scala.collection.immutable, "Map").empty()
+        return self.jvm.object_("scala.collection.immutable.Map").empty()
 
     @cached_property
     def build_from(self) -> Any:
         """What a strict collection asks for when it is mapped together with another."""
-        return _object(self.root.scala.collection, "BuildFrom").buildFromIterableOps()
+        return self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
 
     @cached_property
     def functions(self) -> Functions:
         """Java methods as Scala functions."""
-        return Functions(self._gateway)
+        return functions_of(self.jvm)
 
     def is_a(self, value: Any, class_: str) -> bool:
         """Whether an object of the JVM is one of a class."""
-        return bool(self.root.java.lang.Class.forName(class_).isInstance(value))
+        return bool(self.jvm.reflected(class_).isInstance(value))
 
     @property
     def none(self) -> Any:
@@ -230,7 +236,7 @@ class Catalyst:
             if self.is_a(value, "scala.collection.immutable.Seq"):
                 return self.seq([rebuilt(item) for item in each(value)])
             if self.is_a(value, "scala.Some"):
-                return self.root.scala.Some(rebuilt(value.get()))
+                return self.some(rebuilt(value.get()))
             return value
 
         arguments = list(each_of(plan.productIterator()))
@@ -238,7 +244,7 @@ class Catalyst:
         return self._copy(plan, [a if i in plans else rebuilt(a) for i, a in enumerate(arguments)])
 
     def _copy(self, node: Any, arguments: Sequence[Any]) -> Any:
-        array = self._gateway.new_array(self.root.java.lang.Object, len(arguments))
+        array = self.jvm.array("java.lang.Object", len(arguments))
         for i, argument in enumerate(arguments):
             array[i] = argument
         return node.makeCopy(array)
@@ -254,7 +260,7 @@ class Catalyst:
         return found
 
     def _new_id(self) -> Any:
-        return _object(self._expressions, "NamedExpression").newExprId()
+        return self.jvm.object_(f"{_EXPRESSIONS}.NamedExpression").newExprId()
 
     @cached_property
     def _clone(self) -> Any:
@@ -267,27 +273,25 @@ class Catalyst:
 
     @cached_property
     def _ofRows(self) -> Any:  # noqa: N802 - Spark's name
-        return self.root.org.apache.spark.sql.classic.Dataset.ofRows
+        return self.jvm.class_("org.apache.spark.sql.classic.Dataset").ofRows
 
     @cached_property
     def _patterns(self) -> Any:
-        return self._catalyst.trees.TreePattern
+        return self.jvm.class_(f"{_CATALYST}.trees.TreePattern")
 
-    @cached_property
-    def _expressions(self) -> Any:
-        return self._catalyst.expressions
+    def _new_expression(self, name: str, *arguments: Any) -> Any:
+        return self.jvm.class_(f"{_EXPRESSIONS}.{name}")(*arguments)
 
-    @cached_property
-    def _logical(self) -> Any:
-        return self._catalyst.plans.logical
+    def _new_node(self, name: str, *arguments: Any) -> Any:
+        return self.jvm.class_(f"{_LOGICAL}.{name}")(*arguments)
 
     @cached_property
     def _nil(self) -> Any:
-        return _object(self.root.scala.collection.immutable, "Nil")
+        return self.jvm.object_("scala.collection.immutable.Nil")
 
     @cached_property
     def _none(self) -> Any:
-        return _object(self.root.scala, "None")
+        return self.jvm.object_("scala.None")
 
 
 def _subquery(node: Any, number: int) -> Any:
@@ -303,8 +307,3 @@ def each_of(iterator: Any) -> Iterator[Any]:
     """The items of a Scala iterator."""
     while iterator.hasNext():
         yield iterator.next()
-
-
-def _object(package: Any, name: str) -> Any:
-    """A Scala object."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -39,7 +39,7 @@ def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, thr
     directories = rows.lazyZip(paths).map(functions.function(together, 2), catalyst.build_from)
     cache = _private_cache(catalyst)
     # Spark refuses to overwrite what it reads, going by the root directories of what it reads
-    root = _qualified_one(catalyst, catalyst.root.org.apache.hadoop.fs.Path(table.location()))
+    root = _qualified_one(catalyst, catalyst.jvm.class_(_PATH)(table.location()))
     cache.putLeafFiles(root, _no_files(catalyst))
     options = table.storage().properties()
 
@@ -68,7 +68,7 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) ->
     statuses = kept.flatMap(functions.function(files)).map(functions.function(status))
     array = catalyst.array("org.apache.hadoop.fs.FileStatus", statuses)
     # indexes are equal when their roots are
-    root = catalyst.root.org.apache.hadoop.fs.Path(f"{PINNED_ROOT}{uuid.uuid4()}")
+    root = catalyst.jvm.class_(_PATH)(f"{PINNED_ROOT}{uuid.uuid4()}")
     cache = _private_cache(catalyst)
     cache.putLeafFiles(root, array)
     narrowed = _index(catalyst, catalyst.seq([root]), catalyst.empty_map, keys, cache, directories)
@@ -80,22 +80,21 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) ->
 def _index(
     catalyst: Catalyst, roots: Any, options: Any, keys: Any, cache: Any, directories: Any
 ) -> Any:
-    datasources = catalyst.root.org.apache.spark.sql.execution.datasources
-    return datasources.InMemoryFileIndex(
+    new = catalyst.jvm.class_
+    return new(_SPARK + "InMemoryFileIndex")(
         catalyst.session,
         roots,
         options,
         catalyst.some(keys),
         cache,
-        catalyst.some(datasources.PartitionSpec(keys, directories)),
+        catalyst.some(new(_SPARK + "PartitionSpec")(keys, directories)),
         catalyst.none,
     )
 
 
 def _private_cache(catalyst: Catalyst) -> Any:
     """The one that all share evicts, and what was evicted would be listed again."""
-    datasources = catalyst.root.org.apache.spark.sql.execution.datasources
-    return datasources.SharedInMemoryCache(1 << 40, -1).createForNewClient()
+    return catalyst.jvm.class_(_SPARK + "SharedInMemoryCache")(1 << 40, -1).createForNewClient()
 
 
 def _no_files(catalyst: Catalyst) -> Any:

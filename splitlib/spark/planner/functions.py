@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any
+
+from splitlib.spark.planner.jvm import Jvm
 
 
 class Functions:
-    """Makes functions out of methods and constructors of the JVM behind a gateway."""
+    """Makes functions out of methods and constructors; each is looked up once."""
 
-    def __init__(self, gateway: Any) -> None:
-        self._gateway = gateway
-        self._root = gateway.jvm
-        invoke = self._root.java.lang.invoke
-        self._lookup = invoke.MethodHandles.publicLookup()
-        self._handles = invoke.MethodHandles
-        self._proxies = invoke.MethodHandleProxies
-        self._for_name = self._root.java.lang.Class.forName
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+        self._handles = jvm.class_("java.lang.invoke.MethodHandles")
+        self._proxies = jvm.class_("java.lang.invoke.MethodHandleProxies")
+        self._lookup = self._handles.publicLookup()
+        self.method = cache(self._method)
+        self.constructor = cache(self._constructor)
 
-    def method(self, class_: str, name: str, *arguments: str) -> Any:
+    def _method(self, class_: str, name: str, *arguments: str) -> Any:
         """A method handle; its first argument is the object."""
-        found = self._for_name(class_).getMethod(name, self._classes(arguments))
+        found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
         return self._lookup.unreflect(found)
 
-    def constructor(self, class_: str, *arguments: str) -> Any:
+    def _constructor(self, class_: str, *arguments: str) -> Any:
         """A method handle that makes an object."""
-        found = self._for_name(class_).getConstructor(self._classes(arguments))
+        found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
         return self._lookup.unreflectConstructor(found)
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:
         """A handle with some arguments given."""
-        array = self._gateway.new_array(self._root.java.lang.Object, len(values))
+        array = self._jvm.array("java.lang.Object", len(values))
         for i, value in enumerate(values):
             array[i] = value
         return self._handles.insertArguments(handle, position, array)
@@ -40,11 +42,17 @@ class Functions:
 
     def function(self, handle: Any, arity: int = 1) -> Any:
         """A Scala function of a handle."""
-        interface = self._for_name(f"scala.Function{arity}")
+        interface = self._jvm.reflected(f"scala.Function{arity}")
         return self._proxies.asInterfaceInstance(interface, handle)
 
     def _classes(self, names: tuple[str, ...]) -> Any:
-        array = self._gateway.new_array(self._root.java.lang.Class, len(names))
+        array = self._jvm.array("java.lang.Class", len(names))
         for i, name in enumerate(names):
-            array[i] = self._for_name(name)
+            array[i] = self._jvm.reflected(name)
         return array
+
+
+@lru_cache(maxsize=1)
+def functions_of(jvm: Jvm) -> Functions:
+    """The same for the same JVM."""
+    return Functions(jvm)

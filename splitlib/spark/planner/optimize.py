@@ -36,7 +36,7 @@ from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.plan import Expression, Node, Path, parse_plan
 from splitlib.spark.planner.prunable import PrunableScans, prunable_scans
 from splitlib.spark.planner.report import FilterUse, PlanReport, ScanPruning, strip
-from splitlib.spark.planner.scans import PartitionedScan, Scan
+from splitlib.spark.planner.scans import UNDECIDED, PartitionedScan, Scan
 from splitlib.spark.planner.table_scan import TableScan
 
 _log = logging.getLogger(__name__)
@@ -292,12 +292,15 @@ class _Planner:
             return
         if any(x.leaf.path != source.leaf.path for x in lineages):
             return
-        if source.scan.undecided is not None or any(c.operator != "=" for c in comparisons):
+        if any(c.operator != "=" for c in comparisons):
             return
         started = time.perf_counter()
         steps = dict.fromkeys(step for lineage in lineages for step in lineage.steps)
         wanted = {f"k{i}": c.key for i, c in enumerate(comparisons)}
         values = source.scan.evaluate(self._optimized, tuple(steps), wanted).filter(source.mask)
+        if pc.any(values[UNDECIDED]).as_py():
+            return
+        values = values.select(list(wanted))
         data = DynamicFilteringData.from_arrow(values).without_nulls()
         self._apply(occurrence, [(comparisons, Keys(data, time.perf_counter() - started))])
 
@@ -333,7 +336,7 @@ class _Planner:
         for i, condition in enumerate(occurrence.conditions):
             wanted[f"s{i}"] = condition.condition
             steps |= dict.fromkeys(condition.lineage.steps)
-        values = scan.evaluate(self._optimized, tuple(steps), wanted).combine_chunks()
+        values = scan.evaluate(self._optimized, tuple(steps), wanted)
         if occurrence.mask is None:
             occurrence.before = pa.repeat(True, values.num_rows)
             for i in range(len(occurrence.conditions)):
@@ -345,9 +348,7 @@ class _Planner:
         mask = pc.and_(occurrence.mask, predicate.match(batch))
         for name, end in excluded.items():
             mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
-        if scan.undecided is not None:
-            mask = pc.or_(mask, scan.undecided)
-        occurrence.mask = mask
+        occurrence.mask = pc.or_(mask, _one(values[UNDECIDED]))
         for (comparisons, keys), applied in zip(collected, predicate.filters, strict=True):
             if applied.unused_because is not None:
                 occurrence.reasons.append(applied.unused_because)

@@ -21,6 +21,8 @@ from splitlib.spark.planner.plan import Expression, Path
 from splitlib.spark.planner.session_table import SessionTable
 from splitlib.spark.static import quoted
 
+UNDECIDED = "__splitlib_undecided"
+
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
 
 
@@ -75,26 +77,18 @@ class PartitionedScan(Scan, ABC):
         """The scan of the partitions for which ``mask`` is true."""
 
     @abstractmethod
-    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
-        """An ``Array[InternalRow]`` of partition values; and which of them are no values."""
+    def _values(self) -> Any:
+        """The partitions as a plan, under the attributes that the leaf itself has for them."""
 
     @cached_property
-    def _relation(self) -> tuple[Any, pa.BooleanArray | None]:
-        """The partitions as a plan, under the attributes that the leaf itself has for them."""
-        rows, undecided = self._rows()
-        output = self._attributes(self.schema.names)
-        return self._catalyst.local_relation(output, rows), undecided
-
-    @property
-    def undecided(self) -> pa.BooleanArray | None:
-        """Partitions whose values are none of their type, and which therefore stay; None = none."""
-        return self._relation[1]
+    def _relation(self) -> Any:
+        return self._values()
 
     def evaluate(
         self, plan: Any, steps: Sequence[Step], wanted: Mapping[str, Expression]
     ) -> pa.Table:
         """Expressions over partition columns; see :func:`evaluate`."""
-        return evaluate(self._catalyst, self._relation[0], plan, steps, wanted)
+        return evaluate(self._catalyst, self._relation, plan, steps, wanted)
 
 
 def evaluate(
@@ -112,14 +106,22 @@ def evaluate(
         plan: Where the expressions stand.
         steps: What they build upon, in order.
         wanted: By the name of the column.
+
+    Returns:
+        A column for each of ``wanted``, and :data:`UNDECIDED`: whether a value is none of its type,
+        so that the partition has to stay.
     """
+    doubt = [a for a in each(frame.output()) if a.name() == UNDECIDED]
     for step in steps:
         frame = catalyst.projected(frame, [*each(frame.output()), _named(catalyst, plan, step)])
     columns = [
         catalyst.alias(catalyst.expression_at(plan, expression.place), name)
         for name, expression in wanted.items()
     ]
-    return catalyst.dataframe(catalyst.projected(frame, columns)).toArrow()
+    found = catalyst.dataframe(catalyst.projected(frame, [*columns, *doubt])).toArrow()
+    if not doubt:
+        found = found.append_column(UNDECIDED, pa.repeat(False, found.num_rows))
+    return found.combine_chunks()
 
 
 def _named(catalyst: Catalyst, plan: Any, step: Step) -> Any:
@@ -131,19 +133,18 @@ def _named(catalyst: Catalyst, plan: Any, step: Step) -> Any:
     return catalyst.expression_at(plan, step)
 
 
-def typed_rows(
-    catalyst: Catalyst, values: pa.Table, schema: StructType
-) -> tuple[Any, pa.BooleanArray | None]:
-    """Partition values as an ``Array[InternalRow]``; and which are none of their type, if any."""
-    typed = catalyst.spark.createDataFrame(values).select(
-        [F.col(quoted(key.name)).try_cast(key.dataType).alias(key.name) for key in schema]
+def typed_values(catalyst: Catalyst, values: pa.Table, schema: StructType, attributes: Any) -> Any:
+    """Partition values, of text or typed, as a plan of ``attributes`` and :data:`UNDECIDED`."""
+    typed = [F.col(quoted(key.name)).try_cast(key.dataType) for key in schema]
+    doubt = F.lit(False)
+    for key, value in zip(schema, typed, strict=True):
+        doubt = doubt | (value.isNull() & F.col(quoted(key.name)).isNotNull())
+    rows = catalyst.spark.createDataFrame(values).select(*typed, doubt.alias(UNDECIDED))
+    execution = rows._jdf.queryExecution()
+    last = execution.analyzed().output().last()
+    return catalyst.local_relation(
+        attributes.appended(last), execution.executedPlan().executeCollect()
     )
-    rows = typed._jdf.queryExecution().executedPlan().executeCollect()
-    undecided = pa.repeat(False, values.num_rows)
-    for before, after in zip(values.columns, typed.toArrow().columns, strict=True):
-        wrong = pc.and_(pc.is_null(after), pc.is_valid(before))
-        undecided = pc.or_(undecided, wrong.combine_chunks())
-    return rows, undecided if undecided.true_count else None
 
 
 class CatalogScan(PartitionedScan):
@@ -162,8 +163,10 @@ class CatalogScan(PartitionedScan):
         """See :class:`PartitionedScan`."""
         return len(self._table.names()[0])
 
-    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
-        return typed_rows(self._catalyst, pa.table(self._table.names()[1]), self.schema)
+    def _values(self) -> Any:
+        texts = pa.table(self._table.names()[1])
+        attributes = self._attributes(self.schema.names)
+        return typed_values(self._catalyst, texts, self.schema, attributes)
 
     def pruned(self, mask: pa.BooleanArray) -> Pruned:
         """See :class:`PartitionedScan`."""
@@ -191,11 +194,12 @@ class IndexedScan(PartitionedScan):
         """See :class:`PartitionedScan`."""
         return int(self._index.partitionSpec().partitions().size())
 
-    def _rows(self) -> tuple[Any, pa.BooleanArray | None]:
+    def _values(self) -> Any:
         functions = self._catalyst.functions
         values = functions.method(_DATASOURCES + "PartitionPath", "values")
         rows = self._index.partitionSpec().partitions().map(functions.function(values))
-        return self._catalyst.array("org.apache.spark.sql.catalyst.InternalRow", rows), None
+        array = self._catalyst.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+        return self._catalyst.local_relation(self._attributes(self.schema.names), array)
 
     def pruned(self, mask: pa.BooleanArray) -> Pruned:
         """See :class:`PartitionedScan`."""

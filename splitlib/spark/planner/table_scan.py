@@ -16,7 +16,7 @@ from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.discover import Comparison, StaticCondition
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.named_tables import NamedTable
-from splitlib.spark.planner.scans import Pruned, Scan, evaluate, typed_rows
+from splitlib.spark.planner.scans import UNDECIDED, Pruned, Scan, evaluate, typed_values
 from splitlib.spark.static_values import values_of
 from splitlib.spark.types import spark_schema
 
@@ -110,9 +110,8 @@ class _PlanCondition:
         """True where a partition may matter."""
         columns = {name.lower(): values[name] for name in values.schema.names}
         table = pa.table({name: columns[name.lower()] for name in self.schema.names})
-        rows, undecided = typed_rows(self.catalyst, table, self.schema)
-        frame = self.catalyst.local_relation(self.attributes, rows)
+        frame = typed_values(self.catalyst, table, self.schema, self.attributes)
         wanted = {"met": self.condition.condition}
-        found = evaluate(self.catalyst, frame, self.plan, (), wanted)["met"].combine_chunks()
-        met = pc.fill_null(found, False)
-        return met if undecided is None else pc.or_(met, undecided)
+        found = evaluate(self.catalyst, frame, self.plan, (), wanted)
+        met = pc.fill_null(found["met"], False)
+        return pc.or_(met, found[UNDECIDED]).combine_chunks()
