@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from splitlib.spark.planner.lineage import Lineage, join_type, lineages_of, output_ids
+from splitlib.spark.planner.lineage import Lineage, is_function, join_type, lineages_of, output_ids
 from splitlib.spark.planner.plan import Expression, Node, conjuncts
 
 OPERATORS = {
@@ -92,8 +92,8 @@ class _Edge:
 class _Graph:
     vertices: list[Node] = field(default_factory=list)
     edges: list[_Edge] = field(default_factory=list)
-    owner: dict[int, int] = field(default_factory=dict)
-    """Attribute to the vertex whose output it is."""
+    owner: dict[int, int | None] = field(default_factory=dict)
+    """Attribute to the vertex whose output it is; None if several have it."""
 
 
 def discover(root: Node, partition_columns: frozenset[int]) -> list[JoinFilter]:
@@ -153,8 +153,8 @@ def _flatten(node: Node, graph: _Graph) -> frozenset[int]:
         plain = {e.attribute_id for e in node.expressions("projectList")}
         return frozenset(i for i in visible if i in plain)
     ids = output_ids(node) or []
-    for i in ids:
-        graph.owner.setdefault(i, len(graph.vertices))
+    for i in set(ids):
+        graph.owner[i] = None if i in graph.owner else len(graph.vertices)
     graph.vertices.append(node)
     return frozenset(ids)
 
@@ -197,7 +197,7 @@ def _add_edges(
     """An edge for each comparison of two vertices, from ``sources`` to ``targets``."""
     for part in (part for whole in condition for part in conjuncts(whole)):
         operator = OPERATORS.get(part.kind)
-        if operator is None:
+        if operator is None or not is_function(part):
             continue
         one, other = part.children
         for source, target, seen in ((one, other, _FLIPPED[operator]), (other, one, operator)):

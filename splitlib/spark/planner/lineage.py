@@ -70,7 +70,7 @@ class Lineages:
 
         Several, if one attribute stands for the columns of several scans (of a union).
         """
-        if any(e.kind in _NOT_A_FUNCTION for e in expression.walk()):
+        if not is_function(expression):
             return ()
         found = [self.by_attribute.get(i, ()) for i in sorted(expression.references)]
         if len(found) == 1:
@@ -82,6 +82,11 @@ class Lineages:
             return ()
         steps = dict.fromkeys(step for lineages in found for step in lineages[0].steps)
         return (Lineage(found[0][0].leaf, tuple(steps)),)
+
+
+def is_function(expression: Expression) -> bool:
+    """Whether an expression has one value for each row that it is computed from."""
+    return not any(e.kind in _NOT_A_FUNCTION for e in expression.walk())
 
 
 def _is_plain(expression: Expression) -> bool:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ from splitlib.predicate import PartitionFilter
 from splitlib.registry import load_table, named_catalogs
 from splitlib.report import ScanReport
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.pinned_scan import pinned_relation
+from splitlib.spark.pinned_scan import pinned_relation, why_not_pinned
 from splitlib.spark.scan import scan_selected
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
@@ -49,10 +49,30 @@ class NamedTable:
     spark: SparkSession
     table: Table
     config: SplitConfig
-    placeholder: DataFrame
-    """Its columns, and no rows."""
-    root: str
-    """By which the placeholder is found in a plan."""
+
+    @classmethod
+    def open(cls, spark: SparkSession, name: str) -> Self:
+        """The table as it is now; errors as of :func:`splitlib.load_table`."""
+        config = SplitConfig.resolve(spark_conf=spark.conf.getAll)
+        return cls(spark, load_table(name, spark=spark, config=config), config)
+
+    def placeholder(self) -> tuple[DataFrame, str]:
+        """Its columns and no rows; and the root by which that is found in a plan."""
+        scan = FileScan(
+            format="parquet",
+            options={},
+            data_schema=spark_schema(self.table.metadata),
+            partition_schema=StructType(),
+            partitions=pa.table({}),
+            files=FILE_SCHEMA.empty_table(),
+        )
+        relation: Any = pinned_relation(self.spark, scan)
+        # not there where only a Connect client is installed
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        jdf = self.spark._jsparkSession.baseRelationToDataFrame(relation)
+        root = str(relation.location().rootPaths().head())
+        return ClassicDataFrame(jdf, self.spark), root
 
     def load(
         self,
@@ -92,11 +112,12 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
         try:
             for parts in sorted(found):
                 view = parts[2] if parts[2] not in views.values() else "_".join(parts)
-                table = _open(spark, ".".join(parts))
-                if table.table.partition_keys:
-                    tables[table.root] = table
-                    rows = table.placeholder
-                else:  # nothing depends on keys
+                table = NamedTable.open(spark, ".".join(parts))
+                # nothing depends on keys where there are none, or no plan to find them in
+                if table.table.partition_keys and why_not_pinned(spark) is None:
+                    rows, root = table.placeholder()
+                    tables[root] = table
+                else:
                     rows, _ = table.load()
                 rows.createGlobalTempView(view)
                 views[parts] = view
@@ -124,22 +145,3 @@ def _renamed(token: re.Match[str], views: Mapping[tuple[str, ...], str]) -> str:
     # a column that is qualified by the whole name is qualified by the last part just as well
     rest = [view, *parts[3:]] if len(parts) > 3 else [_VIEWS, view]
     return ".".join(f"`{part}`" for part in rest)
-
-
-def _open(spark: SparkSession, name: str) -> NamedTable:
-    config = SplitConfig.resolve(spark_conf=spark.conf.getAll)
-    table = load_table(name, spark=spark, config=config)
-    scan = FileScan(
-        format="parquet",
-        options={},
-        data_schema=spark_schema(table.metadata),
-        partition_schema=StructType(),
-        partitions=pa.table({}),
-        files=FILE_SCHEMA.empty_table(),
-    )
-    relation: Any = pinned_relation(spark, scan)
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    jdf = spark._jsparkSession.baseRelationToDataFrame(relation)
-    root = str(relation.location().rootPaths().head())
-    return NamedTable(spark, table, config, ClassicDataFrame(jdf, spark), root)

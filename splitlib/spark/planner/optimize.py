@@ -232,12 +232,14 @@ class _Planner:
 
     def _freeze(self, occurrences: dict[Path, _Occurrence], executor: ThreadPoolExecutor) -> None:
         limit = self._catalyst.session.sessionState().conf().autoBroadcastJoinThreshold()
-        once = defaultdict(list)
-        for path, leaf in self._leaves(self._analyzed_tree):
-            once[leaf].append(path)
+        places = defaultdict(list)
+        for node in self._analyzed_tree.walk():
+            if node.is_leaf:
+                places[_columns(node)].append(node.path)
 
         def small(leaf: Node) -> bool:
-            if leaf.path in occurrences or len(once.get(_ids(leaf), ())) != 1:
+            # the optimizer may have left out fields of its structs: then it is not the same leaf
+            if leaf.path in occurrences or len(places.get(_columns(leaf), ())) != 1:
                 return False
             if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
                 return False
@@ -248,7 +250,7 @@ class _Planner:
         wanted = freezable(dimensions, self._tree, small)
         frozen = freeze(self._catalyst, self._optimized, self._tree, wanted, executor)
         for path, node in frozen.items():
-            (there,) = once[_ids(wanted[path].leaf)]
+            (there,) = places[_columns(wanted[path].leaf)]
             self._new[there] = node
         self._optimized = self._catalyst.replaced(self._optimized, frozen)
 
@@ -425,6 +427,13 @@ class _Planner:
 
 def _ids(leaf: Node) -> frozenset[int]:
     return frozenset(output_ids(leaf) or ())
+
+
+def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
+    """The ids and types of what a leaf shows."""
+    names = ("output", "dataCols", "partitionCols")
+    columns = (e for name in names for e in leaf.expressions(name))
+    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in columns)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
