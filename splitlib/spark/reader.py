@@ -19,10 +19,16 @@ from splitlib.spark.bloom import MOST_KEYS, among
 from splitlib.spark.collect import collect_keys
 from splitlib.spark.explained import remember
 from splitlib.spark.iceberg_conditions import condition_sql
-from splitlib.spark.row_conditions import many_keys, row_conditions, undecided_columns
+from splitlib.spark.row_conditions import (
+    many_keys,
+    row_conditions,
+    tested_columns,
+    undecided_columns,
+)
 from splitlib.spark.scan import scan_selected
 from splitlib.spark.static import static_filters
 from splitlib.spark.types import spark_schema
+from splitlib.table import Table
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -78,7 +84,10 @@ class TableReader:
         *,
         null_safe: bool = False,
     ) -> TableReader:
-        """Only partitions that an inner or semi join with ``dimension`` can need. Repeatable.
+        """Only what an inner or semi join with ``dimension`` can need. Repeatable.
+
+        Keys of partitions drop those; keys of other columns, where files have statistics of them,
+        drop files or parts of files, and most rows that have none of the keys.
 
         Args:
             dimension: A DataFrame, whose distinct keys are collected by :meth:`load`; or keys.
@@ -118,11 +127,10 @@ class TableReader:
         zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
         with opened.in_time_zone(zone) as table:
             schema = spark_schema(table.metadata)
-            accepted = table.list_accepted_filter_fields()
             filters = [
                 data
                 for dimension in self._dimensions
-                for data in self._keys_of(dimension, schema, accepted, config)
+                for data in self._keys_of(dimension, schema, table, config)
             ]
             conditions = [condition_sql(condition, schema) for condition in self._conditions]
             static = [
@@ -160,7 +168,7 @@ class TableReader:
         self,
         dimension: _Dimension,
         schema: StructType,
-        accepted: tuple[str, ...],
+        table: Table,
         config: SplitConfig,
     ) -> Iterator[DynamicFilteringData]:
         """The keys of one dimension; of columns that cannot prune, only that they were given."""
@@ -178,9 +186,12 @@ class TableReader:
             data = source.renamed({column: name for name, column in on.items()})
             yield data if dimension.null_safe else data.without_nulls()
             return
+        accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}
-        if useful:
-            yield collect_keys(source, useful, schema, config, null_safe=dimension.null_safe)
-        if len(useful) < len(on):  # not worth a job, but worth a word in the report
-            others = {name: (None, None) for name in on if name not in useful}
+        in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}
+        for keys in filter(None, (useful, in_rows)):
+            yield collect_keys(source, keys, schema, config, null_safe=dimension.null_safe)
+        # not worth a job, but worth a word in the report
+        others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
+        if others:
             yield DynamicFilteringData.from_range(others)

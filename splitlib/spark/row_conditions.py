@@ -19,6 +19,17 @@ from splitlib.spark.defaults import text_literal
 _MANY = 1000
 
 
+# By themselves these files say what lies in parts of them.
+_WITH_STATISTICS = ("parquet", "orc")
+
+
+def tested_columns(table: TableMetadata) -> frozenset[str]:
+    """The columns that prune nothing and whose keys let Spark skip parts of files all the same."""
+    if table.filter_schema is not None or table.read_format.name not in _WITH_STATISTICS:
+        return frozenset()
+    return frozenset(table.data_schema.names)
+
+
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
     """The columns that files have statistics of and of which not every partition is one value.
 
@@ -27,7 +38,8 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
         selected: What is left of it; its partitions have been tested by value already.
     """
     if table.filter_schema is None:
-        return pa.schema([])
+        tested = tested_columns(table)
+        return pa.schema([field for field in table.schema if field.name in tested])
     decided = [
         {f.source.lower() for f in one.partitions.fields or () if f.transform is None}
         for one in selected

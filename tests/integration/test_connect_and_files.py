@@ -7,6 +7,7 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import functions as F
 
 import splitlib
 
@@ -55,6 +56,18 @@ def test_directories_that_do_not_match_are_not_walked(spark, events):
     # the root, the one day that matches, and its three shops
     assert metrics.storage_requests == 1 + 1 + 3
     assert loaded.count() == 6
+
+
+def test_keys_of_a_data_column_reach_the_rows(spark, events):
+    reader = splitlib.read(spark).table(str(events), connector="files", partition_schema=KEYS)
+    everything = reader.load()
+    wanted = sorted({row.a for row in everything.select("a").collect()})[:2]
+    keys = spark.createDataFrame([(a,) for a in [*wanted, None]], "key bigint")
+    loaded = reader.filtered_by(keys, {"a": "key"}).load()
+    assert "a: no partition key" in str(splitlib.explain(loaded))
+    assert Counter(loaded.collect()) == Counter(everything.where(F.col("a").isin(wanted)).collect())
+    plan = loaded._jdf.queryExecution().executedPlan().toString()
+    assert "PushedFilters: [In(a" in plan
 
 
 # Over Connect there is no JVM to look into: plans are judged by their text, files read by path.

@@ -186,7 +186,7 @@ LITTLE = {
     (StringType(), None, b"\xff"),
     (BinaryType(), b"\xff", b"\xff"),
     (FixedType(2), b"\x00\x01", b"\x00\x01"),
-    (UUIDType(), None, uuid.uuid4().bytes),
+    (UUIDType(), None, uuid.UUID(int=1 << 127).bytes),
 }
 
 
