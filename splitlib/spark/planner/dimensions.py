@@ -109,6 +109,42 @@ def checkpoint_rdds(
     return found
 
 
+def compute_once(
+    catalyst: Catalyst,
+    analyzed: Any,
+    root: Node,
+    usable: Callable[[Node], bool],
+) -> dict[Path, Any]:
+    """Inputs of joins that may give other rows each time: computed now, kept by the executors.
+
+    As plans with the same attributes, by path; of those inside each other the outermost.
+
+    Args:
+        catalyst: Of the session.
+        analyzed: An analyzed plan.
+        root: The same plan.
+        usable: Whether an input is small enough, and none of the scans that keys are to prune.
+    """
+    found: dict[Path, Any] = {}
+    for node in _main(root):
+        for child in node.children if node.kind == "Join" else ():
+            inside = any(child.path[: len(path)] == path for path in found)
+            if inside or not usable(child):
+                continue
+            rows = catalyst.dataframe(catalyst.node(analyzed, child.path))
+            if why_not_deterministic(rows) is not None:
+                kept = rows.localCheckpoint()
+                found[child.path] = kept._jdf.queryExecution().analyzed()
+    return found
+
+
+def _main(node: Node) -> Iterator[Node]:
+    """A plan without its subqueries, whose plans may not stand alone."""
+    yield node
+    for child in node.children:
+        yield from _main(child)
+
+
 def _rows(catalyst: Catalyst, plan: Any) -> Any:
     return catalyst.dataframe(plan)._jdf.queryExecution().executedPlan().executeCollect()
 

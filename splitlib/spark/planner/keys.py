@@ -36,6 +36,11 @@ from splitlib.spark.planner.plan import Expression
 class Unusable(Exception):
     """Why a dimension's keys cannot prune, as a clause."""
 
+    def __init__(self, reason: str, *, not_deterministic: bool = False) -> None:
+        super().__init__(reason)
+        self.not_deterministic = not_deterministic
+        """Whether they could, if they were computed only once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -101,7 +106,10 @@ class KeyQueries:
         rows = self._catalyst.dataframe(plan)
         reason = why_not_deterministic(rows)
         if reason is not None:
-            raise Unusable(f"its dimension may give other rows when it is joined: {reason}")
+            raise Unusable(
+                f"its dimension may give other rows when it is joined: {reason}",
+                not_deterministic=True,
+            )
         if not all(_is_plain(f.dataType) for f in rows.schema):
             raise Unusable(f"keys of type {rows.schema.simpleString()} are not compared")
         if operators[0] in ("=", "<=>"):

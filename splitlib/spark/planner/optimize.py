@@ -22,7 +22,7 @@ from splitlib.spark.pinned_scan import why_not_pinned
 from splitlib.spark.planner.blocked import blocked_joins
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.decide import Costs, is_selective
-from splitlib.spark.planner.dimensions import checkpoint_rdds, freezable, freeze
+from splitlib.spark.planner.dimensions import checkpoint_rdds, compute_once, freezable, freeze
 from splitlib.spark.planner.discover import (
     Comparison,
     JoinFilter,
@@ -93,7 +93,13 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
     scans = prunable_scans(catalyst, analyzed, tree, config.listing_threads, named)
     if not scans.by_columns:
         return None, PlanReport(reasons=("it reads no partitioned table.",))
-    return _Planner(df, catalyst, analyzed, tree, scans, config).run()
+    planner = _Planner(df, catalyst, analyzed, tree, scans, config)
+    planned, report = planner.run()
+    once = planner.computed_once() if planner.wants_same_rows else None
+    if once is None:
+        return planned, report
+    again, report = _plan(once, named)
+    return again or once, report
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
@@ -151,6 +157,8 @@ class _Planner:
         self._costs = Costs(self._size_of, config.planner_dimension_bytes)
         self._new: dict[Path, Any] = {}
         """What takes the place of nodes of the analyzed plan."""
+        self.wants_same_rows = False
+        """Whether keys were not used because their dimension may give other ones."""
 
     def run(self) -> tuple[DataFrame | None, PlanReport]:
         """The query with other scans, None if it stays as it is; and the report."""
@@ -170,6 +178,21 @@ class _Planner:
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
         return planned, PlanReport(tuple(reports), catalog_requests=requests)
+
+    def computed_once(self) -> DataFrame | None:
+        """The query with other rows each time made the same ones; None if there are none."""
+
+        def usable(node: Node) -> bool:
+            leaves = [part for part in node.walk() if part.is_leaf]
+            return all(self._scans.of_leaf(leaf) is None for leaf in leaves) and (
+                Costs(self._size_in_analyzed, self._config.planner_dimension_bytes).too_large(node)
+                is None
+            )
+
+        once = compute_once(self._catalyst, self._analyzed, self._analyzed_tree, usable)
+        if not once:
+            return None
+        return self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, once))
 
     def _occurrences(self) -> dict[Path, _Occurrence]:
         columns = self._scans.columns
@@ -192,6 +215,7 @@ class _Planner:
             filters, occurrence.filters = occurrence.filters, []
             if not deterministic:
                 occurrence.reasons.append("the query calls functions that are not deterministic.")
+                self.wants_same_rows = self.wants_same_rows or bool(filters)
                 continue
             for join_filter in filters:
                 reason, worthwhile = self._worthwhile(join_filter)
@@ -215,7 +239,12 @@ class _Planner:
     def _size_of(self, leaf: Node) -> int | None:
         if isinstance(self._scans.of_leaf(leaf), TableScan):
             return None  # a placeholder is never run
-        node = self._catalyst.node(self._optimized, leaf.path)
+        return self._size(self._catalyst.node(self._optimized, leaf.path))
+
+    def _size_in_analyzed(self, leaf: Node) -> int | None:
+        return self._size(self._catalyst.node(self._analyzed, leaf.path))
+
+    def _size(self, node: Any) -> int | None:
         size = int(str(node.stats().sizeInBytes()))
         unknown = int(self._catalyst.session.sessionState().conf().defaultSizeInBytes())
         return size if size < unknown else self._catalyst.size_on_disk(node)
@@ -274,6 +303,7 @@ class _Planner:
                     collected.append((join_filter.comparisons, asked[path, i].result()))
                 except Unusable as reason:
                     occurrence.reasons.append(f"{reason}.")
+                    self.wants_same_rows = self.wants_same_rows or reason.not_deterministic
             if collected:
                 self._apply(occurrence, collected)
         for occurrence in occurrences.values():
