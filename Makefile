@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 INTEROP := .venv-interop
-# two processes; the tests of a file share what they set up
-IN_TWO := -n 2 --dist loadfile
+# two processes; the tests of a file share what they set up, and the long files come first
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
 .PHONY: help check test test-oldest interop conformance bench bench-tpcds demo clean
@@ -39,7 +39,7 @@ test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest Py
 test-oldest: $(OLDEST)/bin/.ready
 	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m spark $(addprefix --ignore=tests/integration/test_,\
 		hive_metastore.py hive_errors.py hive_counts.py demo.py benchmarks.py datasource_stream.py \
-		iceberg_catalogs.py iceberg_histories.py planner_random.py tpcds.py)
+		iceberg_catalogs.py iceberg_conditions.py iceberg_histories.py planner_random.py tpcds.py)
 
 # In a session of its own, Iceberg's code writes the tables and says what they hold.
 $(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt

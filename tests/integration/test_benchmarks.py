@@ -78,6 +78,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "memory": 1,
         "pinning": 0,
         "iceberg": 4,
+        "datasource": 3,
     }
     for benchmark in document["benchmarks"].values():
         for target in benchmark["targets"]:

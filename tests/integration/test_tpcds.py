@@ -28,6 +28,9 @@ NUMBERS = range(1, 100)
 SETTINGS = {
     # a task for each of a thousand directories takes longer than the queries
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # and the code for so long queries takes longer to compile than to do without
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 # So few facts leave nothing for these, or only nulls.
 WITHOUT_ROWS = frozenset(

@@ -23,6 +23,8 @@ DEFAULTS = {
     "missing_partition": "error",
     "retry_attempts": 5,
     "retry_max_seconds": 30.0,
+    "planner_dimension_bytes": 2**30,
+    "planner_small_fact_partitions": 4,
     "spark_scan": "auto",
 }
 
