@@ -38,6 +38,7 @@ from splitlib_iceberg.schema import (
     dropped_schema,
     filter_columns,
     refuse_reinterpreted,
+    renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
 from splitlib_iceberg.specs import Spec
@@ -70,6 +71,13 @@ class IcebergConnector(Connector):
         current = self._specs[pinned.table.metadata.default_spec_id]
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
+        # Where a file has names only, they are read as the columns that have those names now, but
+        # its statistics were kept for the columns that had them then.
+        self._ambiguous = (
+            frozenset()
+            if self._mapping is None
+            else renamed(self._columns.values(), list(history.values()))
+        )
         self._names = PhysicalNames(self._io, self._mapping)
         if self._mapping is not None:
             self.partitions_per_listing = 16
@@ -128,7 +136,11 @@ class IcebergConnector(Connector):
         contents, reads = self._files.read(numbers, statistics=wanted)
         chosen = choose(contents, refs)
         found = files_of(chosen)
-        columns = [column for key, column in self._columns.items() if key in predicate.keys]
+        columns = [
+            column
+            for key, column in self._columns.items()
+            if key in predicate.keys and key not in self._ambiguous
+        ]
         deletes, more = self._files.deletes(predicate)
         applied, sets = apply_deletes(deletes, spec, chosen, found)
         batch = FileBatch(

@@ -92,6 +92,27 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
     return pa.schema(fields)
 
 
+def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
+    """Names, in lower case, of columns that have had another, or whose name another column had."""
+    schemas = list(history)
+    found = set()
+    for column in columns:
+        name = column.name.lower()
+        for schema in schemas:
+            before = schema.find_column_name(column.id)
+            had_it = _id_of(schema, name) not in (None, column.id)
+            if had_it or (before is not None and before.lower() != name):
+                found.add(name)
+    return frozenset(found)
+
+
+def _id_of(schema: Schema, name: str) -> int | None:
+    try:
+        return schema.find_field(name, case_sensitive=False).field_id
+    except ValueError:
+        return None
+
+
 def filter_columns(schema: Schema) -> tuple[Column, ...]:
     """The primitive columns outside lists and maps."""
     return tuple(_columns(schema.fields, ""))
