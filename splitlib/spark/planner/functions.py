@@ -22,12 +22,22 @@ class Functions:
     def _method(self, class_: str, name: str, *arguments: str) -> Any:
         """A method handle; its first argument is the object."""
         found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
-        return self._lookup.unreflect(found)
+        return self.handle(found)
 
     def _constructor(self, class_: str, *arguments: str) -> Any:
         """A method handle that makes an object."""
         found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
         return self._lookup.unreflectConstructor(found)
+
+    def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
+        """A ``java.lang.reflect.Method``, whoever it is meant for; classes as such or by name."""
+        found = class_.getDeclaredMethod(name, self._classes(arguments))
+        found.setAccessible(True)
+        return found
+
+    def handle(self, method: Any) -> Any:
+        """A method handle; its first argument is the object, if there is one."""
+        return self._lookup.unreflect(method)
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:
         """A handle with some arguments given."""
@@ -45,10 +55,10 @@ class Functions:
         interface = self._jvm.reflected(f"scala.Function{arity}")
         return self._proxies.asInterfaceInstance(interface, handle)
 
-    def _classes(self, names: tuple[str, ...]) -> Any:
-        array = self._jvm.array("java.lang.Class", len(names))
-        for i, name in enumerate(names):
-            array[i] = self._jvm.reflected(name)
+    def _classes(self, classes: tuple[Any, ...]) -> Any:
+        array = self._jvm.array("java.lang.Class", len(classes))
+        for i, class_ in enumerate(classes):
+            array[i] = self._jvm.reflected(class_) if isinstance(class_, str) else class_
         return array
 
 

@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
-from splitlib.filtering import DynamicFilteringData
-from splitlib.predicate import Predicate
 from splitlib.spark.pinned_scan import why_not_pinned
 from splitlib.spark.planner.blocked import blocked_joins
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.decide import Costs, is_selective
-from splitlib.spark.planner.dimensions import checkpoint_rdds, compute_once, freezable, freeze
-from splitlib.spark.planner.discover import (
-    Comparison,
-    JoinFilter,
-    StaticCondition,
-    discover,
-    static_conditions,
-)
-from splitlib.spark.planner.keys import KeyQueries, Keys, Unusable
-from splitlib.spark.planner.lineage import output_ids
+from splitlib.spark.planner.dimensions import compute_once
+from splitlib.spark.planner.discover import JoinFilter, discover, static_conditions
+from splitlib.spark.planner.frozen import Frozen
+from splitlib.spark.planner.keys import KeyQueries, Unusable
+from splitlib.spark.planner.masks import MaskedScan, rewritten
 from splitlib.spark.planner.named_tables import NamedTable
-from splitlib.spark.planner.plan import Expression, Node, Path, parse_plan
-from splitlib.spark.planner.prunable import PrunableScans, prunable_scans
-from splitlib.spark.planner.report import FilterUse, PlanReport, ScanPruning, strip
-from splitlib.spark.planner.scans import UNDECIDED, PartitionedScan, Scan
-from splitlib.spark.planner.table_scan import TableScan
+from splitlib.spark.planner.occurrence import Collected, Occurrence
+from splitlib.spark.planner.plan import Node, Path, parse_plan
+from splitlib.spark.planner.prunable import PrunableScan, PrunableScans, prunable_scans
+from splitlib.spark.planner.report import PlanReport, ScanPruning
+from splitlib.spark.planner.scans import Pruned
+from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +58,7 @@ def plan(
         _log.debug("The query is left to Spark.", exc_info=True)
         message = str(error).partition("\n")[0]
         planned, report = None, PlanReport(reasons=(f"{type(error).__name__}: {message}",))
-    if planned is None:
-        planned = _opened_up(df, named) if named else df
+    planned = planned or _opened_up(df, named)
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 
@@ -99,39 +89,21 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
     if once is None:
         return planned, report
     again, report = _plan(once, named)
-    return again or once, report
+    return again or _opened_up(once, named), report
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     """The query with all of its tables, and nothing pruned."""
+    if not named:
+        return df
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
     scans = prunable_scans(catalyst, analyzed, parse_plan(analyzed.toJSON()), 1, named)
     new: dict[Path, Any] = {}
     for scan in scans.by_columns.values():
         if isinstance(scan, TableScan):
-            node = scan.pruned(analyzed, (), ()).node
-            new |= dict.fromkeys(scan.paths, node)
+            new |= dict.fromkeys(scan.paths, scan.pruned(analyzed).node)
     return catalyst.dataframe(catalyst.replaced(analyzed, new))
-
-
-@dataclass(slots=True)
-class _Occurrence:
-    """A scan where it stands in the optimized plan."""
-
-    scan: Scan
-    leaf: Node
-    filters: list[JoinFilter] = field(default_factory=list)
-    from_scans: list[JoinFilter] = field(default_factory=list)
-    """Whose keys are partition values of another scan."""
-    conditions: list[StaticCondition] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    used: list[FilterUse] = field(default_factory=list)
-    data: list[DynamicFilteringData] = field(default_factory=list)
-    """What a table that splitlib enumerates itself is pruned by."""
-    before: pa.BooleanArray | None = None
-    """What static conditions leave; None = it is not pruned."""
-    mask: pa.BooleanArray | None = None
 
 
 class _Planner:
@@ -149,14 +121,12 @@ class _Planner:
         self._df = df
         self._catalyst = catalyst
         self._analyzed = analyzed
-        self._analyzed_tree = tree
+        self._tree = tree
         self._scans = scans
         self._config = config
         self._optimized = catalyst.optimized(analyzed)
-        self._tree = parse_plan(self._optimized.toJSON())
         self._costs = Costs(self._size_of, config.planner_dimension_bytes)
-        self._new: dict[Path, Any] = {}
-        """What takes the place of nodes of the analyzed plan."""
+        self._frozen = Frozen(catalyst, tree, self._optimized)
         self.wants_same_rows = False
         """Whether keys were not used because their dimension may give other ones."""
 
@@ -164,16 +134,27 @@ class _Planner:
         """The query with other scans, None if it stays as it is; and the report."""
         occurrences = self._occurrences()
         self._decide(occurrences)
-        if any(o.filters for o in occurrences.values()):
-            with ThreadPoolExecutor(4, thread_name_prefix="splitlib-keys") as executor:
-                self._checkpoint(occurrences)
-                self._freeze(occurrences, executor)
+        scans = list(self._scans.by_columns.values())
+        with ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner") as executor:
+            dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
+            if dimensions:
+                fetched = [executor.submit(o.prefetch) for o in occurrences.values() if o.filters]
+                self._frozen.checkpoint(dimensions)
+                self._frozen.run(dimensions, occurrences, self._size_of, executor)
+                for future in fetched:
+                    future.result()
                 self._prune(occurrences, executor)
-        reports = [self._rewrite(scan, occurrences) for scan in self._scans.by_columns.values()]
+            plan = self._frozen.optimized
+            rewritten = executor.map(lambda scan: _rewritten(scan, plan, occurrences), scans)
+        reports = []
+        new = dict(self._frozen.new)
+        for scan, (pruned, report) in zip(scans, rewritten, strict=True):
+            reports.append(report)
+            if pruned is not None:
+                new |= dict.fromkeys(scan.paths, pruned.node)
         planned = None
         if any(report.is_pruned for report in reports):
-            rewritten = self._catalyst.replaced(self._analyzed, self._new)
-            planned = self._catalyst.dataframe(rewritten)
+            planned = self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, new))
             if planned.schema != self._df.schema:
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
@@ -189,27 +170,31 @@ class _Planner:
                 is None
             )
 
-        once = compute_once(self._catalyst, self._analyzed, self._analyzed_tree, usable)
+        once = compute_once(self._catalyst, self._analyzed, self._tree, usable)
         if not once:
             return None
         return self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, once))
 
-    def _occurrences(self) -> dict[Path, _Occurrence]:
-        columns = self._scans.columns
-        found = {}
-        for node in self._tree.walk():
+    def _occurrences(self) -> dict[Path, Occurrence]:
+        tree, columns = self._frozen.tree, self._scans.columns
+        found: dict[Path, Occurrence] = {}
+        for node in tree.walk():
             scan = self._scans.of_leaf(node)
-            if scan is not None:
-                found[node.path] = _Occurrence(scan, node)
-        for join_filter in discover(self._tree, columns):
+            if isinstance(scan, TableScan):
+                found[node.path] = NamedScan(self._catalyst, node, scan)
+            elif scan is not None:
+                few = self._config.planner_small_fact_partitions
+                found[node.path] = MaskedScan(self._catalyst, node, scan, few)
+        for join_filter in discover(tree, columns):
             found[join_filter.leaf.path].filters.append(join_filter)
-        for condition in static_conditions(self._tree, columns):
+        for condition in static_conditions(tree, columns):
             found[condition.lineage.leaf.path].conditions.append(condition)
-        for path, reason in blocked_joins(self._tree, columns):
+        for path, reason in blocked_joins(tree, columns):
             found[path].reasons.append(reason)
         return found
 
-    def _decide(self, occurrences: dict[Path, _Occurrence]) -> None:
+    def _decide(self, occurrences: Mapping[Path, Occurrence]) -> None:
+        """Keep of each scan's filters those that are worth being collected."""
         deterministic = self._optimized.deterministic()
         for occurrence in occurrences.values():
             filters, occurrence.filters = occurrence.filters, []
@@ -249,222 +234,41 @@ class _Planner:
         unknown = int(self._catalyst.session.sessionState().conf().defaultSizeInBytes())
         return size if size < unknown else self._catalyst.size_on_disk(node)
 
-    def _checkpoint(self, occurrences: dict[Path, _Occurrence]) -> None:
-        """Compute dimensions that are RDDs once: who knows what they would give another time."""
-        dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
-        computed = checkpoint_rdds(self._catalyst, self._optimized, dimensions)
-        for path, leaf in self._leaves(self._analyzed_tree):
-            if leaf in computed:
-                self._new[path] = computed[leaf]
-        frozen = {p: computed[leaf] for p, leaf in self._leaves(self._tree) if leaf in computed}
-        self._optimized = self._catalyst.replaced(self._optimized, frozen)
-
-    def _freeze(self, occurrences: dict[Path, _Occurrence], executor: ThreadPoolExecutor) -> None:
-        limit = self._catalyst.session.sessionState().conf().autoBroadcastJoinThreshold()
-        places = defaultdict(list)
-        for node in self._analyzed_tree.walk():
-            if node.is_leaf:
-                places[_columns(node)].append(node.path)
-
-        def small(leaf: Node) -> bool:
-            # the optimizer may have left out fields of its structs: then it is not the same leaf
-            if leaf.path in occurrences or len(places.get(_columns(leaf), ())) != 1:
-                return False
-            if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
-                return False
-            size = self._size_of(leaf)
-            return size is not None and size <= limit
-
-        dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
-        wanted = freezable(dimensions, self._tree, small)
-        frozen = freeze(self._catalyst, self._optimized, self._tree, wanted, executor)
-        for path, node in frozen.items():
-            (there,) = places[_columns(wanted[path].leaf)]
-            self._new[there] = node
-        self._optimized = self._catalyst.replaced(self._optimized, frozen)
-
-    def _leaves(self, root: Node) -> Iterator[tuple[Path, frozenset[int]]]:
-        for node in root.walk():
-            if node.is_leaf:
-                yield node.path, _ids(node)
-
-    def _prune(self, occurrences: dict[Path, _Occurrence], executor: ThreadPoolExecutor) -> None:
-        """Fill in the masks: by the keys of dimensions, then by what other scans have left."""
-        queries = KeyQueries(self._catalyst, self._optimized, self._config, executor)
+    def _prune(self, occurrences: Mapping[Path, Occurrence], executor: ThreadPoolExecutor) -> None:
+        """By the keys of dimensions, then by what other scans have left."""
+        plan = self._frozen.optimized
+        queries = KeyQueries(self._catalyst, plan, self._config, executor)
         asked = {
-            (path, i): queries.submit(join_filter.dimension, join_filter.comparisons)
+            path: [queries.submit(f.dimension, f.comparisons) for f in occurrence.filters]
             for path, occurrence in occurrences.items()
-            for i, join_filter in enumerate(occurrence.filters)
         }
         for path, occurrence in occurrences.items():
             collected = []
-            for i, join_filter in enumerate(occurrence.filters):
+            for join_filter, keys in zip(occurrence.filters, asked[path], strict=True):
                 try:
-                    collected.append((join_filter.comparisons, asked[path, i].result()))
+                    collected.append(Collected(join_filter.comparisons, keys.result()))
                 except Unusable as reason:
                     occurrence.reasons.append(f"{reason}.")
                     self.wants_same_rows = self.wants_same_rows or reason.not_deterministic
             if collected:
-                self._apply(occurrence, collected)
+                occurrence.apply(plan, collected)
         for occurrence in occurrences.values():
             for join_filter in occurrence.from_scans:
-                self._apply_partitions_of(occurrence, join_filter, occurrences)
-
-    def _apply_partitions_of(
-        self,
-        occurrence: _Occurrence,
-        join_filter: JoinFilter,
-        occurrences: dict[Path, _Occurrence],
-    ) -> None:
-        """The partition values that another scan has left are keys as well."""
-        comparisons = join_filter.comparisons
-        lineages = [c.key_lineage for c in comparisons if c.key_lineage is not None]
-        source = occurrences[lineages[0].leaf.path]
-        if not isinstance(source.scan, PartitionedScan) or source.mask is None:
-            return
-        if any(x.leaf.path != source.leaf.path for x in lineages):
-            return
-        if any(c.operator != "=" for c in comparisons):
-            return
-        started = time.perf_counter()
-        steps = dict.fromkeys(step for lineage in lineages for step in lineage.steps)
-        wanted = {f"k{i}": c.key for i, c in enumerate(comparisons)}
-        values = source.scan.evaluate(self._optimized, tuple(steps), wanted).filter(source.mask)
-        if pc.any(values[UNDECIDED]).as_py():
-            return
-        values = values.select(list(wanted))
-        data = DynamicFilteringData.from_arrow(values).without_nulls()
-        self._apply(occurrence, [(comparisons, Keys(data, time.perf_counter() - started))])
-
-    def _apply(
-        self, occurrence: _Occurrence, collected: list[tuple[tuple[Comparison, ...], Keys]]
-    ) -> None:
-        scan = occurrence.scan
-        if isinstance(scan, TableScan):
-            for comparisons, keys in collected:
-                data = scan.filter_of(comparisons, keys)
-                if data is None:
-                    occurrence.reasons.append("keys are compared with a computed value.")
-                else:
-                    occurrence.data.append(data)
-                    occurrence.used.append(self._use(comparisons, keys))
-            return
-        assert isinstance(scan, PartitionedScan)
-        if scan.partitions_total <= self._config.planner_small_fact_partitions:
-            occurrence.reasons.append(f"it has only {scan.partitions_total} partitions.")
-            return
-        wanted: dict[str, Expression] = {}
-        filters = []
-        excluded: dict[str, pa.Scalar] = {}
-        steps: dict[Any, None] = {}
-        for number, (comparisons, keys) in enumerate(collected):
-            names = {}
-            for i, comparison in enumerate(comparisons):
-                names[f"k{i}"] = f"f{number}_{i}"
-                wanted[f"f{number}_{i}"] = comparison.target
-                steps |= dict.fromkeys(comparison.lineage.steps)
-            filters.append(keys.data.renamed(names))
-            excluded |= {names[name]: end for name, end in keys.excluded.items()}
-        for i, condition in enumerate(occurrence.conditions):
-            wanted[f"s{i}"] = condition.condition
-            steps |= dict.fromkeys(condition.lineage.steps)
-        values = scan.evaluate(self._optimized, tuple(steps), wanted)
-        if occurrence.mask is None:
-            occurrence.before = pa.repeat(True, values.num_rows)
-            for i in range(len(occurrence.conditions)):
-                met = pc.fill_null(_one(values[f"s{i}"]), False)
-                occurrence.before = pc.and_(occurrence.before, met)
-            occurrence.mask = occurrence.before
-        batch = pa.record_batch({name: _one(values[name]) for name in wanted if name[0] == "f"})
-        predicate = Predicate(batch.schema, filters)
-        mask = pc.and_(occurrence.mask, predicate.match(batch))
-        for name, end in excluded.items():
-            mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
-        occurrence.mask = pc.or_(mask, _one(values[UNDECIDED]))
-        for (comparisons, keys), applied in zip(collected, predicate.filters, strict=True):
-            if applied.unused_because is not None:
-                occurrence.reasons.append(applied.unused_because)
-            else:
-                occurrence.used.append(self._use(comparisons, keys))
-
-    def _use(self, comparisons: tuple[Comparison, ...], keys: Keys) -> FilterUse:
-        fields = {
-            f"k{i}": self._catalyst.expression_at(self._optimized, c.target.place).sql()
-            for i, c in enumerate(comparisons)
-        }
-        description = keys.data.renamed(fields).describe()
-        return FilterUse(tuple(fields.values()), description, keys.data.nbytes, keys.seconds)
-
-    def _rewrite(self, scan: Scan, occurrences: dict[Path, _Occurrence]) -> ScanPruning:
-        """Put the pruned scan in its place, if each of its occurrences is pruned."""
-        mine = [o for o in occurrences.values() if o.scan is scan]
-        reasons = dict.fromkeys(reason for o in mine for reason in o.reasons)
-        used = tuple(dict.fromkeys(u for o in mine for u in o.used))
-        report = ScanPruning(scan.name, used, reasons=tuple(reasons))
-        if isinstance(scan, TableScan):
-            return self._open_up(scan, mine, report)
-        assert isinstance(scan, PartitionedScan)
-        if not any(o.mask is not None for o in mine):
-            if not reasons:
-                report = replace(report, reasons=("no join compares its partition columns.",))
-            return report
-        total = scan.partitions_total
-        report = replace(report, partitions_total=total)
-        if any(o.mask is None for o in mine):
-            why = "the same scan is also read where no keys reach it."
-            return replace(report, reasons=(*reasons, why))
-        mask = before = pa.repeat(False, total)
-        for o in mine:
-            mask = pc.or_(mask, o.mask)
-            before = pc.or_(before, o.before)
-        if mask.true_count == before.true_count:
-            why = "its keys are in every partition that is read."
-            return replace(report, reasons=(*reasons, why))
-        pruned = scan.pruned(mask)
-        for path in scan.paths:
-            self._new[path] = pruned.node
-        return replace(
-            report,
-            partitions_kept=mask.true_count,
-            files=pruned.files,
-            nbytes=pruned.nbytes,
-            files_total=scan.files_total,
-            nbytes_total=scan.nbytes_total,
-            strip=strip(mask.to_pylist()),
-        )
-
-    def _open_up(
-        self, scan: TableScan, occurrences: list[_Occurrence], report: ScanPruning
-    ) -> ScanPruning:
-        """Put the files that matter in the place of a named table."""
-        # of several places each needs other files, and one list of files serves them all
-        alone = occurrences[0] if len(occurrences) == 1 else None
-        pruned = scan.pruned(
-            self._optimized,
-            alone.data if alone else (),
-            alone.conditions if alone else (),
-        )
-        for path in scan.paths:
-            self._new[path] = pruned.node
-        return replace(
-            report,
-            partitions_total=pruned.partitions_total,
-            partitions_kept=pruned.partitions_kept,
-            files=pruned.files,
-            nbytes=pruned.nbytes,
-        )
+                comparisons = join_filter.comparisons
+                lineages = [c.key_lineage for c in comparisons]
+                sources = {x.leaf.path for x in lineages if x is not None}
+                if len(sources) == 1:
+                    left = occurrences[sources.pop()].keys_of(plan, comparisons)
+                    if left is not None:
+                        occurrence.apply(plan, [Collected(comparisons, left)])
 
 
-def _ids(leaf: Node) -> frozenset[int]:
-    return frozenset(output_ids(leaf) or ())
-
-
-def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
-    """The ids and types of what a leaf shows."""
-    names = ("output", "dataCols", "partitionCols")
-    columns = (e for name in names for e in leaf.expressions(name))
-    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in columns)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
+def _rewritten(
+    scan: PrunableScan, plan: Any, occurrences: Mapping[Path, Occurrence]
+) -> tuple[Pruned | None, ScanPruning]:
+    """What takes the place of a scan, None if it stays; and why."""
+    if isinstance(scan, TableScan):
+        named = [o for o in occurrences.values() if isinstance(o, NamedScan) and o.scan is scan]
+        return opened_up(scan, plan, named)
+    masked = [o for o in occurrences.values() if isinstance(o, MaskedScan) and o.scan is scan]
+    return rewritten(scan, masked)

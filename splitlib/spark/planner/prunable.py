@@ -10,18 +10,20 @@ from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.lineage import output_ids
 from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.plan import Expression, Node
-from splitlib.spark.planner.scans import CatalogScan, IndexedScan, Scan
+from splitlib.spark.planner.scans import CatalogScan, IndexedScan, PartitionedScan
 from splitlib.spark.planner.session_table import SessionTable
 from splitlib.spark.planner.table_scan import TableScan
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources."
+
+PrunableScan = PartitionedScan | TableScan
 
 
 @dataclass(slots=True)
 class PrunableScans:
     """Those of one plan."""
 
-    by_columns: dict[frozenset[int], Scan] = field(default_factory=dict)
+    by_columns: dict[frozenset[int], PrunableScan] = field(default_factory=dict)
     """By the ids of the attributes of the columns that prune."""
     tables: dict[str, SessionTable] = field(default_factory=dict)
     """By name, those that the session's catalog keeps; each is asked once."""
@@ -31,7 +33,7 @@ class PrunableScans:
         """The ids of all these columns."""
         return frozenset().union(*self.by_columns)
 
-    def of_leaf(self, leaf: Node) -> Scan | None:
+    def of_leaf(self, leaf: Node) -> PrunableScan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
         if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
             return None
@@ -52,7 +54,7 @@ def prunable_scans(
         named: Tables of named catalogs by the root of their placeholders.
     """
     scans = PrunableScans()
-    seen: dict[frozenset[int], Scan | None] = {}
+    seen: dict[frozenset[int], PrunableScan | None] = {}
     for leaf in tree.walk():
         if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
             continue
@@ -81,7 +83,7 @@ def _scan(
     tables: dict[str, SessionTable],
     threads: int,
     named: Mapping[str, NamedTable],
-) -> Scan | None:
+) -> PrunableScan | None:
     """The scan of a leaf, None if it has no partitions or none that can be told apart."""
     if leaf.nodeName() == "HiveTableRelation":
         if not leaf.isPartitioned() or leaf.prunedPartitions().isDefined():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,12 @@ class ScanPruning:
     def is_pruned(self) -> bool:
         """Whether Spark is given fewer partitions than there are."""
         return self.partitions_kept is not None
+
+    def because(self, reason: str, *, if_first: bool = False) -> Self:
+        """The same with one more reason; ``if_first``: only where there is none yet."""
+        if if_first and self.reasons:
+            return self
+        return replace(self, reasons=(*self.reasons, reason))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from splitlib.partition_values import try_cast
 from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.file_index import listed_index, narrowed_index
 from splitlib.spark.planner.lineage import Step, UnionOutput
@@ -71,6 +72,9 @@ class PartitionedScan(Scan, ABC):
     @abstractmethod
     def partitions_total(self) -> int:
         """How many there are."""
+
+    def prefetch(self) -> None:
+        """Ask for the partitions, in whatever thread."""
 
     @abstractmethod
     def pruned(self, mask: pa.BooleanArray) -> Pruned:
@@ -162,6 +166,37 @@ class CatalogScan(PartitionedScan):
     def partitions_total(self) -> int:
         """See :class:`PartitionedScan`."""
         return len(self._table.names()[0])
+
+    def prefetch(self) -> None:
+        """See :class:`PartitionedScan`."""
+        self._table.names()
+
+    def evaluate(
+        self, plan: Any, steps: Sequence[Step], wanted: Mapping[str, Expression]
+    ) -> pa.Table:
+        """See :class:`PartitionedScan`; the columns themselves are read without Spark."""
+        found = {name: self._plain(expression) for name, expression in wanted.items()}
+        if steps or any(column is None for column in found.values()):
+            return super().evaluate(plan, steps, wanted)
+        found[UNDECIDED] = pa.repeat(False, self.partitions_total)
+        return pa.table(found)
+
+    def _plain(self, expression: Expression) -> pa.Array | None:
+        """The values of a column; None where Spark's own reading of a text is needed."""
+        name = self._columns.get(expression.attribute_id)
+        if name is None or expression.kind != "AttributeReference":
+            return None
+        texts = self._table.names()[1][name]
+        kind = self._table.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_string(kind)):
+            return None
+        values = try_cast(texts, kind)
+        # each is spelled as it would be written
+        return values if values.cast(pa.string()).equals(texts) else None
+
+    @cached_property
+    def _columns(self) -> dict[int | None, str]:
+        return {int(a.exprId().id()): str(a.name()) for a in each(self._leaf.output())}
 
     def _values(self) -> Any:
         texts = pa.table(self._table.names()[1])

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from splitlib.hive_types import from_spark_json
-from splitlib.partition_values import parse, split_names
+from splitlib.partition_values import NULL_PARTITION, parse, split_names
 from splitlib.spark.planner.catalyst import Catalyst
+from splitlib.spark.planner.hive_client import partitions_by_name
 
 _log = logging.getLogger(__name__)
 
-# The filter of one request to the metastore: some refuse more, and the cost of a request does not
-# show any more at this size.
-_NAMES_PER_REQUEST = 200
-# Below this, asking one by one is as fast as a filter, and no metastore refuses it.
+# The values in one filter: some metastores refuse more, and the cost of a request does not show any
+# more at this size.
+_VALUES_PER_FILTER = 200
+# So many are asked for one by one before a filter is tried, which a metastore may refuse.
 _FEW = 4
 
 _PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
@@ -50,9 +53,11 @@ class SessionTable:
 
     def __init__(self, catalyst: Catalyst, table: Any) -> None:
         self._catalyst = catalyst
+        self._table = table
         self._identifier = table.identifier()
         self._partition_schema = table.partitionSchema()
         self._catalog = catalyst.session.sessionState().catalog()
+        self._lock = threading.Lock()
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._fetched: dict[str, tuple[_Fetched, int]] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
@@ -63,25 +68,27 @@ class SessionTable:
 
     def names(self) -> tuple[pa.Array, pa.RecordBatch]:
         """All partition names, and the text of their values, a column per key."""
-        if self._names is None:
-            found = self._catalog.listPartitionNames(self._identifier, self._catalyst.none)
-            self.requests += 1
-            # control characters are escaped in a name: a line each
-            text = found.mkString("\n")
-            names = pa.array(text.split("\n") if text else [], pa.string())
-            self._names = names, split_names(names, self.schema.names)
-        return self._names
+        with self._lock:  # whoever comes second waits for the same answer
+            if self._names is None:
+                found = self._catalog.listPartitionNames(self._identifier, self._catalyst.none)
+                self.requests += 1
+                # control characters are escaped in a name: a line each
+                text = found.mkString("\n")
+                names = pa.array(text.split("\n") if text else [], pa.string())
+                self._names = names, split_names(names, self.schema.names)
+            return self._names
 
     def partitions(self, names: pa.Array) -> Any:
         """Spark's ``Seq[CatalogTablePartition]`` of some partitions, in any order.
 
         Raises:
-            Py4JJavaError: whatever the catalog raises.
+            Py4JError: whatever the catalog raises.
+            PySparkException: the same, where PySpark has a class for it.
         """
         wanted = names.to_pylist()
         missing = [name for name in wanted if name not in self._fetched]
-        for offset in range(0, len(missing), _NAMES_PER_REQUEST):
-            self._fetch(missing[offset : offset + _NAMES_PER_REQUEST])
+        if missing:
+            self._fetch(missing)
         indices: dict[Any, list[int]] = {}
         for name in wanted:
             fetched, i = self._fetched[name]
@@ -95,21 +102,41 @@ class SessionTable:
         return found
 
     def _fetch(self, names: Sequence[str]) -> None:
-        condition = self._condition(names) if len(names) > _FEW else None
-        if condition is not None:
-            partitions = self._by_filter(condition)
-            found = self._names_of(partitions)
-            fetched = _Fetched(partitions, len(found))
-            wanted = set(names)
-            self._fetched |= {name: (fetched, i) for i, name in enumerate(found) if name in wanted}
-        for name in names:
+        self._keep(self._by_name(names), names)
+        missing = [name for name in names if name not in self._fetched]
+        if len(missing) > _FEW:
+            for offset in range(0, len(missing), _VALUES_PER_FILTER):
+                some = missing[offset : offset + _VALUES_PER_FILTER]
+                self._keep(self._by_filter(some), some)
+        for name in missing:
             if name not in self._fetched:
                 partition = self._catalog.getPartition(self._identifier, self._spec(name))
                 self.requests += 1
                 self._fetched[name] = _Fetched(self._catalyst.seq([partition]), 1), 0
 
-    def _by_filter(self, condition: str) -> Any:
-        """The partitions that meet a condition; none where the metastore refuses it."""
+    def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
+        """What a request has given of the partitions that it asked for."""
+        found = [] if partitions is None else self._names_of(partitions)
+        fetched = _Fetched(partitions, len(found))
+        wanted = set(names)
+        self._fetched |= {name: (fetched, i) for i, name in enumerate(found) if name in wanted}
+
+    def _by_name(self, names: Sequence[str]) -> Any | None:
+        """Partitions by name; None if the catalog does not give them that way."""
+        try:
+            found = partitions_by_name(self._catalyst, self._table, names)
+        except (Py4JError, PySparkException):
+            _log.debug("The catalog gives no partitions by name.", exc_info=True)
+            return None
+        if found is not None:
+            self.requests += 1
+        return found
+
+    def _by_filter(self, names: Sequence[str]) -> Any | None:
+        """Partitions that meet a condition; None where there is none that the catalog takes."""
+        condition = self._condition(names)
+        if condition is None:
+            return None
         relation = self._catalyst.session.table(self._identifier.quotedString())
         plan = relation.where(condition).queryExecution().analyzed()
         self.requests += 1
@@ -117,9 +144,9 @@ class SessionTable:
             return self._catalog.listPartitionsByFilter(
                 self._identifier, self._catalyst.seq([plan.condition()])
             )
-        except Py4JJavaError as error:
-            _log.debug("The catalog refuses %s: %s", condition, error.java_exception.getMessage())
-            return self._catalyst.seq([])
+        except (Py4JError, PySparkException):
+            _log.debug("The catalog refuses %s.", condition, exc_info=True)
+            return None
 
     def _names_of(self, partitions: Any) -> list[str]:
         functions = self._catalyst.functions
@@ -134,13 +161,13 @@ class SessionTable:
         """SQL that holds for these partitions; None if it cannot be said in plain literals."""
         columns = split_names(pa.array(names, pa.string()), self.schema.names)
         best: str | None = None
-        fewest = 0
+        most = 0
         for key, column in zip(self.schema, columns.columns, strict=True):
             texts = pc.unique(column)
             literals = _literals(parse(texts, key).values, key.type)
-            if literals and (best is None or len(literals) > fewest):
+            if literals and (best is None or len(literals) > most):
                 # the key with most values tells most
-                fewest = len(literals)
+                most = len(literals)
                 best = f"`{key.name}` IN ({', '.join(literals)})"
         return best
 
@@ -149,7 +176,7 @@ class SessionTable:
         spec = self._catalyst.empty_map
         for key, column in zip(self.schema.names, batch.columns, strict=True):
             value = column[0].as_py()
-            spec = spec.updated(key, "__HIVE_DEFAULT_PARTITION__" if value is None else value)
+            spec = spec.updated(key, NULL_PARTITION if value is None else value)
         return spec
 
 

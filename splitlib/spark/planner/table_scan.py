@@ -16,6 +16,9 @@ from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.discover import Comparison, StaticCondition
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.named_tables import NamedTable
+from splitlib.spark.planner.occurrence import Collected, Occurrence
+from splitlib.spark.planner.plan import Node
+from splitlib.spark.planner.report import ScanPruning
 from splitlib.spark.planner.scans import UNDECIDED, Pruned, Scan, evaluate, typed_values
 from splitlib.spark.static_values import values_of
 from splitlib.spark.types import spark_schema
@@ -47,8 +50,8 @@ class TableScan(Scan):
     def pruned(
         self,
         plan: Any,
-        filters: Sequence[DynamicFilteringData],
-        conditions: Sequence[StaticCondition],
+        filters: Sequence[DynamicFilteringData] = (),
+        conditions: Sequence[StaticCondition] = (),
     ) -> Pruned:
         """The scan of the files that matter.
 
@@ -84,6 +87,54 @@ class TableScan(Scan):
             return []
         schema = StructType([self.schema[name] for name in names])
         return [_PlanCondition(self._catalyst, plan, condition, self._attributes(names), schema)]
+
+
+class NamedScan(Occurrence):
+    """A place that reads a table of a named catalog."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Node, scan: TableScan) -> None:
+        super().__init__(catalyst, leaf)
+        self.scan = scan
+        self.data: list[DynamicFilteringData] = []
+        """What the table is pruned by."""
+
+    def prefetch(self) -> None:
+        """Nothing: the table was asked when it was opened, and is asked again with the keys."""
+
+    def apply(self, plan: Any, collected: Sequence[Collected]) -> None:
+        """See :class:`Occurrence`."""
+        for comparisons, keys in collected:
+            data = self.scan.filter_of(comparisons, keys)
+            if data is None:
+                self.reasons.append("keys are compared with a computed value.")
+            else:
+                self.data.append(data)
+                self._note(plan, Collected(comparisons, keys))
+
+
+def opened_up(
+    scan: TableScan, plan: Any, occurrences: Sequence[NamedScan]
+) -> tuple[Pruned, ScanPruning]:
+    """The files that matter; all of them where several places read the same scan.
+
+    Args:
+        scan: A placeholder.
+        plan: The optimized plan, in which conditions stand.
+        occurrences: Where the scan stands in it.
+    """
+    # of several places each needs other files, and one list of files serves them all
+    alone = occurrences[0] if len(occurrences) == 1 else None
+    pruned = scan.pruned(plan, alone.data, alone.conditions) if alone else scan.pruned(plan)
+    reasons = dict.fromkeys(reason for o in occurrences for reason in o.reasons)
+    return pruned, ScanPruning(
+        scan.name,
+        tuple(alone.used) if alone else (),
+        partitions_total=pruned.partitions_total,
+        partitions_kept=pruned.partitions_kept,
+        files=pruned.files,
+        nbytes=pruned.nbytes,
+        reasons=tuple(reasons),
+    )
 
 
 @dataclass(frozen=True, slots=True)
