@@ -54,7 +54,7 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 interop: $(BIN)/.ready $(INTEROP)/bin/.ready $(INTEROP)/jars/reference/.ready $(INTEROP)/jars/rest/.ready  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
-		$(BIN)/pytest tests/interop
+		$(BIN)/pytest -n 2 tests/interop
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance

@@ -182,7 +182,10 @@ class CatalogScan(PartitionedScan):
         return pa.table(found)
 
     def _plain(self, expression: Expression) -> pa.Array | None:
-        """The values of a column; None where Spark's own reading of a text is needed."""
+        """A column, or whether it has a value; None for whatever Spark has to compute."""
+        if expression.kind == "IsNotNull":
+            column = self._plain(expression.children[0])
+            return None if column is None else pc.is_valid(column)
         name = self._columns.get(expression.attribute_id)
         if name is None or expression.kind != "AttributeReference":
             return None
@@ -191,7 +194,7 @@ class CatalogScan(PartitionedScan):
         if not (pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_string(kind)):
             return None
         values = try_cast(texts, kind)
-        # each is spelled as it would be written
+        # each is spelled as it would be written: no doubt what Spark takes it for
         return values if values.cast(pa.string()).equals(texts) else None
 
     @cached_property

@@ -26,7 +26,10 @@ OLDER_SNAPSHOTS = 1
 Version = dict[str, Any]
 """``options``: what pins the version; ``schema``: Spark's JSON, everything nullable; ``rows``: a
 Parquet file; ``joins``: a list of ``columns``, ``null_safe``, ``keys`` (the numbers of rows that
-have them) and ``files``: how many data files Iceberg's own planning leaves for these keys."""
+have them) and ``files``: how many data files Iceberg's own planning leaves for these keys. Or in
+how many their rows are, if that is more: its planning takes -0.0 for less than 0.0, infinity for no
+float, and in a file without identifiers the statistics of one column for those of another."""
+_FILE = "the file of this row"
 
 
 def save(directory: Path, tables: Mapping[str, list[Version]]) -> None:
@@ -51,8 +54,10 @@ def record(lake: Lake, joins: Sequence[tuple[str, ...]], directory: Path) -> lis
         version = str(home / str(len(versions)))
         # as everywhere outside Iceberg, where a null struct cannot have a required field
         schema = df._jdf.schema().asNullable().json()
-        rows = df.to(StructType.fromJson(json.loads(schema))).toArrow()
-        pq.write_table(rows, f"{version}.parquet")
+        with_file = df.select("*", df.metadataColumn("_file").alias(_FILE))
+        nullable = StructType.fromJson(json.loads(schema)).add(_FILE, "string")
+        rows = with_file.to(nullable).toArrow()
+        pq.write_table(rows.drop_columns(_FILE), f"{version}.parquet")
         versions.append(
             {
                 "options": options,
@@ -86,6 +91,7 @@ def _joins(
         if not set(columns) <= set(rows.column_names):
             continue  # of another version
         tuples = [tuple(row.values()) for row in rows.select(columns).to_pylist()]
+        files = rows[_FILE].to_pylist()
         first = {repr(key): row for row, key in reversed(list(enumerate(tuples)))}
         order = [first[key] for key in sorted(first)]
         whole = [row for row in order if None not in tuples[row]]
@@ -94,12 +100,21 @@ def _joins(
         if nulls:
             samples.append((True, nulls[:1] + whole[:1]))
         for null_safe, sample in samples:
+            keys = [tuples[row] for row in sample]
+            wanted = {_comparable(key) for key in keys}
+            pairs = zip(map(_comparable, tuples), files, strict=True)
+            needed = {file for key, file in pairs if key in wanted}
             yield {
                 "columns": list(columns),
                 "null_safe": null_safe,
                 "keys": sample,
-                "files": _planned(lake, columns, [tuples[row] for row in sample], snapshot),
+                "files": max(_planned(lake, columns, keys, snapshot), len(needed)),
             }
+
+
+def _comparable(key: tuple[Any, ...]) -> str:
+    """Equal for keys that a join takes as equal."""
+    return repr([value + 0.0 if isinstance(value, float) else value for value in key])
 
 
 def _planned(
