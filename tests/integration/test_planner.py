@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.spark.planner.report import PlanReport, ScanPruning
+from splitlib.spark.planner.session_table import SessionTable
 from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark
@@ -431,7 +432,23 @@ def test_table_of_a_named_catalog(spark: SparkSession, metastore: HiveMetastore)
 def test_each_table_is_asked_once(spark: SparkSession) -> None:
     """Names once however often a table is read in a query."""
     report = explained(splitlib.sql(spark, PRUNES["one fact twice with different filters"].sql))
-    assert report.catalog_requests <= 1 + 5  # the names, and five partitions at most one by one
+    assert report.catalog_requests <= 1 + 2  # the names, and the partitions of each scan
+
+
+@pytest.mark.parametrize("refused", [(), ("_by_name",), ("_by_name", "_by_filter")])
+def test_ways_to_ask_for_partitions(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+) -> None:
+    """By name, else by a filter, else one by one: not every catalog knows all of them."""
+    for way in refused:
+        monkeypatch.setattr(SessionTable, way, lambda *_: None)
+    sql = "SELECT s.v FROM p_sales s JOIN p_days d ON s.day = d.id WHERE d.week IN (1, 2)"
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    ((_, kept),) = pruned(optimized)
+    assert kept > 4
+    requests = kept if len(refused) == 2 else 1
+    assert explained(optimized).catalog_requests == 1 + requests
 
 
 def test_dimension_runs_once(spark: SparkSession) -> None:

@@ -25,9 +25,8 @@ from splitlib.spark.planner.hive_client import partitions_by_name
 
 _log = logging.getLogger(__name__)
 
-# The values in one filter: some metastores refuse more, and the cost of a request does not show any
-# more at this size.
-_VALUES_PER_FILTER = 200
+# The values in one filter: some metastores refuse more (one on Derby refuses 200).
+_VALUES_PER_FILTER = 50
 # So many are asked for one by one before a filter is tried, which a metastore may refuse.
 _FEW = 4
 
@@ -58,6 +57,7 @@ class SessionTable:
         self._partition_schema = table.partitionSchema()
         self._catalog = catalyst.session.sessionState().catalog()
         self._lock = threading.Lock()
+        """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._fetched: dict[str, tuple[_Fetched, int]] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
@@ -68,7 +68,7 @@ class SessionTable:
 
     def names(self) -> tuple[pa.Array, pa.RecordBatch]:
         """All partition names, and the text of their values, a column per key."""
-        with self._lock:  # whoever comes second waits for the same answer
+        with self._lock:
             if self._names is None:
                 found = self._catalog.listPartitionNames(self._identifier, self._catalyst.none)
                 self.requests += 1
@@ -86,9 +86,10 @@ class SessionTable:
             PySparkException: the same, where PySpark has a class for it.
         """
         wanted = names.to_pylist()
-        missing = [name for name in wanted if name not in self._fetched]
-        if missing:
-            self._fetch(missing)
+        with self._lock:
+            missing = [name for name in wanted if name not in self._fetched]
+            if missing:
+                self._fetch(missing)
         indices: dict[Any, list[int]] = {}
         for name in wanted:
             fetched, i = self._fetched[name]
