@@ -78,7 +78,7 @@ class _Handler:
         return self._names
 
 
-class _Socket(TServerSocket):  # type: ignore[misc]
+class _Socket(TServerSocket):  # type: ignore[misc]  # thrift has no types
     """Any free port, which is told once it is open."""
 
     def __init__(self, port: Connection) -> None:

@@ -7,6 +7,7 @@ Spark what is known and looks at none, so its files need not even exist.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -66,10 +67,7 @@ def _contenders(spark: SparkSession, files: list[str], *, with_paths: bool) -> l
     calls: dict[str, Callable[[], DataFrame]] = {"splitlib, pinned": pinned}
     if with_paths:
         calls["spark.read.parquet(*files)"] = by_paths
-    return [
-        Contender(name, lambda call=call: timed(call))  # type: ignore[misc]
-        for name, call in calls.items()
-    ]
+    return [Contender(name, partial(timed, call)) for name, call in calls.items()]
 
 
 def _real_files(directory: Path, count: int) -> list[str]:

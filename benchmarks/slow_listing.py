@@ -29,7 +29,7 @@ from benchmarks.star import Star, build_star, build_warm_up_star
 _SOURCE = Path(__file__).parent / "java" / "DelayedLocalFileSystem.java"
 
 
-class DelayedFileSystem(LocalFileSystem):  # type: ignore[misc]
+class DelayedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The local disk, each listing of which takes ``delay_seconds`` longer."""
 
     listed: ClassVar[list[str]] = []

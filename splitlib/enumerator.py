@@ -13,22 +13,19 @@ Results keep the catalog's order whatever the parallelism.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
+from splitlib.enumeration import EnumerationRun, MatchedPartitions
 from splitlib.errors import (
     InvalidFilter,
     MissingPartition,
@@ -40,12 +37,10 @@ from splitlib.errors import (
 from splitlib.file_splits import HOSTS, SelectedFiles, SplitMaker, name_of
 from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.metrics import ScanMetrics
-from splitlib.model import FileBatch, FileSplit, Manifests, PartitionBatch
-from splitlib.predicate import AppliedFilter, PartitionFilter, Predicate
-from splitlib.report import FilterReport, ScanReport
+from splitlib.model import FileBatch, FileSplit, PartitionBatch
+from splitlib.predicate import PartitionFilter, Predicate
+from splitlib.report import ScanReport
 from splitlib.table import Table
-
-_log = logging.getLogger(__name__)
 
 
 class DynamicFileEnumerator:
@@ -75,7 +70,7 @@ class DynamicFileEnumerator:
         self._filters: list[DynamicFilteringData] = []
         self._predicate = self._build_predicate()
         self._cancelled: Future[None] = Future()
-        self._run = _Run()
+        self._run = EnumerationRun()
 
     def announce_dynamic_filter(
         self, producer: Hashable, fields: Iterable[str] | None = None
@@ -182,12 +177,12 @@ class DynamicFileEnumerator:
         Args:
             hosts: Whether the hosts of each file are asked for, where the connector knows them.
         """
-        run = self._run = _Run()
+        run = self._run = EnumerationRun()
         with run.timed("wait"):
             self._await_announced()
         if self.predicate.matches_nothing:
             return
-        pending: deque[tuple[_Matched, int, Future[list[FileBatch]]]] = deque()
+        pending: deque[tuple[MatchedPartitions, int, Future[list[FileBatch]]]] = deque()
         pool = ThreadPoolExecutor(self.config.listing_threads, thread_name_prefix="splitlib-list")
         try:
             for matched in self._matching_partitions(run):
@@ -225,7 +220,7 @@ class DynamicFileEnumerator:
             masks.append(pc.fill_null(mask, True))
         return masks
 
-    def _matching_partitions(self, run: _Run) -> Iterator[_Matched]:
+    def _matching_partitions(self, run: EnumerationRun) -> Iterator[MatchedPartitions]:
         """Partitions ready to be listed, in batches."""
         total = 0
         for batch in self._listed_partitions(run):
@@ -248,9 +243,9 @@ class DynamicFileEnumerator:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 for ready in self._with_details(run, matching, predicate):
                     run.count(partitions_matched=len(ready))
-                    yield _Matched(ready, predicate, run)
+                    yield MatchedPartitions(ready, predicate, run)
 
-    def _listed_partitions(self, run: _Run) -> Iterator[PartitionBatch]:
+    def _listed_partitions(self, run: EnumerationRun) -> Iterator[PartitionBatch]:
         batches = self.table.list_partitions(self.predicate)
         while True:
             with run.timed("list_partitions"):
@@ -264,7 +259,7 @@ class DynamicFileEnumerator:
             yield batch
 
     def _with_details(
-        self, run: _Run, matching: PartitionBatch, predicate: Predicate
+        self, run: EnumerationRun, matching: PartitionBatch, predicate: Predicate
     ) -> Iterator[PartitionBatch]:
         step = self.table.partitions_per_details
         if step is None:
@@ -289,7 +284,7 @@ class DynamicFileEnumerator:
             yield ready
 
     def _list_files(
-        self, run: _Run, matched: _Matched, offset: int, step: int, hosts: bool
+        self, run: EnumerationRun, matched: MatchedPartitions, offset: int, step: int, hosts: bool
     ) -> list[FileBatch]:
         """Runs in the pool. Partitions that a late filter drops are not listed any more."""
         predicate = self.predicate
@@ -318,7 +313,11 @@ class DynamicFileEnumerator:
         return replace(batch, files=batch.files.append_column(HOSTS, column))
 
     def _finish(
-        self, run: _Run, matched: _Matched, offset: int, future: Future[list[FileBatch]]
+        self,
+        run: EnumerationRun,
+        matched: MatchedPartitions,
+        offset: int,
+        future: Future[list[FileBatch]],
     ) -> Iterator[SelectedFiles]:
         either: list[Future[Any]] = [future, self._cancelled]
         wait(either, return_when=FIRST_COMPLETED)
@@ -392,113 +391,3 @@ def paths(
             )
         found.update(dict.fromkeys(selected.files.files["path"].to_pylist()))
     return list(found)
-
-
-class _Matched:
-    """A batch of partitions that a predicate has kept, which a newer one may drop again."""
-
-    def __init__(self, partitions: PartitionBatch, predicate: Predicate, run: _Run) -> None:
-        self.partitions = partitions
-        self._run = run
-        self._lock = threading.Lock()
-        self._predicate = predicate
-        self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
-
-    def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """A flag per partition; computed once per predicate, for the batch as a whole."""
-        with self._lock:
-            if predicate is not self._predicate:
-                newer = self._run.match(self.partitions, predicate, self._predicate)
-                newer = pc.and_(self._keep, newer)
-                lost = pc.sum(self._keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
-                self._run.count(partitions_matched=-lost)
-                self._keep, self._predicate = newer, predicate
-            return self._keep
-
-
-class _Run:
-    """The mutable side of one enumeration: counts and notes, behind one lock."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
-        self._seconds: dict[str, float] = {}
-        self._files_dropped: dict[str, int] = {}
-        self._dropped: dict[AppliedFilter, int] = {}
-        self._undecided: dict[str, int] = {}
-
-    def metrics(self) -> ScanMetrics:
-        with self._lock:
-            return ScanMetrics(
-                **self._counts,
-                seconds=MappingProxyType(dict(self._seconds)),
-                files_dropped=MappingProxyType(dict(self._files_dropped)),
-            )
-
-    def count(self, **counts: int) -> None:
-        with self._lock:
-            for name, number in counts.items():
-                self._counts[name] = self._counts.get(name, 0) + number
-
-    def requested(self, batch: PartitionBatch | FileBatch) -> None:
-        took = batch.requests
-        self.count(metastore_requests=took.catalog, storage_requests=took.storage)
-
-    def opened(self, manifests: Manifests) -> None:
-        if manifests.total:
-            self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
-            self.count(files_total=manifests.files_total)
-            self.dropped(manifests=manifests.files_skipped)
-
-    def dropped(self, **files: int) -> None:
-        """Count files by the stage that drops them."""
-        with self._lock:
-            for stage, number in files.items():
-                self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            with self._lock:
-                spent = time.perf_counter() - started
-                self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
-
-    def match(
-        self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
-    ) -> pa.BooleanArray:
-        """What ``predicate`` keeps; counts what the filters that ``before`` had not, drop."""
-        if not predicate.keys or not partitions.values.num_columns:
-            return pa.repeat(not predicate.matches_nothing, len(partitions))
-        with self.timed("match"):
-            matches = predicate.match_each(partitions.values, partitions.fields)
-        with self._lock:
-            for used, mask in zip(predicate.filters, matches.each, strict=True):
-                if before is None or used not in before.filters:
-                    dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
-                    self._dropped[used] = self._dropped.get(used, 0) + dropped
-            for key, number in matches.undecided.items() if before is None else ():
-                if key not in self._undecided:
-                    _log.warning("Values of partition key %s do not parse; they are kept.", key)
-                self._undecided[key] = self._undecided.get(key, 0) + number
-        return matches.together
-
-    def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
-        notes = [
-            f"{number} values of {key} are no value of its type and were kept"
-            for key, number in self._undecided.items()
-        ]
-        if not config.dynamic_filtering_enabled:
-            notes.append("dynamic filtering is switched off")
-        return ScanReport(
-            table=table.name,
-            connector=table.connector_name,
-            partition_keys=table.partition_keys,
-            filters=tuple(
-                FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
-            ),
-            metrics=self.metrics(),
-            notes=tuple(notes),
-        )

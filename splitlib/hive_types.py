@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -146,7 +146,10 @@ def _from_spark_type(kind: Any) -> pa.DataType | None:
             return parse_type(kind)
         except UnsupportedTable:
             return None
-    inner: Callable[[str], pa.DataType] = lambda part: _from_spark_type(kind[part]) or pa.string()  # noqa: E731
+
+    def inner(part: str) -> pa.DataType:
+        return _from_spark_type(kind[part]) or pa.string()
+
     match kind["type"]:
         case "struct":
             return pa.struct(list(from_spark_json(kind)))

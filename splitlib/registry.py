@@ -64,12 +64,13 @@ def connector_class(name: str) -> type[Connector]:
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     module, _, attribute = targets[name].partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)  # type: ignore[no-any-return]
+        found: type[Connector] = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error}.",
             hint=f"pip install 'splitlib[{name}]'",
         ) from error
+    return found
 
 
 def load_table(

@@ -108,10 +108,10 @@ class Table:
 
 
 def _in_zone(schema: pa.Schema, names: Sequence[str], zone: str) -> pa.Schema:
-    fields = []
-    for field in schema:
+    def zoned(field: pa.Field) -> pa.Field:
         kind = field.type
         if field.name in names and pa.types.is_timestamp(kind) and kind.tz:
-            field = field.with_type(pa.timestamp(kind.unit, zone))  # noqa: PLW2901
-        fields.append(field)
-    return pa.schema(fields)
+            return field.with_type(pa.timestamp(kind.unit, zone))
+        return field
+
+    return pa.schema(map(zoned, schema))

@@ -15,6 +15,7 @@ from benchmarks.tpcds.catalog import create_tables
 from benchmarks.tpcds.chart import draw
 from benchmarks.tpcds.data import prepare
 from benchmarks.tpcds.left_alone import count_left_alone
+from benchmarks.tpcds.overhead import measure_overhead
 from benchmarks.tpcds.pruning import NUMBERS, PruningBenchmark, QueryRuns
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.results import Results
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(directory: Path, options: argparse.Namespace) -> Results:
-    """Both benchmarks."""
+    """All three benchmarks."""
     data = prepare(directory, options.scale)
     with data.duckdb() as duckdb:
         queries = load_queries(duckdb)
@@ -53,7 +54,8 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
         joins = count_left_alone(spark, len(data.tables["store_sales"].keys))
         benchmark = PruningBenchmark(spark, list(data.tables))
         benchmark.warm_up(chosen[0], options.warm_up)
-        results = Results(options.scale, options.rounds, environment, runs, joins)
+        overheads = measure_overhead(spark)
+        results = Results(options.scale, options.rounds, environment, runs, joins, overheads)
         for query in chosen:
             runs.append(benchmark.run(query, options.rounds))
             # what there is, is kept when a later query fails

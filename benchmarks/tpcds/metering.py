@@ -35,7 +35,8 @@ class Meter:
         self._catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
         # statuses and tasks: any; details, summaries: no; no quantiles
         nothing = jvm.java.util.ArrayList()
-        quantiles = spark.sparkContext._gateway.new_array(jvm.double, 0)  # type: ignore[union-attr]
+        gateway: Any = spark.sparkContext._gateway
+        quantiles = gateway.new_array(jvm.double, 0)
         self._filter = (nothing, False, False, quantiles, nothing)
 
     def measure(self, query: Callable[[], DataFrame]) -> tuple[Cost, DataFrame, list[Row]]:

@@ -63,7 +63,7 @@ declared where everyone sees it, never skipped::
 
 import pytest
 
-# before they are imported: only then does pytest show the values in a failed assertion
+# before they are imported (E402): only then does pytest show the values in a failed assertion
 pytest.register_assert_rewrite(
     *(f"splitlib_conformance.{part}" for part in ("content", "contract", "economy", "filtering"))
 )

@@ -7,6 +7,7 @@ specification, which apply to the whole table, and deletes that name their data 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -147,7 +148,9 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:
     """A partition of a specification such that equal ones compare equal, NaN too."""
-    return spec.id, tuple("NaN" if value != value else value for value in values)  # noqa: PLR0124
+    return spec.id, tuple(
+        "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
+    )
 
 
 def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality"]:

@@ -68,7 +68,7 @@ def generate(directory: Path, scale: float) -> DemoData:
 def open_with_generator(extensions: Path) -> DuckDBPyConnection:
     """DuckDB with its TPC-DS extension, which is a Python package: nothing is downloaded."""
     import duckdb
-    import duckdb_extension_tpcds  # type: ignore[import-untyped]
+    import duckdb_extension_tpcds  # type: ignore[import-untyped]  # no types
 
     [package, *_] = duckdb_extension_tpcds.__path__
     found = sorted(Path(package).rglob(f"v{duckdb.__version__}/tpcds.duckdb_extension*"))

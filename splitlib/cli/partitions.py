@@ -73,10 +73,10 @@ def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
     if predicate.matches_nothing:
         return
     for batch in table.list_partitions(predicate):
-        if predicate.keys:
-            batch = batch.take(pc.indices_nonzero(predicate.match(batch.values)))  # noqa: PLW2901
-        for row in range(len(batch)):
-            yield _Found(batch, row)
+        rows = pc.indices_nonzero(predicate.match(batch.values)) if predicate.keys else None
+        kept = batch if rows is None else batch.take(rows)
+        for row in range(len(kept)):
+            yield _Found(kept, row)
 
 
 def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:

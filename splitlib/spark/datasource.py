@@ -67,7 +67,7 @@ class SplitlibDataSource(DataSource):
         self._is_planned = True
         return BatchReader(self._options, schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """For one streaming query."""
         self._is_planned = True
         return StreamReader(self._options, schema)

@@ -62,11 +62,11 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
             fingerprints.append(digest.hexdigest())
         return fingerprints
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The beginning."""
         return self._offset(0)
 
-    def latestOffset(  # noqa: N802
+    def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         """The end of the next micro-batch.
@@ -83,15 +83,15 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
             end += 1
         return self._offset(end)
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """As the option says."""
         return ReadMaxBytes(self._max_bytes)
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The end of the table."""
         return self._offset(len(self._splits))
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What is there now is all there is: the splits are enumerated once."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:

@@ -37,7 +37,7 @@ def why_not_deterministic(df: DataFrame) -> str | None:
         return "it is a stream"
     jdf: Any = getattr(df, "_jdf", None)
     if jdf is None:
-        text = df._explain_string(extended=True)  # type: ignore[operator]
+        text = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
         text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
         calls = _VOLATILE.search(text) or _ORDERED.search(text)
     else:

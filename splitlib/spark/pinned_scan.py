@@ -73,7 +73,7 @@ def has_file_system(spark: object, scheme: str) -> bool:
     """Return whether Hadoop is told which file system paths of a scheme belong to."""
     key = f"fs.{scheme}.impl"
     if not isinstance(spark, SparkSession):
-        return spark.conf.get(f"spark.hadoop.{key}", None) is not None  # type: ignore[attr-defined]
+        return spark.conf.get(f"spark.hadoop.{key}", None) is not None  # type: ignore[attr-defined]  # of Spark Connect
     return _session(spark).sessionState().newHadoopConf().get(key) is not None
 
 

@@ -11,21 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.config import SplitConfig
-from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering import DynamicFilteringData
 from splitlib.registry import load_table
-from splitlib.spark.bloom import MOST_KEYS, among
 from splitlib.spark.collect import collect_keys
 from splitlib.spark.explained import remember
 from splitlib.spark.iceberg_conditions import condition_sql
-from splitlib.spark.row_conditions import (
-    many_keys,
-    row_conditions,
-    tested_columns,
-    undecided_columns,
-)
-from splitlib.spark.scan import scan_selected
+from splitlib.spark.pruned_rows import pruned_rows
+from splitlib.spark.row_conditions import tested_columns
 from splitlib.spark.static import static_filters
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
@@ -138,30 +131,10 @@ class TableReader:
                 for condition in conditions
                 for part in static_filters(self.spark, condition, schema, table.metadata)
             ]
-            enumerator = DynamicFileEnumerator(table, config, static=static)
-            # Spark hands out instants in UTC, and compares them with dates in its own zone
-            filters = [data.in_time_zone(zone) for data in filters]
-            for data in filters:
-                enumerator.set_dynamic_filtering_data(data)
-            selected = list(enumerator.select_files())
-            columns = undecided_columns(table.metadata, selected)
-            by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
-            tested = {name for data in (*filters, *by_column) for name in data.fields}
-            df = scan_selected(
-                self.spark,
-                table,
-                schema,
-                selected,
-                config.spark_scan,
-                conditioned=not tested.isdisjoint(columns.names),
-            )
-            conditions += row_conditions(columns, filters)
+            df, report = pruned_rows(self.spark, table, config, filters, static)
             for condition in conditions:
                 df = df.where(condition)
-            for name, keys, or_null in many_keys(columns, filters):
-                if len(keys) <= MOST_KEYS:
-                    df = among(df, name, keys, or_null=or_null)
-            remember(df, enumerator.explain())
+            remember(df, report)
         return df
 
     def _keys_of(

@@ -16,6 +16,7 @@ from benchmarks.tpcds.data import prepare
 from benchmarks.tpcds.explained import explained, is_pruned
 from benchmarks.tpcds.left_alone import count_left_alone
 from benchmarks.tpcds.modes import BASELINE, MODES, SHIPPED, SPLITLIB, TUNED
+from benchmarks.tpcds.overhead import measure_overhead
 from benchmarks.tpcds.pruning import PruningBenchmark
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.results import Results
@@ -89,7 +90,8 @@ def results(tpcds, data, queries):
     partitions = len(data.tables["store_sales"].keys)
     benchmark = PruningBenchmark(tpcds, list(data.tables))
     runs = [benchmark.run(queries[7], rounds=1)]
-    return Results(SCALE, 1, {}, runs, count_left_alone(tpcds, partitions))
+    joins = count_left_alone(tpcds, partitions)
+    return Results(SCALE, 1, {}, runs, joins, measure_overhead(tpcds))
 
 
 def test_the_benchmark_counts_what_each_mode_does(results, data):
@@ -119,7 +121,7 @@ def test_joins_that_spark_leaves_alone_are_pruned(results):
 def test_results_are_written(results, tmp_path):
     document = json.loads(json.dumps(results.to_dict()))
     assert [len(query["runs"]) for query in document["queries"]] == [2 * len(MODES)]
-    assert len(document["targets"]) == 6
+    assert len(document["targets"]) == 7
     assert all(join.title in results.markdown() for join in results.joins)
     draw(results.queries, tmp_path / "tpcds.svg")
     assert "<svg" in (tmp_path / "tpcds.svg").read_text()

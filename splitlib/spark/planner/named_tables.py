@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.config import SplitConfig
-from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.filtering import DynamicFilteringData
 from splitlib.model import FILE_SCHEMA
 from splitlib.predicate import PartitionFilter
@@ -26,7 +25,7 @@ from splitlib.registry import load_table, named_catalogs
 from splitlib.report import ScanReport
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.pinned_scan import pinned_relation, why_not_pinned
-from splitlib.spark.scan import scan_selected
+from splitlib.spark.pruned_rows import pruned_rows
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
 
@@ -81,14 +80,7 @@ class NamedTable:
     ) -> tuple[DataFrame, ScanReport]:
         """The rows of the files that matter, and how they were selected."""
         zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
-        table = self.table.in_time_zone(zone)
-        enumerator = DynamicFileEnumerator(table, self.config, static=static)
-        for data in filters:
-            enumerator.set_dynamic_filtering_data(data.in_time_zone(zone))
-        schema = spark_schema(table.metadata)
-        selected = enumerator.select_files()
-        rows = scan_selected(self.spark, table, schema, selected, self.config.spark_scan)
-        return rows, enumerator.explain()
+        return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
 
 @contextmanager

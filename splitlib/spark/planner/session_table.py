@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +38,15 @@ _STRUCT = "org.apache.spark.sql.types.StructType"
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Fetched:
     """The answer of one request."""
 
     partitions: Any
     """Spark's ``Seq[CatalogTablePartition]``."""
     size: int
+    positions: Mapping[str, int] | None = None
+    """By name; None = not looked at, as it takes as long as the request."""
 
 
 class SessionTable:
@@ -59,7 +61,7 @@ class SessionTable:
         self._lock = threading.Lock()
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
-        self._fetched: dict[str, tuple[_Fetched, int]] = {}
+        self._fetched: dict[str, _Fetched] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
         """The partition columns."""
         self.name = str(self._identifier.unquotedString())
@@ -90,20 +92,25 @@ class SessionTable:
             missing = [name for name in wanted if name not in self._fetched]
             if missing:
                 self._fetch(missing)
-        indices: dict[Any, list[int]] = {}
+        chosen: dict[_Fetched, list[str]] = {}
         for name in wanted:
-            fetched, i = self._fetched[name]
-            indices.setdefault(fetched, []).append(i)
+            chosen.setdefault(self._fetched[name], []).append(name)
         found = self._catalyst.seq([])
-        for fetched, chosen in indices.items():
+        for fetched, some in chosen.items():
             part = fetched.partitions
-            if len(chosen) < fetched.size:
-                part = self._catalyst.positions(pa.array(chosen)).map(part)
+            if len(some) < fetched.size:
+                fetched.positions = fetched.positions or self._positions(part)
+                numbers = pa.array([fetched.positions[name] for name in some])
+                part = self._catalyst.positions(numbers).map(part)
             found = found.appendedAll(part)
         return found
 
     def _fetch(self, names: Sequence[str]) -> None:
-        self._keep(self._by_name(names), names)
+        partitions = self._by_name(names)
+        if partitions is not None and partitions.size() == len(names):
+            self._fetched |= dict.fromkeys(names, _Fetched(partitions, len(names)))
+            return
+        self._keep(partitions, names)
         missing = [name for name in names if name not in self._fetched]
         if len(missing) > _FEW:
             for offset in range(0, len(missing), _VALUES_PER_FILTER):
@@ -113,14 +120,13 @@ class SessionTable:
             if name not in self._fetched:
                 partition = self._catalog.getPartition(self._identifier, self._spec(name))
                 self.requests += 1
-                self._fetched[name] = _Fetched(self._catalyst.seq([partition]), 1), 0
+                self._fetched[name] = _Fetched(self._catalyst.seq([partition]), 1)
 
     def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
-        """What a request has given of the partitions that it asked for."""
-        found = [] if partitions is None else self._names_of(partitions)
-        fetched = _Fetched(partitions, len(found))
-        wanted = set(names)
-        self._fetched |= {name: (fetched, i) for i, name in enumerate(found) if name in wanted}
+        """What a request has given of the partitions that it asked for, and maybe others."""
+        positions = {} if partitions is None else self._positions(partitions)
+        fetched = _Fetched(partitions, len(positions), positions)
+        self._fetched |= {name: fetched for name in names if name in positions}
 
     def _by_name(self, names: Sequence[str]) -> Any | None:
         """Partitions by name; None if the catalog does not give them that way."""
@@ -149,14 +155,14 @@ class SessionTable:
             _log.debug("The catalog refuses %s.", condition, exc_info=True)
             return None
 
-    def _names_of(self, partitions: Any) -> list[str]:
+    def _positions(self, partitions: Any) -> dict[str, int]:
         functions = self._catalyst.functions
         spec = functions.method(_PARTITION, "spec")
         utils = "org.apache.spark.sql.execution.datasources.PartitioningUtils"
         name = functions.method(utils, "getPathFragment", _MAP, _STRUCT)
         name = functions.bound(name, 1, self._partition_schema)
         text = partitions.map(functions.function(functions.then(spec, name))).mkString("\n")
-        return text.split("\n") if text else []
+        return {name: i for i, name in enumerate(text.split("\n"))} if text else {}
 
     def _condition(self, names: Sequence[str]) -> str | None:
         """SQL that holds for these partitions; None if it cannot be said in plain literals."""

@@ -18,20 +18,27 @@ class Recipe:
     """The columns of each join that the table is filtered by."""
     refused: str = ""
     """What splitlib says of it, if it cannot be read; a regular expression."""
+    misleading: bool = False
+    """Whether statistics of its files may be those of another column, so that nobody can go by
+    them; Iceberg does, and loses rows."""
 
 
 TABLES: dict[str, Recipe] = {}
 
 
 def recipe(
-    *keys: str | tuple[str, ...], formats: tuple[int, ...] = (2,), refused: str = ""
+    *keys: str | tuple[str, ...],
+    formats: tuple[int, ...] = (2,),
+    refused: str = "",
+    misleading: bool = False,
 ) -> Callable[[Callable[[Lake], None]], Callable[[Lake], None]]:
     """Register a function as a table of each format version, joined on ``keys``."""
     joins = tuple((key,) if isinstance(key, str) else key for key in keys)
 
     def register(write: Callable[[Lake], None]) -> Callable[[Lake], None]:
         for version in formats:
-            add(f"{write.__name__}_v{version}", Recipe(write, version, joins, refused))
+            name = f"{write.__name__}_v{version}"
+            add(name, Recipe(write, version, joins, refused, misleading))
         return write
 
     return register
