@@ -9,7 +9,7 @@ _ODD = ["a b", "a%20b", "a%b", "a/b", "a=b", "a+b", "a#b", "a?b", "[b]", "{b}", 
 _ODD += ["__HIVE_DEFAULT_PARTITION__", "null", ".", "..", " ", "", '"', "\\\\", "a&b", "😀"]
 
 
-@recipe("k", ("k", "id"), formats=(2, 3))
+@recipe("k", ("k", "id"), formats=(3,))
 def odd_values(lake: Lake) -> None:
     lake.create("id BIGINT, k STRING", "k")
     rows = [f"({i}, '{value}')" for i, value in enumerate(_ODD)]
@@ -38,7 +38,7 @@ def _at(lake: Lake, directory: str) -> None:
     lake.sql("DELETE FROM {t} WHERE id IN (1, 5, 6)")
 
 
-@recipe("k", "id", formats=(2, 3))
+@recipe("k", "id", formats=(3,))
 def at_a_place_with_a_space(lake: Lake) -> None:
     _at(lake, "a b")
 
@@ -49,6 +49,6 @@ def at_a_place_with_an_escape(lake: Lake) -> None:
     _at(lake, "a%20b")
 
 
-@recipe("k", "id", formats=(2, 3))
+@recipe("k", "id", formats=(3,))
 def at_a_place_with_an_accent(lake: Lake) -> None:
     _at(lake, "é è+&=")

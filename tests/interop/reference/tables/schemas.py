@@ -8,7 +8,7 @@ from tests.interop.reference.lake import Lake
 from tests.interop.reference.recipe import recipe
 
 
-@recipe("a", "b", "id", formats=(2, 3))
+@recipe("a", "b", "id", formats=(3,))
 def swapped_names(lake: Lake) -> None:
     lake.create("id BIGINT, a INT, b INT")
     lake.insert("(1, 10, 20), (2, 11, 21), (3, NULL, 22)")

@@ -13,7 +13,7 @@ def _rows(first: int, last: int) -> str:
     return _ROWS.format(first=first, last=last)
 
 
-@recipe("ts", "s", "id", ("ts", "s"), formats=(1, 2, 3))
+@recipe("ts", "s", "id", ("ts", "s"), formats=(1, 2))
 def changed_specs(lake: Lake) -> None:
     lake.create("id BIGINT, ts TIMESTAMP, s STRING")
     lake.insert(_rows(0, 10))

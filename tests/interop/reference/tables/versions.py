@@ -6,7 +6,7 @@ from tests.interop.reference.lake import Lake
 from tests.interop.reference.recipe import recipe
 
 
-@recipe("k", "id", formats=(2, 3))
+@recipe("k", "id", formats=(3,))
 def branches_and_tags(lake: Lake) -> None:
     lake.create("id BIGINT, k INT", "k")
     lake.insert("(1, 1), (2, 2)")
@@ -72,7 +72,7 @@ def overwritten(lake: Lake) -> None:
     lake.insert("(30, 3)")
 
 
-@recipe("id", "k", formats=(1, 2, 3))
+@recipe("id", "k")
 def never_written(lake: Lake) -> None:
     lake.create("id BIGINT, k INT", "k")
 
