@@ -13,7 +13,7 @@ from benchmarks.tpcds.modes import MODES
 from benchmarks.tpcds.pruning import QueryRuns
 from benchmarks.tpcds.summary import Quantity, bytes_read, seconds, spread
 
-_COLOURS = ("#d9d9d9", "#a6a6a6", "#6f6f6f", "#2a7f62")
+_COLOURS = ("#d9d9d9", "#a6a6a6", "#6f6f6f", "#2a7f62", "#7cc4a8")
 _WIDTH = 0.8 / len(MODES)
 
 

@@ -24,6 +24,8 @@ CREATE TABLE p_sales USING parquet PARTITIONED BY (day) AS
   UNION ALL SELECT 1000, 3, NULL;
 CREATE TABLE p_returns USING parquet PARTITIONED BY (day) AS
   SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(150);
+CREATE TABLE p_upper USING parquet PARTITIONED BY (Day) AS
+  SELECT id AS v, CAST(id % 15 AS int) AS Day FROM range(150);
 CREATE TABLE p_text (v bigint) PARTITIONED BY (day int) STORED AS textfile;
 INSERT INTO p_text SELECT id, CAST(id % 10 AS int) FROM range(100);
 CREATE TABLE p_two USING parquet PARTITIONED BY (d, k) AS
@@ -45,7 +47,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
         spark.sql(statement)
     yield
     spark.sql("DROP VIEW p_view")
-    for table in ("p_sales", "p_returns", "p_text", "p_two", "p_days", "p_weeks"):
+    for table in ("p_sales", "p_returns", "p_upper", "p_text", "p_two", "p_days", "p_weeks"):
         spark.sql(f"DROP TABLE {table}")
 
 
@@ -449,6 +451,15 @@ def test_ways_to_ask_for_partitions(
     assert kept > 4
     requests = kept if len(refused) == 2 else 1
     assert explained(optimized).catalog_requests == 1 + requests
+
+
+def test_key_in_upper_case(spark: SparkSession) -> None:
+    """Hive has it in lower case, and the plan as it was written."""
+    sql = "SELECT s.v, s.Day FROM p_upper s JOIN p_days d ON s.Day = d.id WHERE d.week IN (1, 2)"
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert pruned(optimized) == [("p_upper", 6)]
+    assert explained(optimized).catalog_requests == 2
 
 
 def test_dimension_runs_once(spark: SparkSession) -> None:

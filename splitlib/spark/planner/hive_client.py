@@ -40,7 +40,7 @@ def partitions_by_name(catalyst: Catalyst, table: Any, names: Sequence[str]) -> 
     hive = functions.declared(client.getClass(), "client").invoke(client, no_arguments)
     # one call instead of one for each; a line break is escaped in a name
     lines = catalyst.jvm.class_("java.util.regex.Pattern").compile("\n")
-    wanted = lines.splitAsStream("\n".join(names)).toList()
+    wanted = lines.splitAsStream("\n".join(map(_as_stored, names))).toList()
     ask = functions.declared(
         hive.getClass(), "getPartitionsByNames", raw.getClass(), "java.util.List"
     )
@@ -62,3 +62,9 @@ def partitions_by_name(catalyst: Catalyst, table: Any, names: Sequence[str]) -> 
     )
     restored = functions.bound(functions.bound(functions.handle(restore), 0, catalog), 1, table)
     return found.map(functions.function(functions.then(functions.handle(to_spark), restored)))
+
+
+def _as_stored(name: str) -> str:
+    """The name of a partition with its keys in lower case, as Hive has them."""
+    pairs = (part.partition("=") for part in name.split("/"))
+    return "/".join(f"{key.lower()}={value}" for key, _, value in pairs)

@@ -212,7 +212,10 @@ class CatalogScan(PartitionedScan):
         partitions = self._table.partitions(self._table.names()[0].filter(mask))
         if self._leaf.nodeName() == "HiveTableRelation":
             return Pruned(catalyst.with_argument(self._leaf, 4, catalyst.some(partitions)))
-        index = listed_index(catalyst, self._metadata, self._keys, partitions, self._threads)
+        metadata, keys, threads = self._metadata, self._keys, self._threads
+        index = self._table.listed(
+            mask, lambda: listed_index(catalyst, metadata, keys, partitions, threads)
+        )
         return _with_index(catalyst, self._leaf, index)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ class SessionTable:
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._fetched: dict[str, _Fetched] = {}
+        self._listing = threading.Lock()
+        self._indexes: dict[bytes, Any] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
         """The partition columns."""
         self.name = str(self._identifier.unquotedString())
@@ -104,6 +106,19 @@ class SessionTable:
                 part = self._catalyst.positions(numbers).map(part)
             found = found.appendedAll(part)
         return found
+
+    def listed(self, mask: pa.BooleanArray, index: Callable[[], Any]) -> Any:
+        """The file index of some partitions, which all scans that need just these have in common.
+
+        Args:
+            mask: A flag per name.
+            index: Lists them.
+        """
+        key = pc.indices_nonzero(mask).to_numpy().tobytes()
+        with self._listing:
+            if key not in self._indexes:
+                self._indexes[key] = index()
+            return self._indexes[key]
 
     def _fetch(self, names: Sequence[str]) -> None:
         partitions = self._by_name(names)
