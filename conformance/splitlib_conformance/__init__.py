@@ -68,7 +68,7 @@ pytest.register_assert_rewrite(
     *(f"splitlib_conformance.{part}" for part in ("content", "contract", "economy", "filtering"))
 )
 
-from splitlib_conformance.harness import (  # noqa: E402
+from splitlib_conformance.harness import (  # noqa: E402 - see above
     Harness,
     NewPartition,
     TableAddress,
@@ -77,7 +77,7 @@ from splitlib_conformance.harness import (  # noqa: E402
     hive_text,
     write_files,
 )
-from splitlib_conformance.kit import ConnectorConformance  # noqa: E402
+from splitlib_conformance.kit import ConnectorConformance  # noqa: E402 - see above
 
 __all__ = [
     "ConnectorConformance",

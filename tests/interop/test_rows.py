@@ -76,7 +76,7 @@ def test_joins(reference, table):
             report = splitlib.explain(loaded)
             assert isinstance(report, splitlib.ScanReport)
             selected = report.metrics.files_selected
-            if selected > join["files"] and not TABLES[table].misleading:
+            if selected > join["files"] and TABLES[table].misleading.isdisjoint(columns):
                 differences.append(f"{what}: {selected} files, Iceberg plans {join['files']}")
     assert not differences, "\n".join(differences)
 
@@ -85,7 +85,7 @@ def test_joins(reference, table):
 def test_conditions(reference, table):
     """Conditions that Spark pushes into the scan, where a column may go by another name."""
     differences = []
-    for version in reference.tables[table][:1]:
+    for version in reference.tables[table]:
         expected = reference.expected(version)
         for join in version["joins"]:
             columns = join["columns"]

@@ -18,9 +18,9 @@ class Recipe:
     """The columns of each join that the table is filtered by."""
     refused: str = ""
     """What splitlib says of it, if it cannot be read; a regular expression."""
-    misleading: bool = False
-    """Whether statistics of its files may be those of another column, so that nobody can go by
-    them; Iceberg does, and loses rows."""
+    misleading: frozenset[str] = frozenset()
+    """Columns of which files may have the statistics of another one, so that nobody can go by them;
+    Iceberg does, and loses rows."""
 
 
 TABLES: dict[str, Recipe] = {}
@@ -30,7 +30,7 @@ def recipe(
     *keys: str | tuple[str, ...],
     formats: tuple[int, ...] = (2,),
     refused: str = "",
-    misleading: bool = False,
+    misleading: frozenset[str] = frozenset(),
 ) -> Callable[[Callable[[Lake], None]], Callable[[Lake], None]]:
     """Register a function as a table of each format version, joined on ``keys``."""
     joins = tuple((key,) if isinstance(key, str) else key for key in keys)
