@@ -143,7 +143,11 @@ def named_catalogs(
 
 
 def _spark_conf(spark: SparkSession | None) -> dict[str, str]:
-    return dict(spark.conf.getAll) if spark is not None else {}
+    if spark is None:
+        return {}
+    from splitlib.spark.settings import settings_of
+
+    return settings_of(spark)
 
 
 def _entry_points() -> list[EntryPoint]:

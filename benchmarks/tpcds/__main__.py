@@ -22,6 +22,8 @@ from benchmarks.tpcds.results import Results
 from splitlib.testing import HiveMetastore
 
 _DATABASE = "tpcds"
+# Without DPP two gigabytes are too little for the broadcasts of some queries at scale 1.
+_MEMORY = {"spark.driver.memory": "6g"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,7 +46,7 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
     with (
         HiveMetastore(heap_megabytes=1024) as metastore,
         tempfile.TemporaryDirectory(prefix="splitlib-tpcds-spark-") as scratch,
-        spark_session(Path(scratch), metastore.spark_conf()) as spark,
+        spark_session(Path(scratch), {**metastore.spark_conf(), **_MEMORY}) as spark,
     ):
         print("registering tables ...", file=sys.stderr)
         create_tables(spark, metastore, data, _DATABASE)

@@ -8,6 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from splitlib.spark.jvm import jvm_of
+
 # Operators whose rows depend on the order in which others happen to arrive. A LIMIT below an ORDER
 # BY is among them: nothing says that the order has no ties.
 _ARRIVAL = re.compile(
@@ -42,8 +44,8 @@ def why_not_deterministic(df: DataFrame) -> str | None:
         calls = _VOLATILE.search(text) or _ORDERED.search(text)
     else:
         plan = jdf.queryExecution().analyzed()
-        jvm: Any = df.sparkSession._jvm
-        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        jvm = jvm_of(df.sparkSession.sparkContext._gateway)
+        patterns = jvm.class_("org.apache.spark.sql.catalyst.trees.TreePattern")
         if not plan.deterministic():
             return "it calls a function that is not deterministic"
         if plan.containsPattern(patterns.CURRENT_LIKE()):
@@ -64,6 +66,6 @@ def _expressions(plan: Any) -> Iterator[str]:
         expressions = plan.expressions().iterator()
         while expressions.hasNext():
             yield expressions.next().toString()
-    children = plan.children().iterator()
-    while children.hasNext():
-        yield from _expressions(children.next())
+    children = plan.children()
+    for i in range(children.size()):
+        yield from _expressions(children.apply(i))

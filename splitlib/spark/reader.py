@@ -19,6 +19,7 @@ from splitlib.spark.explained import remember
 from splitlib.spark.iceberg_conditions import condition_sql
 from splitlib.spark.pruned_rows import pruned_rows
 from splitlib.spark.row_conditions import tested_columns
+from splitlib.spark.settings import settings_of
 from splitlib.spark.static import static_filters
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
@@ -113,7 +114,7 @@ class TableReader:
         """
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t', connector=…)")
-        config = SplitConfig.resolve(self._settings, spark_conf=self.spark.conf.getAll)
+        config = SplitConfig.resolve(self._settings, spark_conf=settings_of(self.spark))
         opened = load_table(
             self._name, self._connector, spark=self.spark, config=config, **self._options
         )

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.spark.jvm import jvm_of
 from splitlib.spark.planner.functions import Functions, functions_of
-from splitlib.spark.planner.jvm import jvm_of
 from splitlib.spark.planner.plan import Path, Place
 
 # With these rules Spark would fetch and list whole tables while it optimizes.
@@ -23,11 +23,13 @@ _NOT_YET = (
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
-# Subqueries of Spark's own dynamic pruning are of no use in a plan that is only read.
-_SWITCHED_OFF = {
+_OWN_SETTINGS = {
+    # subqueries of Spark's own dynamic pruning are of no use in a plan that is only read
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
+    # several threads list, so that no job has to
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
 }
 _CATALYST = "org.apache.spark.sql.catalyst"
 _EXPRESSIONS = f"{_CATALYST}.expressions"
@@ -43,6 +45,8 @@ class Catalyst:
         self.spark = spark
         self.session: Any = spark._jsparkSession
         self.jvm = jvm_of(spark.sparkContext._gateway)
+        self._nodes: dict[str, dict[Path, Any]] = {}
+        """By the id of the plan's root, which is not given to another object while this is."""
 
     def analyzed(self, df: DataFrame) -> Any:
         """The analyzed plan of ``df``, as its optimizer begins.
@@ -69,7 +73,7 @@ class Catalyst:
 
     def optimized(self, analyzed: Any) -> Any:
         """What Spark makes of a plan before it would look at partitions. Lists nothing."""
-        return self._ofRows(self._clone, analyzed).queryExecution().optimizedPlan()
+        return self._ofRows(self.own_session, analyzed).queryExecution().optimizedPlan()
 
     def dataframe(self, plan: Any) -> DataFrame:
         """A DataFrame of any resolved plan, in the user's session."""
@@ -79,9 +83,14 @@ class Catalyst:
 
     def node(self, plan: Any, path: Path) -> Any:
         """The node at ``path`` below ``plan``."""
-        for step in path:
-            plan = plan.children().apply(step) if step >= 0 else _subquery(plan, -1 - step)
-        return plan
+        # a plan is asked for many of its nodes, most of them in the same branches
+        nodes = self._nodes.setdefault(plan._target_id, {(): plan})
+        if path not in nodes:
+            above = self.node(plan, path[:-1])
+            step = path[-1]
+            inner = above.children() if step >= 0 else above.subqueries()
+            nodes[path] = inner.apply(step if step >= 0 else -1 - step)
+        return nodes[path]
 
     def expression_at(self, plan: Any, place: Place) -> Any:
         """An expression of a plan."""
@@ -179,16 +188,13 @@ class Catalyst:
         path = self.jvm.class_("org.apache.hadoop.fs.Path")(leaf.tableMeta().location())
         return int(path.getFileSystem(self.hadoop_conf).getContentSummary(path).getLength())
 
-    def null_of(self, attribute: Any) -> Any:
-        """A null in the place of an attribute."""
-        return self.alias(
-            self._new_expression("Literal", None, attribute.dataType()), attribute.name(), attribute
-        )
+    def null_like(self, attribute: Any) -> Any:
+        """A named null of the type of an attribute."""
+        return self.alias(self._new_expression("Literal", None, attribute.dataType()), "unread")
 
-    def with_argument(self, node: Any, number: int, value: Any) -> Any:
-        """A copy of a node with one constructor argument changed."""
-        arguments = list(each_of(node.productIterator()))
-        arguments[number] = value
+    def with_arguments(self, node: Any, new: Mapping[int, Any]) -> Any:
+        """A copy of a node with some constructor arguments changed, by their number."""
+        arguments = [new.get(i, value) for i, value in enumerate(_arguments(node))]
         return self._copy(node, arguments)
 
     def some(self, value: Any) -> Any:
@@ -239,7 +245,7 @@ class Catalyst:
                 return self.some(rebuilt(value.get()))
             return value
 
-        arguments = list(each_of(plan.productIterator()))
+        arguments = _arguments(plan)
         plans = {i for i, argument in enumerate(arguments) if self._is_plan(argument)}
         return self._copy(plan, [a if i in plans else rebuilt(a) for i, a in enumerate(arguments)])
 
@@ -263,11 +269,12 @@ class Catalyst:
         return self.jvm.object_(f"{_EXPRESSIONS}.NamedExpression").newExprId()
 
     @cached_property
-    def _clone(self) -> Any:
+    def own_session(self) -> Any:
+        """A clone of the session, for what is not for the user to see."""
         clone = self.session.cloneSession()
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
-        for name, value in _SWITCHED_OFF.items():
+        for name, value in _OWN_SETTINGS.items():
             clone.conf().set(name, value)
         return clone
 
@@ -294,16 +301,11 @@ class Catalyst:
         return self.jvm.object_("scala.None")
 
 
-def _subquery(node: Any, number: int) -> Any:
-    return node.subqueries().apply(number)
-
-
 def each(collection: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    return each_of(collection.iterator())
+    """The items of a Scala ``Seq``."""
+    for i in range(collection.size()):
+        yield collection.apply(i)
 
 
-def each_of(iterator: Any) -> Iterator[Any]:
-    """The items of a Scala iterator."""
-    while iterator.hasNext():
-        yield iterator.next()
+def _arguments(node: Any) -> list[Any]:
+    return [node.productElement(i) for i in range(node.productArity())]

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.determinism import why_not_deterministic
-from splitlib.spark.planner.catalyst import Catalyst, each
+from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.discover import Dimension
-from splitlib.spark.planner.lineage import output_ids
+from splitlib.spark.planner.lineage import leaf_columns, output_ids
 from splitlib.spark.planner.plan import Node, Path
+
+# Operators that give on the columns of their input, and of whose columns no other is read unnamed.
+_SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,19 @@ class Freezable:
 
     top: Node
     leaf: Node
+
+
+@dataclass(slots=True)
+class _Run:
+    """Rows that serve in several places."""
+
+    plan: Any
+    leaf: Node
+    """One of those that it reads."""
+    paths: list[Path] = field(default_factory=list)
+    """Of all leaves that its rows take the place of."""
+    read: set[int] = field(default_factory=set)
+    """The numbers of the columns that are read in any of these places."""
 
 
 def freezable(
@@ -57,32 +73,29 @@ def freeze(
     executor: Executor,
 ) -> dict[Path, Any]:
     """Run dimensions; their rows as a plan with the leaf's own attributes, by the leaf's path."""
-    used = frozenset(_used(root))
-    plans: dict[Path, Any] = {}
+    spoken_of = frozenset(_spoken_of(root))
+    runs: list[_Run] = []
     for path, dimension in wanted.items():
-        plan = catalyst.node(optimized, dimension.top.path)
         # subqueries would run again in the query, and may see other rows there
-        if dimension.top.subqueries or why_not_deterministic(catalyst.dataframe(plan)) is not None:
+        if dimension.top.subqueries:
             continue
-        columns = [
-            attribute if int(attribute.exprId().id()) in used else catalyst.null_of(attribute)
-            for attribute in each(plan.output())
-        ]
-        plans[path] = catalyst.projected(plan, columns)
-    distinct: list[Any] = []
-    same: dict[Path, int] = {}
-    for path, plan in plans.items():
-        for i, other in enumerate(distinct):
-            if plan.sameResult(other):
-                same[path] = i
-                break
-        else:
-            same[path] = len(distinct)
-            distinct.append(plan)
-    rows = list(executor.map(lambda plan: _rows(catalyst, plan), distinct))
+        plan = catalyst.node(optimized, dimension.top.path)
+        run = next((run for run in runs if plan.sameResult(run.plan)), None)
+        if run is None:
+            runs.append(run := _Run(plan, dimension.leaf))
+        run.paths.append(path)
+        everything = not _is_projected(root, path)
+        run.read |= {
+            i
+            for i, column in enumerate(leaf_columns(dimension.leaf))
+            if everything or column.attribute_id in spoken_of
+        }
+    plans = [catalyst.projected(run.plan, list(_shown(catalyst, run))) for run in runs]
+    rows = executor.map(lambda plan: _rows(catalyst, plan), plans)
     return {
-        path: catalyst.local_relation(catalyst.node(optimized, path).output(), rows[same[path]])
-        for path in plans
+        path: catalyst.local_relation(catalyst.node(optimized, path).output(), found)
+        for run, found in zip(runs, rows, strict=True)
+        for path in run.paths
     }
 
 
@@ -162,7 +175,32 @@ def _filter_of(node: Node) -> Node:
     return node
 
 
-def _used(root: Node) -> Iterator[int]:
+def _shown(catalyst: Catalyst, run: _Run) -> Iterator[Any]:
+    """The columns of a leaf, with a null in the place of those that nobody reads."""
+    output = run.plan.output()
+    nulls: dict[str, Any] = {}
+    for i, column in enumerate(leaf_columns(run.leaf)):
+        if i in run.read:
+            yield output.apply(i)
+            continue
+        kind = str(column.fields["dataType"])
+        if kind not in nulls:
+            # under an id of its own: the optimizer takes a column of the same id for the column
+            nulls[kind] = catalyst.null_like(output.apply(i))
+        yield nulls[kind]
+
+
+def _is_projected(root: Node, path: Path) -> bool:
+    """Whether a list of columns is between a leaf and whatever takes all that it is given."""
+    node, above = root, False
+    for step in path:
+        if step < 0 or node.kind not in _SHOW_WHAT_IS_BELOW:
+            above = step >= 0 and node.kind in ("Project", "Aggregate")
+        node = node.children[step] if step >= 0 else node.subqueries[-1 - step]
+    return above
+
+
+def _spoken_of(root: Node) -> Iterator[int]:
     """The ids of attributes that any operator but the leaves speaks of."""
     for node in root.walk():
         if not node.is_leaf:

@@ -3,11 +3,14 @@
 Spark would build the same index after it has fetched every partition, and would list many
 directories in a job with a task for each. Here each of a few threads has it list some on the
 driver, with its own rules for what is a data file, into a cache that the index then finds full.
+An index takes ten milliseconds to be made, whatever it lists, so that there are not too many.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +23,9 @@ _PATH = "org.apache.hadoop.fs.Path"
 _STRUCT = "org.apache.spark.sql.types.StructType"
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _SPARK = "org.apache.spark.sql.execution.datasources."
+
+# Directories that one thread lists one after the other.
+_FEW = 4
 
 
 def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, threads: int) -> Any:
@@ -42,12 +48,11 @@ def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, thr
     root = _qualified_one(catalyst, catalyst.jvm.class_(_PATH)(table.location()))
     cache.putLeafFiles(root, _no_files(catalyst))
     options = table.storage().properties()
-
-    def index(roots: Any, directories: Any) -> Any:
-        return _index(catalyst, roots, options, keys, cache, directories)
-
-    _list(catalyst, paths, threads, index)
-    return index(paths.prepended(root), directories)
+    # the planner's own session lists any number of directories on the driver
+    index = _indexes(catalyst, catalyst.own_session, options, keys, cache, catalyst.seq([]))
+    _list(paths, threads, index)
+    index = _indexes(catalyst, catalyst.session, options, keys, cache, directories)
+    return index(paths.prepended(root))
 
 
 def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) -> Any:
@@ -71,25 +76,21 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) ->
     root = catalyst.jvm.class_(_PATH)(f"{PINNED_ROOT}{uuid.uuid4()}")
     cache = _private_cache(catalyst)
     cache.putLeafFiles(root, array)
-    narrowed = _index(catalyst, catalyst.seq([root]), catalyst.empty_map, keys, cache, directories)
+    new = _indexes(catalyst, catalyst.session, catalyst.empty_map, keys, cache, directories)
+    narrowed = new(catalyst.seq([root]))
     if index.rootPaths().head().toString().startswith(PINNED_ROOT):
         group_by_partition(catalyst.spark, narrowed, array)
     return narrowed
 
 
-def _index(
-    catalyst: Catalyst, roots: Any, options: Any, keys: Any, cache: Any, directories: Any
-) -> Any:
-    new = catalyst.jvm.class_
-    return new(_SPARK + "InMemoryFileIndex")(
-        catalyst.session,
-        roots,
-        options,
-        catalyst.some(keys),
-        cache,
-        catalyst.some(new(_SPARK + "PartitionSpec")(keys, directories)),
-        catalyst.none,
-    )
+def _indexes(
+    catalyst: Catalyst, session: Any, options: Any, keys: Any, cache: Any, directories: Any
+) -> Callable[[Any], Any]:
+    """Makes an index of some root paths."""
+    index = catalyst.jvm.class_(_SPARK + "InMemoryFileIndex")
+    spec = catalyst.some(catalyst.jvm.class_(_SPARK + "PartitionSpec")(keys, directories))
+    schema = catalyst.some(keys)
+    return lambda roots: index(session, roots, options, schema, cache, spec, catalyst.none)
 
 
 def _private_cache(catalyst: Catalyst) -> Any:
@@ -101,14 +102,15 @@ def _no_files(catalyst: Catalyst) -> Any:
     return catalyst.array("org.apache.hadoop.fs.FileStatus", catalyst.seq([]))
 
 
-def _list(catalyst: Catalyst, paths: Any, threads: int, index: Any) -> None:
+def _list(paths: Any, threads: int, index: Callable[[Any], Any]) -> None:
     size = paths.size()
-    # Spark lists up to so many directories on the driver
-    most = int(catalyst.session.sessionState().conf().parallelPartitionDiscoveryThreshold())
-    step = max(1, min(-(-size // threads), most))
+    if size and paths.head().toUri().getScheme() == "file":
+        # nothing is waited for
+        threads = min(threads, os.cpu_count() or 1)
+    step = max(_FEW, -(-size // threads))
     with ThreadPoolExecutor(threads, thread_name_prefix="splitlib-list") as pool:
         pieces = [paths.slice(start, start + step) for start in range(0, size, step)]
-        for listed in [pool.submit(index, piece, catalyst.seq([])) for piece in pieces]:
+        for listed in [pool.submit(index, piece) for piece in pieces]:
             listed.result()
 
 
@@ -129,7 +131,10 @@ def _qualified(catalyst: Catalyst, partitions: Any) -> Any:
     stores = {urlsplit(uri)[:2] for uri in uris.mkString(" ").split()}
     if len(stores) > 1:
         return catalyst.seq([_qualified_one(catalyst, path) for path in each(paths)])
-    filesystem = paths.head().getFileSystem(catalyst.hadoop_conf)
+    first = paths.head()
+    filesystem = first.getFileSystem(catalyst.hadoop_conf)
+    if filesystem.makeQualified(first).equals(first):
+        return paths
     qualify = functions.method("org.apache.hadoop.fs.FileSystem", "makeQualified", _PATH)
     return paths.map(functions.function(functions.bound(qualify, 0, filesystem)))
 

@@ -10,8 +10,8 @@ from typing import Any
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.dimensions import checkpoint_rdds, freezable, freeze
 from splitlib.spark.planner.discover import Dimension
-from splitlib.spark.planner.lineage import output_ids
-from splitlib.spark.planner.plan import Node, Path, parse_plan
+from splitlib.spark.planner.lineage import leaf_columns, output_ids
+from splitlib.spark.planner.plan import Node, Path
 
 
 class Frozen:
@@ -21,14 +21,15 @@ class Frozen:
         catalyst: Of the session.
         analyzed: The analyzed plan's tree.
         optimized: The optimized plan, in which dimensions are found.
+        tree: The same plan.
     """
 
-    def __init__(self, catalyst: Catalyst, analyzed: Node, optimized: Any) -> None:
+    def __init__(self, catalyst: Catalyst, analyzed: Node, optimized: Any, tree: Node) -> None:
         self._catalyst = catalyst
         self._analyzed = analyzed
         self.optimized = optimized
         """With the rows of what has been run in its place."""
-        self.tree = parse_plan(optimized.toJSON())
+        self.tree = tree
         """Of the optimized plan as it was at first."""
         self.new: dict[Path, Any] = {}
         """What takes the place of leaves of the analyzed plan."""
@@ -88,6 +89,4 @@ def _leaves(root: Node) -> Iterator[tuple[Path, frozenset[int]]]:
 
 def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
     """The ids and types of what a leaf shows."""
-    names = ("output", "dataCols", "partitionCols")
-    columns = (e for name in names for e in leaf.expressions(name))
-    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in columns)
+    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf_columns(leaf))

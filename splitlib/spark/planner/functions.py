@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any
 
-from splitlib.spark.planner.jvm import Jvm
+from splitlib.spark.jvm import Jvm
 
 
 class Functions:

@@ -183,14 +183,18 @@ def _of_join(
     return {}
 
 
+def leaf_columns(leaf: Node) -> tuple[Expression, ...]:
+    """The attributes of a leaf's output in order."""
+    names = ("output", "dataCols", "partitionCols")
+    return tuple(column for name in names for column in leaf.expressions(name))
+
+
 def output_ids(node: Node) -> list[int] | None:
     """The attributes of a node's output in order; None for operators that are not known."""
     match node.kind:
         case "Project" | "Aggregate":
             name = "projectList" if node.kind == "Project" else "aggregateExpressions"
             return _ids(node.expressions(name))
-        case "HiveTableRelation":
-            return _ids((*node.expressions("dataCols"), *node.expressions("partitionCols")))
         case "Join":
             left, right = (output_ids(child) for child in node.children)
             if join_type(node) in ("LeftSemi", "LeftAnti"):
@@ -205,7 +209,7 @@ def output_ids(node: Node) -> list[int] | None:
             inner = output_ids(node.children[0])
             added = _ids(node.expressions("windowExpressions"))
             return None if inner is None or added is None else inner + added
-    return _ids(node.expressions("output")) if node.is_leaf else None
+    return _ids(leaf_columns(node)) if node.is_leaf else None
 
 
 def _ids(expressions: Iterable[Expression]) -> list[int] | None:

@@ -26,6 +26,7 @@ from splitlib.report import ScanReport
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.pinned_scan import pinned_relation, why_not_pinned
 from splitlib.spark.pruned_rows import pruned_rows
+from splitlib.spark.settings import settings_of
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
 
@@ -52,7 +53,7 @@ class NamedTable:
     @classmethod
     def open(cls, spark: SparkSession, name: str) -> Self:
         """The table as it is now; errors as of :func:`splitlib.load_table`."""
-        config = SplitConfig.resolve(spark_conf=spark.conf.getAll)
+        config = SplitConfig.resolve(spark_conf=settings_of(spark))
         return cls(spark, load_table(name, spark=spark, config=config), config)
 
     def placeholder(self) -> tuple[DataFrame, str]:
@@ -92,7 +93,7 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
     Raises:
         SplitlibError: as :func:`splitlib.load_table`.
     """
-    catalogs = named_catalogs(dict(spark.conf.getAll))
+    catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
     found = {parts[:3] for parts in _names(query) if parts[0] in names and len(parts) > 2}
     if not found:

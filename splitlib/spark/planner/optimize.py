@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from splitlib.spark.planner.prunable import PrunableScan, PrunableScans, prunabl
 from splitlib.spark.planner.report import PlanReport, ScanPruning
 from splitlib.spark.planner.scans import Pruned
 from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
+from splitlib.spark.settings import settings_of
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
     reason = why_not_pinned(df.sparkSession)
     if reason is not None:
         return None, PlanReport(reasons=(f"{reason}.",))
-    config = SplitConfig.resolve(spark_conf=df.sparkSession.conf.getAll)
+    config = SplitConfig.resolve(spark_conf=settings_of(df.sparkSession))
     if not config.dynamic_filtering_enabled:
         return None, PlanReport(reasons=("dynamic_filtering_enabled is off.",))
     if df.isStreaming:
@@ -80,16 +81,23 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
     if not has_join and not named:
         return None, PlanReport(reasons=("it has no join.",))
-    scans = prunable_scans(catalyst, analyzed, tree, config.listing_threads, named)
-    if not scans.by_columns:
-        return None, PlanReport(reasons=("it reads no partitioned table.",))
-    planner = _Planner(df, catalyst, analyzed, tree, scans, config)
-    planned, report = planner.run()
+    with ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner") as executor:
+        optimized = executor.submit(_optimized, catalyst, analyzed)
+        scans = prunable_scans(catalyst, analyzed, tree, config.listing_threads, named)
+        if not scans.by_columns:
+            return None, PlanReport(reasons=("it reads no partitioned table.",))
+        planner = _Planner(df, catalyst, analyzed, tree, scans, config, *optimized.result())
+        planned, report = planner.run(executor)
     once = planner.computed_once() if planner.wants_same_rows else None
     if once is None:
         return planned, report
     again, report = _plan(once, named)
     return again or _opened_up(once, named), report
+
+
+def _optimized(catalyst: Catalyst, analyzed: Any) -> tuple[Any, Node]:
+    optimized = catalyst.optimized(analyzed)
+    return optimized, parse_plan(optimized.toJSON())
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
@@ -117,6 +125,8 @@ class _Planner:
         tree: Node,
         scans: PrunableScans,
         config: SplitConfig,
+        optimized: Any,
+        optimized_tree: Node,
     ) -> None:
         self._df = df
         self._catalyst = catalyst
@@ -124,28 +134,29 @@ class _Planner:
         self._tree = tree
         self._scans = scans
         self._config = config
-        self._optimized = catalyst.optimized(analyzed)
+        self._optimized = optimized
         self._costs = Costs(self._size_of, config.planner_dimension_bytes)
-        self._frozen = Frozen(catalyst, tree, self._optimized)
+        self._frozen = Frozen(catalyst, tree, optimized, optimized_tree)
+        # what Spark takes a size to be that it does not know
+        self._unknown_size = int(catalyst.session.sessionState().conf().defaultSizeInBytes())
         self.wants_same_rows = False
         """Whether keys were not used because their dimension may give other ones."""
 
-    def run(self) -> tuple[DataFrame | None, PlanReport]:
+    def run(self, executor: Executor) -> tuple[DataFrame | None, PlanReport]:
         """The query with other scans, None if it stays as it is; and the report."""
         occurrences = self._occurrences()
         self._decide(occurrences)
         scans = list(self._scans.by_columns.values())
-        with ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner") as executor:
-            dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
-            if dimensions:
-                fetched = [executor.submit(o.prefetch) for o in occurrences.values() if o.filters]
-                self._frozen.checkpoint(dimensions)
-                self._frozen.run(dimensions, occurrences, self._size_of, executor)
-                for future in fetched:
-                    future.result()
-                self._prune(occurrences, executor)
-            plan = self._frozen.optimized
-            rewritten = executor.map(lambda scan: _rewritten(scan, plan, occurrences), scans)
+        dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
+        if dimensions:
+            fetched = [executor.submit(o.prefetch) for o in occurrences.values() if o.filters]
+            self._frozen.checkpoint(dimensions)
+            self._frozen.run(dimensions, occurrences, self._size_of, executor)
+            for future in fetched:
+                future.result()
+            self._prune(occurrences, executor)
+        plan = self._frozen.optimized
+        rewritten = executor.map(lambda scan: _rewritten(scan, plan, occurrences), scans)
         reports = []
         new = dict(self._frozen.new)
         for scan, (pruned, report) in zip(scans, rewritten, strict=True):
@@ -155,7 +166,7 @@ class _Planner:
         planned = None
         if any(report.is_pruned for report in reports):
             planned = self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, new))
-            if planned.schema != self._df.schema:
+            if not planned._jdf.schema().equals(self._df._jdf.schema()):
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
         return planned, PlanReport(tuple(reports), catalog_requests=requests)
@@ -231,10 +242,9 @@ class _Planner:
 
     def _size(self, node: Any) -> int | None:
         size = int(str(node.stats().sizeInBytes()))
-        unknown = int(self._catalyst.session.sessionState().conf().defaultSizeInBytes())
-        return size if size < unknown else self._catalyst.size_on_disk(node)
+        return size if size < self._unknown_size else self._catalyst.size_on_disk(node)
 
-    def _prune(self, occurrences: Mapping[Path, Occurrence], executor: ThreadPoolExecutor) -> None:
+    def _prune(self, occurrences: Mapping[Path, Occurrence], executor: Executor) -> None:
         """By the keys of dimensions, then by what other scans have left."""
         plan = self._frozen.optimized
         queries = KeyQueries(self._catalyst, plan, self._config, executor)

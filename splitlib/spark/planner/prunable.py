@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.lineage import output_ids
+from splitlib.spark.planner.lineage import leaf_columns, output_ids
 from splitlib.spark.planner.named_tables import NamedTable
-from splitlib.spark.planner.plan import Expression, Node
-from splitlib.spark.planner.scans import CatalogScan, IndexedScan, PartitionedScan
+from splitlib.spark.planner.plan import Node
+from splitlib.spark.planner.scans import CatalogScan, Ids, IndexedScan, PartitionedScan
 from splitlib.spark.planner.session_table import SessionTable
 from splitlib.spark.planner.table_scan import TableScan
 
@@ -23,7 +23,7 @@ PrunableScan = PartitionedScan | TableScan
 class PrunableScans:
     """Those of one plan."""
 
-    by_columns: dict[frozenset[int], PrunableScan] = field(default_factory=dict)
+    by_columns: dict[frozenset[int | None], PrunableScan] = field(default_factory=dict)
     """By the ids of the attributes of the columns that prune."""
     tables: dict[str, SessionTable] = field(default_factory=dict)
     """By name, those that the session's catalog keeps; each is asked once."""
@@ -31,7 +31,7 @@ class PrunableScans:
     @property
     def columns(self) -> frozenset[int]:
         """The ids of all these columns."""
-        return frozenset().union(*self.by_columns)
+        return frozenset(i for ids in self.by_columns for i in ids if i is not None)
 
     def of_leaf(self, leaf: Node) -> PrunableScan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
@@ -54,32 +54,27 @@ def prunable_scans(
         named: Tables of named catalogs by the root of their placeholders.
     """
     scans = PrunableScans()
-    seen: dict[frozenset[int], PrunableScan | None] = {}
+    seen: dict[frozenset[int | None], PrunableScan | None] = {}
     for leaf in tree.walk():
         if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
             continue
-        output = {e.fields["name"]: e.attribute_id for e in _output(leaf)}
-        ids = frozenset(i for i in output.values() if i is not None)
-        if ids not in seen:
+        ids = {str(e.fields["name"]): e.attribute_id for e in leaf_columns(leaf)}
+        key = frozenset(ids.values())
+        if key not in seen:
             node = catalyst.node(plan, leaf.path)
-            seen[ids] = scan = _scan(catalyst, node, scans.tables, threads, named)
+            seen[key] = scan = _scan(catalyst, node, ids, scans.tables, threads, named)
             if scan is not None:
-                columns = frozenset(output[name] for name in scan.schema.names)
-                scans.by_columns[frozenset(i for i in columns if i is not None)] = scan
-        scan = seen[ids]
+                scans.by_columns[frozenset(ids[name] for name in scan.schema.names)] = scan
+        scan = seen[key]
         if scan is not None:
             scan.paths.append(leaf.path)
     return scans
 
 
-def _output(leaf: Node) -> Iterator[Expression]:
-    for name in ("output", "dataCols", "partitionCols"):
-        yield from leaf.expressions(name)
-
-
 def _scan(
     catalyst: Catalyst,
     leaf: Any,
+    ids: Ids,
     tables: dict[str, SessionTable],
     threads: int,
     named: Mapping[str, NamedTable],
@@ -88,26 +83,31 @@ def _scan(
     if leaf.nodeName() == "HiveTableRelation":
         if not leaf.isPartitioned() or leaf.prunedPartitions().isDefined():
             return None
-        return _catalog_scan(catalyst, leaf, leaf.tableMeta(), tables, threads)
+        return _catalog_scan(catalyst, leaf, ids, leaf.tableMeta(), tables, threads)
     relation = leaf.relation()
     if not catalyst.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
         return None
     table = named.get(str(relation.location().rootPaths().headOption().getOrElse(None)))
     if table is not None:
-        return TableScan(catalyst, leaf, table)
+        return TableScan(catalyst, leaf, ids, table)
     if relation.partitionSchema().isEmpty():
         return None
     if catalyst.is_a(relation.location(), _DATASOURCES + "InMemoryFileIndex"):
-        return IndexedScan(catalyst, leaf)
+        return IndexedScan(catalyst, leaf, ids)
     if catalyst.is_a(relation.location(), _DATASOURCES + "CatalogFileIndex"):
-        return _catalog_scan(catalyst, leaf, relation.location().table(), tables, threads)
+        return _catalog_scan(catalyst, leaf, ids, relation.location().table(), tables, threads)
     return None  # an index of someone else's, which knows best
 
 
 def _catalog_scan(
-    catalyst: Catalyst, leaf: Any, metadata: Any, tables: dict[str, SessionTable], threads: int
+    catalyst: Catalyst,
+    leaf: Any,
+    ids: Ids,
+    metadata: Any,
+    tables: dict[str, SessionTable],
+    threads: int,
 ) -> CatalogScan:
     name = str(metadata.identifier().unquotedString())
     if name not in tables:
         tables[name] = SessionTable(catalyst, metadata)
-    return CatalogScan(catalyst, leaf, tables[name], metadata, threads)
+    return CatalogScan(catalyst, leaf, ids, tables[name], metadata, threads)

@@ -39,12 +39,20 @@ class Pruned:
     partitions_kept: int | None = None
 
 
+Ids = Mapping[str, int | None]
+"""The id of each attribute of a leaf by its name, in the order of its output."""
+
+
 class Scan:
     """One leaf of the analyzed plan, which may stand there several times."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, name: str, schema: StructType) -> None:
+    def __init__(
+        self, catalyst: Catalyst, leaf: Any, ids: Ids, name: str, schema: StructType
+    ) -> None:
         self._catalyst = catalyst
         self._leaf = leaf
+        self._ids = ids
+        self._names = {i: name for name, i in ids.items()}
         self.name = name
         self.schema = schema
         """The columns by which it can be pruned."""
@@ -53,15 +61,15 @@ class Scan:
 
     def _attributes(self, names: Iterable[str]) -> Any:
         """The leaf's own attributes for some of its columns, a ``Seq``."""
-        by_name = {attribute.name(): attribute for attribute in each(self._leaf.output())}
-        return self._catalyst.seq([by_name[name] for name in names])
+        output, positions = self._leaf.output(), list(self._ids)
+        return self._catalyst.seq([output.apply(positions.index(name)) for name in names])
 
 
 class PartitionedScan(Scan, ABC):
     """A scan whose partitions are known to Spark, or to the session's catalog."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, name: str, keys: Any) -> None:
-        super().__init__(catalyst, leaf, name, StructType.fromJson(json.loads(keys.json())))
+    def __init__(self, catalyst: Catalyst, leaf: Any, ids: Ids, name: str, keys: Any) -> None:
+        super().__init__(catalyst, leaf, ids, name, StructType.fromJson(json.loads(keys.json())))
         self._keys = keys
         self.files_total: int | None = None
         """Files of all partitions; None = not known, as they are not listed."""
@@ -155,9 +163,15 @@ class CatalogScan(PartitionedScan):
     """A table whose partitions the session's catalog keeps."""
 
     def __init__(
-        self, catalyst: Catalyst, leaf: Any, table: SessionTable, metadata: Any, threads: int
+        self,
+        catalyst: Catalyst,
+        leaf: Any,
+        ids: Ids,
+        table: SessionTable,
+        metadata: Any,
+        threads: int,
     ) -> None:
-        super().__init__(catalyst, leaf, table.name, metadata.partitionSchema())
+        super().__init__(catalyst, leaf, ids, table.name, metadata.partitionSchema())
         self._table = table
         self._metadata = metadata
         self._threads = threads
@@ -169,7 +183,7 @@ class CatalogScan(PartitionedScan):
 
     def prefetch(self) -> None:
         """See :class:`PartitionedScan`."""
-        self._table.names()
+        self._table.prefetch()
 
     def evaluate(
         self, plan: Any, steps: Sequence[Step], wanted: Mapping[str, Expression]
@@ -186,7 +200,7 @@ class CatalogScan(PartitionedScan):
         if expression.kind == "IsNotNull":
             column = self._plain(expression.children[0])
             return None if column is None else pc.is_valid(column)
-        name = self._columns.get(expression.attribute_id)
+        name = self._names.get(expression.attribute_id)
         if name is None or expression.kind != "AttributeReference":
             return None
         texts = self._table.names()[1][name]
@@ -196,10 +210,6 @@ class CatalogScan(PartitionedScan):
         values = try_cast(texts, kind)
         # each is spelled as it would be written: no doubt what Spark takes it for
         return values if values.cast(pa.string()).equals(texts) else None
-
-    @cached_property
-    def _columns(self) -> dict[int | None, str]:
-        return {int(a.exprId().id()): str(a.name()) for a in each(self._leaf.output())}
 
     def _values(self) -> Any:
         texts = pa.table(self._table.names()[1])
@@ -211,7 +221,7 @@ class CatalogScan(PartitionedScan):
         catalyst = self._catalyst
         partitions = self._table.partitions(self._table.names()[0].filter(mask))
         if self._leaf.nodeName() == "HiveTableRelation":
-            return Pruned(catalyst.with_argument(self._leaf, 4, catalyst.some(partitions)))
+            return Pruned(catalyst.with_arguments(self._leaf, {4: catalyst.some(partitions)}))
         metadata, keys, threads = self._metadata, self._keys, self._threads
         index = self._table.listed(
             mask, lambda: listed_index(catalyst, metadata, keys, partitions, threads)
@@ -222,11 +232,11 @@ class CatalogScan(PartitionedScan):
 class IndexedScan(PartitionedScan):
     """Files whose directories are listed already: only what is read can still be pruned."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: Any, ids: Ids) -> None:
         relation = leaf.relation()
         self._index = relation.location()
         roots = self._index.rootPaths().mkString(", ")
-        super().__init__(catalyst, leaf, roots, relation.partitionSchema())
+        super().__init__(catalyst, leaf, ids, roots, relation.partitionSchema())
         self.files_total = len(self._index.inputFiles())
         self.nbytes_total = int(self._index.sizeInBytes())
 
@@ -261,7 +271,6 @@ def _with_index(catalyst: Catalyst, leaf: Any, index: Any) -> Pruned:
         relation.options(),
         relation.sparkSession(),
     )
-    node = catalyst.with_argument(leaf, 0, relation)
     # without the table's entry its size is that of the files that are left
-    node = catalyst.with_argument(node, 2, catalyst.none)
+    node = catalyst.with_arguments(leaf, {0: relation, 2: catalyst.none})
     return Pruned(node, len(index.inputFiles()), int(index.sizeInBytes()))

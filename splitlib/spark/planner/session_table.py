@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from splitlib.hive_types import from_spark_json
 from splitlib.partition_values import NULL_PARTITION, parse, split_names
 from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.hive_client import partitions_by_name
+from splitlib.spark.planner.hive_client import HivePartitions
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ class SessionTable:
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._fetched: dict[str, _Fetched] = {}
+        self._hive: HivePartitions | None = None
+        self._has_looked_for_hive = False
         self._listing = threading.Lock()
         self._indexes: dict[bytes, Any] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
@@ -69,6 +71,12 @@ class SessionTable:
         self.name = str(self._identifier.unquotedString())
         self.requests = 0
         """To the catalog."""
+
+    def prefetch(self) -> None:
+        """Ask for the names, and for the way to partitions, in whatever thread."""
+        self.names()
+        with self._lock:
+            self._hive_partitions()
 
     def names(self) -> tuple[pa.Array, pa.RecordBatch]:
         """All partition names, and the text of their values, a column per key."""
@@ -145,14 +153,22 @@ class SessionTable:
 
     def _by_name(self, names: Sequence[str]) -> Any | None:
         """Partitions by name; None if the catalog does not give them that way."""
+        hive = self._hive_partitions()
+        if hive is None:
+            return None
         try:
-            found = partitions_by_name(self._catalyst, self._table, names)
+            found = hive.by_name(names)
         except (Py4JError, PySparkException):
             _log.debug("The catalog gives no partitions by name.", exc_info=True)
             return None
-        if found is not None:
-            self.requests += 1
+        self.requests += 1
         return found
+
+    def _hive_partitions(self) -> HivePartitions | None:
+        if not self._has_looked_for_hive:
+            self._hive = HivePartitions.of(self._catalyst, self._table)
+            self._has_looked_for_hive = True
+        return self._hive
 
     def _by_filter(self, names: Sequence[str]) -> Any | None:
         """Partitions that meet a condition; None where there is none that the catalog takes."""

@@ -19,7 +19,7 @@ from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.occurrence import Collected, Occurrence
 from splitlib.spark.planner.plan import Node
 from splitlib.spark.planner.report import ScanPruning
-from splitlib.spark.planner.scans import UNDECIDED, Pruned, Scan, evaluate, typed_values
+from splitlib.spark.planner.scans import UNDECIDED, Ids, Pruned, Scan, evaluate, typed_values
 from splitlib.spark.static_values import values_of
 from splitlib.spark.types import spark_schema
 
@@ -27,13 +27,12 @@ from splitlib.spark.types import spark_schema
 class TableScan(Scan):
     """Stands in a plan as a relation of no files until it is pruned, or not."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, table: NamedTable) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: Any, ids: Ids, table: NamedTable) -> None:
         schema = spark_schema(table.table.metadata)
         accepted = set(table.table.list_accepted_filter_fields())
         columns = StructType([f for f in schema if f.name in accepted])
-        super().__init__(catalyst, leaf, table.table.name, columns)
+        super().__init__(catalyst, leaf, ids, table.table.name, columns)
         self._table = table
-        self._names = {int(a.exprId().id()): str(a.name()) for a in each(leaf.output())}
 
     def filter_of(
         self, comparisons: Sequence[Comparison], keys: Keys
