@@ -34,6 +34,8 @@ def _bars(
     panel: Axes, queries: Sequence[QueryRuns], label: str, quantity: Quantity, *, warm: bool
 ) -> None:
     for i, (mode, colour) in enumerate(zip(MODES, _COLOURS, strict=True)):
+        if warm and mode.once:
+            continue
         spreads = [spread(query, mode, quantity, warm=warm) for query in queries]
         panel.bar(
             [at + (i - (len(MODES) - 1) / 2) * _WIDTH for at in range(len(queries))],

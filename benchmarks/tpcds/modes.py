@@ -20,7 +20,7 @@ class Mode:
     run: Callable[[SparkSession, str], DataFrame]
     settings: Mapping[str, str]
     once: bool = False
-    """Whether the first round is enough: cold, it lists directories for most of an hour."""
+    """Whether one cold run is enough: with its listings each takes most of an hour."""
 
 
 # few tasks list the many small directories; as shipped it is one for each

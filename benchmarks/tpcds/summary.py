@@ -66,7 +66,6 @@ def targets(queries: Sequence[QueryRuns]) -> Iterator[Target]:
     for ours, theirs, warm, at_most in (
         (SPLITLIB, SHIPPED, False, 0.5),
         (SPLITLIB_TUNED, TUNED, False, 1.0),
-        (SPLITLIB, SHIPPED, True, 1.05),
         (SPLITLIB_TUNED, TUNED, True, 1.05),
     ):
         text = f"seconds of {ours.name} / {theirs.name}, {'warm' if warm else 'cold'}, all queries"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -468,6 +468,80 @@ def test_dimension_runs_once(spark: SparkSession) -> None:
     text = optimized._jdf.queryExecution().optimizedPlan().toString()
     assert "p_days" not in text
     assert "LocalRelation" in text
+
+
+WHOLE_ROWS = {
+    "a join": lambda fact, days: fact.join(days, fact.day == days.id),
+    "a union": lambda fact, days: (
+        fact.where("day < 9")
+        .join(days, F.col("day") == days.id)
+        .union(fact.where("day >= 9").join(days, F.col("day") == days.id))
+    ),
+    "duplicates": lambda fact, days: fact.join(days, fact.day == days.id).distinct().select("v"),
+    "an order": lambda fact, days: fact.join(days, fact.day == days.id).sort("v").limit(1000),
+}
+
+
+@pytest.mark.parametrize("excluded", ["", "org.apache.spark.sql.catalyst.optimizer.ColumnPruning"])
+@pytest.mark.parametrize("query", WHOLE_ROWS.values(), ids=WHOLE_ROWS)
+def test_columns_that_nothing_names(
+    spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
+) -> None:
+    """Those of a dimension that has been run are the table's, whatever the optimizer leaves."""
+    rule = "spark.sql.optimizer.excludedRules"
+    df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
+    spark.conf.set(rule, excluded)
+    try:
+        optimized = splitlib.optimize(df)
+        assert {kept for _, kept in pruned(optimized)} <= {1, 2, 4}
+        assert rows_of(optimized) == rows_of(df)
+    finally:
+        spark.conf.unset(rule)
+
+
+def test_scans_that_do_not_matter_are_not_read(spark: SparkSession) -> None:
+    """A branch that a condition rules out: Spark finds that out after it has listed its tables."""
+    sql = """
+        WITH traded AS (
+          SELECT 's' AS kind, v, day FROM p_sales UNION ALL SELECT 'r', v, day FROM p_returns)
+        SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
+        WHERE t.kind = 's' AND d.week = 2
+    """
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]
+    assert explained(optimized).catalog_requests == 2
+    assert "p_returns\n   └─ not read" in str(explained(optimized)).replace("│", " ")
+    assert "p_returns" not in str(optimized.inputFiles())
+
+
+def test_scans_that_another_one_serves_for_are_read(spark: SparkSession) -> None:
+    """Spark takes subqueries of the same table together, so that one of two scans is gone."""
+    sql = """
+        SELECT (SELECT sum(v) FROM p_sales), (SELECT max(v) FROM p_sales),
+               (SELECT count(s) FROM p_sales), r.v
+        FROM p_returns r JOIN p_days d ON r.day = d.id WHERE d.week = 2
+    """
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert pruned(optimized) == [("p_returns", 3)]
+
+
+def unread(df: DataFrame) -> list[list[bool]]:
+    """Of each dimension that was run, which columns of its first row are null."""
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    nodes = [leaves.apply(i) for i in range(leaves.size())]
+    rows = [(n.data().head(), n.output().size()) for n in nodes if n.nodeName() == "LocalRelation"]
+    return [[row.isNullAt(i) for i in range(size)] for row, size in rows]
+
+
+def test_dimension_is_read_for_what_the_query_reads(spark: SparkSession) -> None:
+    """Not every column of a wide one; in two places what either of them reads."""
+    join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
+    one = splitlib.sql(spark, f"SELECT f.v {join.format('p_sales')}")
+    assert unread(one) == [[False, True, False, True]]  # id, name, week, d
+    two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
+    assert unread(splitlib.sql(spark, two)) == [[False] * 4] * 2
 
 
 def test_current_time_is_that_of_planning(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.dimensions import checkpoint_rdds, freezable, freeze
 from splitlib.spark.planner.discover import Dimension
-from splitlib.spark.planner.lineage import leaf_columns, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, output_ids
 from splitlib.spark.planner.plan import Node, Path
 
 
@@ -68,7 +68,7 @@ class Frozen:
             # the optimizer may have left out fields of its structs: then it is not the same leaf
             if leaf.path in scans or len(places.get(_columns(leaf), ())) != 1:
                 return False
-            if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
+            if leaf.kind not in RELATIONS:
                 return False
             size = size_of(leaf)
             return size is not None and size <= limit

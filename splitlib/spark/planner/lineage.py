@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from splitlib.spark.planner.plan import Expression, Node, Path, Place
 
+# Leaves that are read from files, or from wherever else a source has them.
+RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
+
 # What keeps each row or drops it, whatever the other rows are, and shows all of its columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 

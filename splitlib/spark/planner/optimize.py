@@ -21,6 +21,7 @@ from splitlib.spark.planner.dimensions import compute_once
 from splitlib.spark.planner.discover import JoinFilter, discover, static_conditions
 from splitlib.spark.planner.frozen import Frozen
 from splitlib.spark.planner.keys import KeyQueries, Unusable
+from splitlib.spark.planner.lineage import RELATIONS, output_ids
 from splitlib.spark.planner.masks import MaskedScan, rewritten
 from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.occurrence import Collected, Occurrence
@@ -146,7 +147,7 @@ class _Planner:
         """The query with other scans, None if it stays as it is; and the report."""
         occurrences = self._occurrences()
         self._decide(occurrences)
-        scans = list(self._scans.by_columns.values())
+        left_out = executor.submit(self._left_out)
         dimensions = [f.dimension for o in occurrences.values() for f in o.filters]
         if dimensions:
             fetched = [executor.submit(o.prefetch) for o in occurrences.values() if o.filters]
@@ -156,9 +157,14 @@ class _Planner:
                 future.result()
             self._prune(occurrences, executor)
         plan = self._frozen.optimized
+        new = self._frozen.new | left_out.result()
+        scans = [s for s in self._scans.by_columns.values() if new.keys().isdisjoint(s.paths)]
         rewritten = executor.map(lambda scan: _rewritten(scan, plan, occurrences), scans)
-        reports = []
-        new = dict(self._frozen.new)
+        reports = [
+            ScanPruning(s.name, partitions_kept=0)
+            for s in self._scans.by_columns.values()
+            if s not in scans
+        ]
         for scan, (pruned, report) in zip(scans, rewritten, strict=True):
             reports.append(report)
             if pruned is not None:
@@ -170,6 +176,26 @@ class _Planner:
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
         return planned, PlanReport(tuple(reports), catalog_requests=requests)
+
+    def _left_out(self) -> dict[Path, Any]:
+        """In the place of scans that do not matter at all, scans of nothing.
+
+        A scan may be gone from the optimized plan because its rows do not matter (in a branch of a
+        union that a condition rules out), or because another one serves for both. In the place of
+        the first kind alone the optimizer drops a scan, too, that it can neither know to be empty
+        nor take for another; then the result cannot depend on the rows that would be there.
+        """
+        read = {id(self._scans.of_leaf(node)) for node in self._frozen.tree.walk()}
+        unread = [scan for scan in self._scans.by_columns.values() if id(scan) not in read]
+        nodes = [(scan, scan.reading_nothing()) for scan in unread]
+        new = {path: node for scan, node in nodes if node is not None for path in scan.paths}
+        if not new:
+            return {}
+        _, optimized = _optimized(self._catalyst, self._catalyst.replaced(self._analyzed, new))
+        leaves = (node for node in self._tree.walk() if node.path not in new)
+        others = {_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
+        still_read = {_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
+        return new if still_read <= others else {}
 
     def computed_once(self) -> DataFrame | None:
         """The query with other rows each time made the same ones; None if there are none."""
@@ -271,6 +297,10 @@ class _Planner:
                     left = occurrences[sources.pop()].keys_of(plan, comparisons)
                     if left is not None:
                         occurrence.apply(plan, [Collected(comparisons, left)])
+
+
+def _ids(leaf: Node) -> frozenset[int]:
+    return frozenset(output_ids(leaf) or ())
 
 
 def _rewritten(

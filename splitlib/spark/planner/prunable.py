@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.lineage import leaf_columns, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, output_ids
 from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.plan import Node
 from splitlib.spark.planner.scans import CatalogScan, Ids, IndexedScan, PartitionedScan
@@ -35,7 +35,7 @@ class PrunableScans:
 
     def of_leaf(self, leaf: Node) -> PrunableScan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
-        if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
+        if leaf.kind not in RELATIONS:
             return None
         ids = frozenset(output_ids(leaf) or ())
         return next((scan for columns, scan in self.by_columns.items() if columns <= ids), None)
@@ -56,7 +56,7 @@ def prunable_scans(
     scans = PrunableScans()
     seen: dict[frozenset[int | None], PrunableScan | None] = {}
     for leaf in tree.walk():
-        if leaf.kind not in ("LogicalRelation", "HiveTableRelation"):
+        if leaf.kind not in RELATIONS:
             continue
         ids = {str(e.fields["name"]): e.attribute_id for e in leaf_columns(leaf)}
         key = frozenset(ids.values())

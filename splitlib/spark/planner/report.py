@@ -100,7 +100,9 @@ def _block(scan: ScanPruning) -> list[str]:
     for used in scan.filters:
         text = f"filter {', '.join(used.fields)}: {used.description}"
         lines.append(f"{text} ({used.nbytes:,} bytes, {used.seconds:.2f} s)")
-    if scan.partitions_kept is not None:
+    if scan.partitions_kept == 0 and scan.partitions_total is None:
+        lines.append("not read: the result does not depend on its rows")
+    elif scan.partitions_kept is not None:
         lines.append(f"partitions {scan.partitions_kept:,} of {scan.partitions_total:,}")
     elif scan.partitions_total is not None:
         lines.append(f"all {scan.partitions_total:,} partitions")

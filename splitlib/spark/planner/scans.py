@@ -59,6 +59,10 @@ class Scan:
         self.paths: list[Path] = []
         """Where it stands in the plan."""
 
+    def reading_nothing(self) -> Any:
+        """The scan of no partition, for which nothing is asked; None if that saves nothing."""
+        return None
+
     def _attributes(self, names: Iterable[str]) -> Any:
         """The leaf's own attributes for some of its columns, a ``Seq``."""
         output, positions = self._leaf.output(), list(self._ids)
@@ -218,8 +222,14 @@ class CatalogScan(PartitionedScan):
 
     def pruned(self, mask: pa.BooleanArray) -> Pruned:
         """See :class:`PartitionedScan`."""
+        return self._reading(self._table.partitions(self._table.names()[0].filter(mask)), mask)
+
+    def reading_nothing(self) -> Any:
+        """See :class:`Scan`."""
+        return self._reading(self._catalyst.seq([]), pa.array([], pa.bool_())).node
+
+    def _reading(self, partitions: Any, mask: pa.BooleanArray) -> Pruned:
         catalyst = self._catalyst
-        partitions = self._table.partitions(self._table.names()[0].filter(mask))
         if self._leaf.nodeName() == "HiveTableRelation":
             return Pruned(catalyst.with_arguments(self._leaf, {4: catalyst.some(partitions)}))
         metadata, keys, threads = self._metadata, self._keys, self._threads
