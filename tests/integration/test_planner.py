@@ -527,6 +527,21 @@ def test_scans_that_another_one_serves_for_are_read(spark: SparkSession) -> None
     assert pruned(optimized) == [("p_returns", 3)]
 
 
+def test_scan_that_spark_answers_from_the_catalog_is_read(spark: SparkSession) -> None:
+    """Partition values in the place of a scan depend on it, though it is gone from the plan."""
+    sql = """
+        SELECT f.v, m.last FROM p_sales f JOIN p_days d ON f.day = d.id
+        CROSS JOIN (SELECT max(day) AS last FROM p_returns) m WHERE d.week = 2
+    """
+    spark.conf.set("spark.sql.optimizer.metadataOnly", "true")
+    try:
+        optimized = splitlib.sql(spark, sql)
+        assert rows_of(optimized) == rows_of(spark.sql(sql))
+        assert pruned(optimized) == [("p_sales", 4)]
+    finally:
+        spark.conf.unset("spark.sql.optimizer.metadataOnly")
+
+
 def unread(df: DataFrame) -> list[list[bool]]:
     """Of each dimension that was run, which columns of its first row are null."""
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()

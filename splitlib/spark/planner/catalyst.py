@@ -28,6 +28,8 @@ _OWN_SETTINGS = {
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
+    # it would put partition values in the place of a scan, which then does matter
+    "spark.sql.optimizer.metadataOnly": "false",
     # several threads list, so that no job has to
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
 }

@@ -157,15 +157,17 @@ class _Planner:
                 future.result()
             self._prune(occurrences, executor)
         plan = self._frozen.optimized
-        new = self._frozen.new | left_out.result()
-        scans = [s for s in self._scans.by_columns.values() if new.keys().isdisjoint(s.paths)]
-        rewritten = executor.map(lambda scan: _rewritten(scan, plan, occurrences), scans)
-        reports = [
-            ScanPruning(s.name, partitions_kept=0)
-            for s in self._scans.by_columns.values()
-            if s not in scans
-        ]
-        for scan, (pruned, report) in zip(scans, rewritten, strict=True):
+        nothing = left_out.result()
+
+        def rewritten(scan: PrunableScan) -> tuple[Pruned | None, ScanPruning]:
+            if nothing.keys().isdisjoint(scan.paths):
+                return _rewritten(scan, plan, occurrences)
+            return None, ScanPruning(scan.name, partitions_kept=0)
+
+        scans = list(self._scans.by_columns.values())
+        reports = []
+        new = self._frozen.new | nothing
+        for scan, (pruned, report) in zip(scans, executor.map(rewritten, scans), strict=True):
             reports.append(report)
             if pruned is not None:
                 new |= dict.fromkeys(scan.paths, pruned.node)
