@@ -60,7 +60,10 @@ class Scan:
         """Where it stands in the plan."""
 
     def reading_nothing(self) -> Any:
-        """The scan of no partition, for which nothing is asked; None if that saves nothing."""
+        """A scan of nothing, which the optimizer can take neither for empty nor for this table.
+
+        None if there is none, or if it would save nothing.
+        """
         return None
 
     def _attributes(self, names: Iterable[str]) -> Any:
@@ -226,6 +229,8 @@ class CatalogScan(PartitionedScan):
 
     def reading_nothing(self) -> Any:
         """See :class:`Scan`."""
+        if self._leaf.nodeName() == "HiveTableRelation":
+            return None  # it would still be known as the table that it is
         return self._reading(self._catalyst.seq([]), pa.array([], pa.bool_())).node
 
     def _reading(self, partitions: Any, mask: pa.BooleanArray) -> Pruned:
