@@ -88,7 +88,8 @@ def freeze(
         run.read |= {
             i
             for i, column in enumerate(leaf_columns(dimension.leaf))
-            if everything or column.attribute_id in spoken_of
+            # a column that is never null has no null to be read in its place
+            if everything or column.attribute_id in spoken_of or not column.fields["nullable"]
         }
     plans = [catalyst.projected(run.plan, list(_shown(catalyst, run))) for run in runs]
     rows = executor.map(lambda plan: _rows(catalyst, plan), plans)
