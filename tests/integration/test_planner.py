@@ -104,6 +104,17 @@ PRUNES = {
         "ON f.day = d.id",
         (("p_sales", 4),),
     ),
+    "between subqueries": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week BETWEEN "
+        "(SELECT max(week) - 1 FROM p_weeks) AND (SELECT max(week) - 1 FROM p_returns, p_weeks)",
+        (("p_sales", 4),),
+    ),
+    "case of subqueries": Case(
+        "SELECT f.v, CASE WHEN (SELECT max(no) FROM p_weeks) > 3 THEN (SELECT max(week) "
+        "FROM p_weeks) ELSE 0 END AS c FROM p_sales f JOIN p_days d ON f.day = d.id "
+        "WHERE d.week = 2",
+        (("p_sales", 4),),
+    ),
     "between": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day BETWEEN d.id - 1 AND d.id + 1 "
         "WHERE d.name IN ('n5', 'n6')",

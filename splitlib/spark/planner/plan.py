@@ -160,10 +160,9 @@ def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
         for item in value:
             yield from _nested_plans(item)
     elif isinstance(value, dict) and "num-children" in value and "plan" in value:
+        # an expression's children follow it; what it holds besides (``BETWEEN`` as it was written,
+        # the branches of ``CASE``) are the same ones again
         yield value["plan"]
-    elif isinstance(value, dict) and "num-children" in value:
-        for item in value.values():
-            yield from _nested_plans(item)
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
