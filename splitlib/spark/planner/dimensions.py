@@ -15,7 +15,7 @@ from typing import Any
 from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.discover import Dimension
-from splitlib.spark.planner.lineage import leaf_columns, output_ids
+from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.plan import Node, Path
 
 # Operators that give on the columns of their input, and of whose columns no other is read unnamed.
@@ -54,13 +54,13 @@ def freezable(
         small: Whether the rows of a leaf fit into memory beside everything else.
     """
     found = {}
-    places = Counter(frozenset(output_ids(node) or ()) for node in root.walk() if node.is_leaf)
+    places = Counter(leaf_ids(node) for node in root.walk() if node.is_leaf)
     for node in {d.node.path: d.node for top in dimensions for d in _all(top)}.values():
         below = node
         while below.kind in ("Project", "Filter") and below.children:
             (below,) = below.children
-        ids = output_ids(below)
-        if below.is_leaf and ids and places[frozenset(ids)] == 1 and small(below):
+        ids = leaf_ids(below)
+        if below.is_leaf and ids and places[ids] == 1 and small(below):
             found[below.path] = Freezable(_filter_of(node), below)
     return found
 
@@ -115,7 +115,7 @@ def checkpoint_rdds(
         for leaf in dimension.node.walk()
         if leaf.kind == "LogicalRDD"
     }.values():
-        ids = frozenset(output_ids(leaf) or ())
+        ids = leaf_ids(leaf)
         node = catalyst.node(optimized, leaf.path)
         if ids not in found and not node.rdd().isCheckpointed():
             rows = catalyst.dataframe(node).localCheckpoint()

@@ -10,7 +10,7 @@ from typing import Any
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.dimensions import checkpoint_rdds, freezable, freeze
 from splitlib.spark.planner.discover import Dimension
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
 from splitlib.spark.planner.plan import Node, Path
 
 
@@ -84,7 +84,7 @@ class Frozen:
 def _leaves(root: Node) -> Iterator[tuple[Path, frozenset[int]]]:
     for node in root.walk():
         if node.is_leaf:
-            yield node.path, frozenset(output_ids(node) or ())
+            yield node.path, leaf_ids(node)
 
 
 def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:

@@ -192,6 +192,11 @@ def leaf_columns(leaf: Node) -> tuple[Expression, ...]:
     return tuple(column for name in names for column in leaf.expressions(name))
 
 
+def leaf_ids(leaf: Node) -> frozenset[int]:
+    """The ids of the attributes of a leaf's output."""
+    return frozenset(output_ids(leaf) or ())
+
+
 def output_ids(node: Node) -> list[int] | None:
     """The attributes of a node's output in order; None for operators that are not known."""
     match node.kind:

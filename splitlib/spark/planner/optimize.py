@@ -21,7 +21,7 @@ from splitlib.spark.planner.dimensions import compute_once
 from splitlib.spark.planner.discover import JoinFilter, discover, static_conditions
 from splitlib.spark.planner.frozen import Frozen
 from splitlib.spark.planner.keys import KeyQueries, Unusable
-from splitlib.spark.planner.lineage import RELATIONS, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 from splitlib.spark.planner.masks import MaskedScan, rewritten
 from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.occurrence import Collected, Occurrence
@@ -195,8 +195,8 @@ class _Planner:
             return {}
         _, optimized = _optimized(self._catalyst, self._catalyst.replaced(self._analyzed, new))
         leaves = (node for node in self._tree.walk() if node.path not in new)
-        others = {_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
-        still_read = {_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
+        others = {leaf_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
+        still_read = {leaf_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
         return new if still_read <= others else {}
 
     def computed_once(self) -> DataFrame | None:
@@ -299,10 +299,6 @@ class _Planner:
                     left = occurrences[sources.pop()].keys_of(plan, comparisons)
                     if left is not None:
                         occurrence.apply(plan, [Collected(comparisons, left)])
-
-
-def _ids(leaf: Node) -> frozenset[int]:
-    return frozenset(output_ids(leaf) or ())
 
 
 def _rewritten(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, output_ids
+from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
 from splitlib.spark.planner.named_tables import NamedTable
 from splitlib.spark.planner.plan import Node
 from splitlib.spark.planner.scans import CatalogScan, Ids, IndexedScan, PartitionedScan
@@ -37,7 +37,7 @@ class PrunableScans:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
         if leaf.kind not in RELATIONS:
             return None
-        ids = frozenset(output_ids(leaf) or ())
+        ids = leaf_ids(leaf)
         return next((scan for columns, scan in self.by_columns.items() if columns <= ids), None)
 
 

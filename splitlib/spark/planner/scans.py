@@ -283,7 +283,8 @@ def _with_index(catalyst: Catalyst, leaf: Any, index: Any) -> Pruned:
         relation.dataSchema(),
         relation.bucketSpec(),
         relation.fileFormat(),
-        relation.options(),
+        # indexes are equal when their roots are: one of no partitions is not all of the directory
+        relation.options().updated("splitlib", "pruned"),
         relation.sparkSession(),
     )
     # without the table's entry its size is that of the files that are left

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -54,7 +55,6 @@ class SessionTable:
 
     def __init__(self, catalyst: Catalyst, table: Any) -> None:
         self._catalyst = catalyst
-        self._table = table
         self._identifier = table.identifier()
         self._partition_schema = table.partitionSchema()
         self._catalog = catalyst.session.sessionState().catalog()
@@ -62,8 +62,7 @@ class SessionTable:
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._fetched: dict[str, _Fetched] = {}
-        self._hive: HivePartitions | None = None
-        self._has_looked_for_hive = False
+        self._hive_partitions = cache(lambda: HivePartitions.of(catalyst, table))
         self._listing = threading.Lock()
         self._indexes: dict[bytes, Any] = {}
         self.schema = from_spark_json(json.loads(self._partition_schema.json()))
@@ -163,12 +162,6 @@ class SessionTable:
             return None
         self.requests += 1
         return found
-
-    def _hive_partitions(self) -> HivePartitions | None:
-        if not self._has_looked_for_hive:
-            self._hive = HivePartitions.of(self._catalyst, self._table)
-            self._has_looked_for_hive = True
-        return self._hive
 
     def _by_filter(self, names: Sequence[str]) -> Any | None:
         """Partitions that meet a condition; None where there is none that the catalog takes."""

@@ -46,10 +46,6 @@ class TableScan(Scan):
             names[f"k{i}"] = self._names[column]
         return keys.data.renamed(names) if len(set(names.values())) == len(names) else None
 
-    def reading_nothing(self) -> Any:
-        """See :class:`Scan`."""
-        return self._leaf
-
     def pruned(
         self,
         plan: Any,
