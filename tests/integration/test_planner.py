@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,10 @@ PRUNES = {
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day < d.id WHERE d.name = 'n3'",
         (("p_sales", 3),),
     ),
+    "greater than, the dimension first": Case(
+        "SELECT f.v FROM p_days d JOIN p_sales f ON d.id > f.day WHERE d.name = 'n3'",
+        (("p_sales", 3),),
+    ),
     "null-safe": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day <=> d.id WHERE d.week IN (99, 3)",
         (("p_sales", 5),),
@@ -177,6 +182,11 @@ PRUNES = {
     ),
     "below a view": Case(
         "SELECT v, tag FROM p_view JOIN p_days ON tag = id WHERE week = 1", (("p_sales", 4),)
+    ),
+    "in two places that the same keys reach": Case(
+        "SELECT f.v, (SELECT max(r.v) FROM p_returns r WHERE r.v < f.v) AS m "
+        "FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
+        (("p_sales", 4),),
     ),
     "expression of the partition column": Case(
         "SELECT v FROM (SELECT v, day * 2 AS twice FROM p_sales) f JOIN p_days d "
@@ -252,6 +262,11 @@ NEVER = {
         "SELECT f.v FROM p_returns f JOIN p_days d ON f.day = d.id WHERE d.week < 90",
         "in every partition",
     ),
+    "also read where no keys reach": (
+        "SELECT f.v, x.m FROM p_sales f, LATERAL (SELECT max(r.v) AS m FROM p_returns r "
+        "WHERE r.v < f.v) x JOIN p_days d ON f.day = d.id WHERE d.week = 1",
+        "also read where no keys reach it",
+    ),
     "no join": ("SELECT v FROM p_sales WHERE day = 3", "no join"),
     "no partitions": (
         "SELECT d.id FROM p_days d JOIN p_weeks w ON d.week = w.week WHERE w.no = 10",
@@ -288,12 +303,51 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     """Both the keys and the join are of the same rows."""
     sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
     optimized = splitlib.sql(spark, sql)
+    assert "LogicalRDD" in optimized._jdf.queryExecution().analyzed().toString()
     [(_, kept)] = pruned(optimized)
     found = {row.day for row in optimized.select("day").collect()}
     assert len(found) == kept
     listed = ", ".join(map(str, sorted(found))) or "NULL"
     whole = spark.sql(f"SELECT v, day FROM p_sales WHERE day IN ({listed})")
     assert rows_of(optimized) == rows_of(whole)
+
+
+def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession) -> None:
+    """Spark reads it as null, or fails: it is not for the planner to say."""
+    legacy = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
+    spark.sql("CREATE TABLE p_odd (v bigint) PARTITIONED BY (day int) STORED AS textfile")
+    spark.sql("INSERT INTO p_odd SELECT id, CAST(id % 5 AS int) FROM range(20)")
+    spark.conf.set(legacy, "true")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        spark.sql("ALTER TABLE p_odd ADD PARTITION (day = 'some')")
+        sql = "SELECT f.v FROM p_odd f JOIN p_days d ON f.day = d.id WHERE d.week = 1"
+        assert pruned(splitlib.sql(spark, sql)) == [("p_odd", 2)]
+        assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
+    finally:
+        spark.conf.unset(legacy)
+        spark.conf.unset("spark.sql.ansi.enabled")
+        spark.sql("DROP TABLE p_odd")
+
+
+def test_broadcast_that_joins_share_stays_shared(spark: SparkSession) -> None:
+    """What is left of a fact is smaller than the dimension, which others broadcast anyway."""
+    sql = " UNION ALL ".join(
+        f"SELECT f.v, c.no FROM {fact} f JOIN p_customers c ON f.v = c.id "
+        f"JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
+        for fact in ("p_sales", "p_returns", "p_text")
+    )
+    spark.sql("CREATE TABLE p_customers USING parquet AS SELECT id, uuid() AS no FROM range(9000)")
+    spark.sql("ANALYZE TABLE p_customers COMPUTE STATISTICS")
+    try:
+        optimized = splitlib.sql(spark, sql)
+        assert [kept for _, kept in pruned(optimized)] == [1, 1, 1]
+        assert rows_of(optimized) == rows_of(spark.sql(sql))
+        plan = optimized._jdf.queryExecution().executedPlan().toString()
+        final = plan.partition("== Initial Plan ==")[0]
+        assert len(re.findall(r"FileScan parquet \S*p_customers", final)) == 1
+    finally:
+        spark.sql("DROP TABLE p_customers")
 
 
 def test_query_that_is_not_deterministic_itself_is_left_alone(spark: SparkSession) -> None:

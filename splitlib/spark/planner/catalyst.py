@@ -132,6 +132,12 @@ class Catalyst:
         join = self.jvm.class_(f"{_LOGICAL}.Join")
         return join(plan, other, semi, self.some(together), hint)
 
+    def not_broadcast(self, plan: Any) -> Any:
+        """A plan that the joins it stands in do not broadcast; a hint of the user goes before."""
+        strategy = self.some(self.jvm.object_(f"{_LOGICAL}.NO_BROADCAST_HASH"))
+        hint = self.jvm.class_(f"{_LOGICAL}.HintInfo")(strategy)
+        return self.jvm.class_(f"{_LOGICAL}.ResolvedHint")(plan, hint)
+
     def might_contain(self, bloom_filter: bytes, attribute: Any) -> Any:
         """Whether a value's hash is in a Bloom filter, as Spark serializes it."""
         binary = self.jvm.object_("org.apache.spark.sql.types.BinaryType")

@@ -15,6 +15,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.spark.pinned_scan import why_not_pinned
 from splitlib.spark.planner.blocked import blocked_joins
+from splitlib.spark.planner.broadcasts import sharing_broadcasts
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.decide import Costs, is_selective
 from splitlib.spark.planner.dimensions import compute_once
@@ -167,10 +168,15 @@ class _Planner:
         scans = list(self._scans.by_columns.values())
         reports = []
         new = self._frozen.new | nothing
+        sharing = sharing_broadcasts(self._catalyst, plan, self._frozen.tree, occurrences)
+        sharing_scans = {id(self._scans.of_leaf(occurrences[path].leaf)) for path in sharing}
         for scan, (pruned, report) in zip(scans, executor.map(rewritten, scans), strict=True):
             reports.append(report)
             if pruned is not None:
-                new |= dict.fromkeys(scan.paths, pruned.node)
+                node = pruned.node
+                if id(scan) in sharing_scans:
+                    node = self._catalyst.not_broadcast(node)
+                new |= dict.fromkeys(scan.paths, node)
         planned = None
         if any(report.is_pruned for report in reports):
             planned = self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, new))
