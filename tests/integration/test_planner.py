@@ -651,6 +651,19 @@ def test_dimension_is_read_for_what_the_query_reads(spark: SparkSession) -> None
     assert unread(splitlib.sql(spark, two)) == [[False] * 4] * 2
 
 
+def test_subquery_of_a_dimension_is_run_once(spark: SparkSession) -> None:
+    """It decides the keys, and then the join."""
+    sql = (
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
+        "WHERE d.week > (SELECT max(week) + 1 FROM p_weeks WHERE no = 20) AND d.week < 90"
+    )
+    optimized = splitlib.sql(spark, sql)
+    assert pruned(optimized) == [("p_sales", 4)]
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert "p_weeks" in spark.sql(sql)._jdf.queryExecution().optimizedPlan().toString()
+    assert "p_weeks" not in optimized._jdf.queryExecution().optimizedPlan().toString()
+
+
 def test_current_time_is_that_of_planning(spark: SparkSession) -> None:
     """A condition on it holds for the keys as for the rows."""
     sql = (

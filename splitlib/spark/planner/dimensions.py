@@ -48,6 +48,8 @@ def freezable(
 ) -> dict[Path, Freezable]:
     """By the path of its leaf, each dimension that is a filter on one small table.
 
+    And each such filter in a dimension's subquery, which would run once for the keys and once more.
+
     Args:
         dimensions: Those whose keys are wanted.
         root: The optimized plan, in which the same columns may be read in several places.
@@ -55,7 +57,8 @@ def freezable(
     """
     found = {}
     places = Counter(leaf_ids(node) for node in root.walk() if node.is_leaf)
-    for node in {d.node.path: d.node for top in dimensions for d in _all(top)}.values():
+    wanted = {d.node.path: d.node for top in dimensions for d in _all(top)}
+    for node in (part for whole in wanted.values() for part in _filters(whole)):
         below = node
         while below.kind in ("Project", "Filter") and below.children:
             (below,) = below.children
@@ -167,6 +170,14 @@ def _all(dimension: Dimension) -> Iterator[Dimension]:
     yield dimension
     for other, _ in dimension.narrowed_by:
         yield from _all(other)
+
+
+def _filters(dimension: Node) -> Iterator[Node]:
+    """A dimension, and the filters in its subqueries."""
+    yield dimension
+    for node in dimension.walk():
+        for subquery in node.subqueries:
+            yield from (part for part in subquery.walk() if part.kind == "Filter")
 
 
 def _filter_of(node: Node) -> Node:
