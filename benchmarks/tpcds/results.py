@@ -133,7 +133,10 @@ class Results:
 
 def _kept(query: QueryRuns) -> str:
     kept = (
-        f"{scan.partitions_kept:,} of {scan.partitions_total:,}"
+        # of a scan that is not read at all the partitions are not counted
+        "not read"
+        if scan.partitions_total is None
+        else f"{scan.partitions_kept:,} of {scan.partitions_total:,}"
         for scan in query.report.scans
         if scan.partitions_kept is not None
     )

@@ -23,6 +23,10 @@ from tests.integration.iceberg_lake import Lake, full_name
 JVM_ZONE = "America/New_York"
 """Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
 
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": _SHORT_LIVED}
+"""The environment of JVMs that would compile well, and then be gone."""
+
 
 @pytest.fixture(scope="session")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
@@ -49,7 +53,7 @@ def spark(
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
         # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
-        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} {_SHORT_LIVED}",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
@@ -72,6 +76,7 @@ def over_connect(tmp_path: Path) -> Callable[..., None]:
         # the server is started by the script, with no session of this process in its environment
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
+        env |= SHORT_LIVED_JAVA
         with open(Path(tempfile.gettempdir()) / "splitlib-tests-connect.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # every server listens at the same port
             done = subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED
 from benchmarks.runner import NAMES
+from tests.integration.conftest import SHORT_LIVED_JAVA
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("benchmarks") / "results"
     sizes = {"partitions": PARTITIONS, "slow-partitions": PARTITIONS, "matching": MATCHING}
     options = [f"--{name}={size}" for name, size in sizes.items()]
-    main(["--quick", "--delay-milliseconds=1", f"--output={output}", *options])
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in SHORT_LIVED_JAVA.items():
+            environment.setenv(name, value)
+        main(["--quick", "--delay-milliseconds=1", f"--output={output}", *options])
     return output
 
 

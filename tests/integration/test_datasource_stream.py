@@ -21,10 +21,11 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 import splitlib
 from splitlib.spark.datasource import SplitlibDataSource
+from tests.integration.conftest import SHORT_LIVED_JAVA
 from tests.integration.datasources import encoded
 
 pytestmark = pytest.mark.spark
-FILES = 40
+FILES, STOPS = 24, 12
 # before 4.2 Spark neither limits batches nor says where one starts
 BATCHES = FILES if hasattr(DataSourceStreamReader, "getDefaultReadLimit") else 1
 OPTIONS = {"connector": "files", "partition_schema": "k int", "maxBytesPerTrigger": "1"}
@@ -77,9 +78,9 @@ def everything(files=FILES):
 
 def test_stopped_at_random_points(stream):
     random.seed(7)
-    for stop in range(20):
+    for stop in range(STOPS):
         query = stream.start(processingTime="0 seconds")
-        stream.wait_for(stop * BATCHES // 20)
+        stream.wait_for(stop * BATCHES // STOPS)
         time.sleep(random.uniform(0, 0.5))
         query.stop()
     last = stream.start(availableNow=True)
@@ -116,6 +117,7 @@ def test_killed(stream, root, tmp_path):
     arguments = [str(root), str(tmp_path / "checkpoint"), str(tmp_path / "copy"), repr(OPTIONS)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("SPARK_")}
     env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
+    env |= SHORT_LIVED_JAVA
     for kill in range(2):
         before = stream.committed()
         process = subprocess.Popen(

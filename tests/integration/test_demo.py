@@ -19,6 +19,7 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from splitlib.cli import main
 from splitlib.testing import HiveMetastore
+from tests.integration.conftest import SHORT_LIVED_JAVA
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     command = [sys.executable, "-m", "splitlib.cli", "demo", "--scale", "0.01", "--json"]
     done = subprocess.run(
         [*command, "--directory", str(directory)],
-        env={**os.environ, "PYTHONPATH": sources},
+        env={**os.environ, **SHORT_LIVED_JAVA, "PYTHONPATH": sources},
         capture_output=True,
         text=True,
         check=False,

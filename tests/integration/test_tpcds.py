@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -21,6 +22,7 @@ from benchmarks.tpcds.pruning import PruningBenchmark
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.results import Results
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.planner.report import PlanReport, ScanPruning
 
 pytestmark = pytest.mark.spark
 
@@ -128,6 +130,13 @@ def test_results_are_written(results, tmp_path):
     assert all(join.title in results.markdown() for join in results.joins)
     draw(results.queries, tmp_path / "tpcds.svg")
     assert "<svg" in (tmp_path / "tpcds.svg").read_text()
+
+
+def test_scans_that_are_not_read_are_written(results):
+    [query] = results.queries
+    report = PlanReport((*query.report.scans, ScanPruning("unread", partitions_kept=0)))
+    with_another = replace(results, queries=[replace(query, report=report)])
+    assert ", not read |" in with_another.markdown()
 
 
 ROWS = [(1, "a", Decimal("2.50"), date(2000, 1, 1)), (2, None, None, None)]
