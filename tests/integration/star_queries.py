@@ -26,15 +26,19 @@ CREATE TABLE r_group USING parquet AS
 """
 NAMES = ("r_int", "r_two", "r_date", "r_text", "r_dim", "r_group")
 
+# A view that the user of these has to make: the directory of r_int, read by its path.
+DIRECTORY, DIRECTORY_OF = "r_dir", "r_int"
+
 _COLUMNS = {
     "r_int": {"v": "n", "a": "n", "k": "n"},
+    "r_dir": {"v": "n", "a": "n", "k": "n"},
     "r_two": {"v": "n", "a": "n", "s": "s", "k": "n"},
     "r_date": {"v": "n", "a": "n", "d": "d"},
     "r_text": {"v": "n", "a": "n", "k": "n"},
     "r_dim": {"id": "n", "grp": "n", "s": "s", "d": "d"},
     "r_group": {"grp": "n", "s": "s", "id": "n", "d": "d"},
 }
-_FACTS = ("r_int", "r_two", "r_date", "r_text")
+_FACTS = ("r_int", "r_dir", "r_two", "r_date", "r_text")
 _DIMENSIONS = ("r_dim", "r_group")
 _LITERALS = {
     "n": ("1", "2", "3", "5"),
@@ -75,6 +79,10 @@ class StarQueries:
         names = self._random.sample(list(scope.columns), min(3, len(scope.columns)))
         if self._random.random() < 0.3:
             return f"SELECT {names[0]}, count(*) FROM {text} GROUP BY {names[0]}"
+        if self._random.random() < 0.15:
+            # Spark takes subqueries of one table together
+            table = self._random.choice(_FACTS)
+            names += [self._measure(table), self._measure(table)]
         listed = ", ".join(f"{name} AS c{i}" for i, name in enumerate(names))
         query = f"SELECT {listed} FROM {text}"
         if self._random.random() < 0.1:
@@ -101,8 +109,12 @@ class StarQueries:
             columns = {key: columns[key], "v": "n"}
         elif shape < 0.38 and fact:
             other = self._random.choice([t for t in _FACTS if "k" in _COLUMNS[t]])
-            text = f"(SELECT v, k FROM r_int UNION ALL SELECT v, k + 1 FROM {other})"
-            columns = {"v": "n", "k": "n"}
+            # a condition on the tag rules out what is below one branch, or both
+            two = (
+                f"SELECT 'g1' AS tag, v, k FROM r_int UNION ALL SELECT 'g2', v, k + 1 FROM {other}"
+            )
+            text = f"({two})"
+            columns = {"tag": "s", "v": "n", "k": "n"}
         elif shape < 0.43:
             key = self._random.choice([n for n in columns if n not in ("v", "a")])
             by = self._random.choice(list(columns))
@@ -110,6 +122,12 @@ class StarQueries:
             columns = {key: columns[key], "v": "n"}
         scope.columns |= {f"{alias}.{name}": kind for name, kind in columns.items()}
         return f"{text} {alias}"
+
+    def _measure(self, table: str) -> str:
+        inner = _Scope({f"{table}.{name}": kind for name, kind in _COLUMNS[table].items()})
+        function = self._random.choice(("max(v)", "sum(a)", "count(*)"))
+        where = f" WHERE {self._condition(inner)}" if self._random.random() < 0.5 else ""
+        return f"(SELECT {function} FROM {table}{where})"
 
     def _join(self, scope: _Scope) -> str:
         kind = self._random.choice(
