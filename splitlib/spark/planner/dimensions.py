@@ -29,6 +29,12 @@ class Freezable:
     top: Node
     leaf: Node
 
+    @property
+    def read_by_subqueries(self) -> frozenset[Path]:
+        """The leaves on which its filter depends besides its own."""
+        parts = (part for plan in self.top.subqueries for part in plan.walk())
+        return frozenset(part.path for part in parts if part.is_leaf)
+
 
 @dataclass(slots=True)
 class _Run:
@@ -79,9 +85,6 @@ def freeze(
     spoken_of = frozenset(_spoken_of(root))
     runs: list[_Run] = []
     for path, dimension in wanted.items():
-        # subqueries would run again in the query, and may see other rows there
-        if dimension.top.subqueries:
-            continue
         plan = catalyst.node(optimized, dimension.top.path)
         run = next((run for run in runs if plan.sameResult(run.plan)), None)
         if run is None:

@@ -74,11 +74,18 @@ class Frozen:
             return size is not None and size <= limit
 
         wanted = freezable(dimensions, self.tree, small)
-        rows = freeze(self._catalyst, self.optimized, self.tree, wanted, executor)
-        for path, node in rows.items():
-            (there,) = places[_columns(wanted[path].leaf)]
-            self.new[there] = node
-        self.optimized = self._catalyst.replaced(self.optimized, rows)
+        run: set[Path] = set()
+        while wanted:
+            # subqueries run again in the query, and must not see other rows there
+            ready = {path: d for path, d in wanted.items() if d.read_by_subqueries <= run}
+            if not ready:
+                break
+            rows = freeze(self._catalyst, self.optimized, self.tree, ready, executor)
+            for path, node in rows.items():
+                (there,) = places[_columns(wanted.pop(path).leaf)]
+                self.new[there] = node
+            self.optimized = self._catalyst.replaced(self.optimized, rows)
+            run |= rows.keys()
 
 
 def _leaves(root: Node) -> Iterator[tuple[Path, frozenset[int]]]:
