@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.spark.planner.report import PlanReport, ScanPruning
 from splitlib.spark.planner.session_table import SessionTable
 from splitlib.testing import HiveMetastore
@@ -314,19 +315,19 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
 
 def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession) -> None:
     """Spark reads it as null, or fails: it is not for the planner to say."""
-    legacy = "spark.sql.legacy.skipTypeValidationOnAlterPartition"
+    lenient = {
+        "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
+        "spark.sql.ansi.enabled": "false",
+    }
     spark.sql("CREATE TABLE p_odd (v bigint) PARTITIONED BY (day int) STORED AS textfile")
-    spark.sql("INSERT INTO p_odd SELECT id, CAST(id % 5 AS int) FROM range(20)")
-    spark.conf.set(legacy, "true")
-    spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
-        spark.sql("ALTER TABLE p_odd ADD PARTITION (day = 'some')")
-        sql = "SELECT f.v FROM p_odd f JOIN p_days d ON f.day = d.id WHERE d.week = 1"
-        assert pruned(splitlib.sql(spark, sql)) == [("p_odd", 2)]
-        assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
+        spark.sql("INSERT INTO p_odd SELECT id, CAST(id % 5 AS int) FROM range(20)")
+        with changed(spark, lenient):
+            spark.sql("ALTER TABLE p_odd ADD PARTITION (day = 'some')")
+            sql = "SELECT f.v FROM p_odd f JOIN p_days d ON f.day = d.id WHERE d.week = 1"
+            assert pruned(splitlib.sql(spark, sql)) == [("p_odd", 2)]
+            assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
     finally:
-        spark.conf.unset(legacy)
-        spark.conf.unset("spark.sql.ansi.enabled")
         spark.sql("DROP TABLE p_odd")
 
 
@@ -608,15 +609,10 @@ def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, ada
         "spark.sql.adaptive.enabled": adaptive,
         "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
+    with changed(spark, settings):
         optimized = splitlib.optimize(df)
         assert pruned(optimized) == [("p_sales", 0)]
         assert rows_of(optimized) == rows_of(df)
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
 
 
 def test_scan_that_spark_answers_from_the_catalog_is_read(spark: SparkSession) -> None:

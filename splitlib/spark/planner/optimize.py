@@ -166,24 +166,23 @@ class _Planner:
             return None, ScanPruning(scan.name, partitions_kept=0)
 
         scans = list(self._scans.by_columns.values())
-        reports = []
-        new = self._frozen.new | nothing
-        sharing = sharing_broadcasts(self._catalyst, plan, self._frozen.tree, occurrences)
-        sharing_scans = {id(self._scans.of_leaf(occurrences[path].leaf)) for path in sharing}
-        for scan, (pruned, report) in zip(scans, executor.map(rewritten, scans), strict=True):
-            reports.append(report)
-            if pruned is not None:
-                node = pruned.node
-                if id(scan) in sharing_scans:
-                    node = self._catalyst.not_broadcast(node)
-                new |= dict.fromkeys(scan.paths, node)
+        pruned, reports = zip(*executor.map(rewritten, scans), strict=True)
         planned = None
         if any(report.is_pruned for report in reports):
+            sharing = sharing_broadcasts(self._catalyst, plan, self._frozen.tree, occurrences)
+            sharing_scans = {id(self._scans.of_leaf(occurrences[path].leaf)) for path in sharing}
+            new = self._frozen.new | nothing
+            for scan, instead in zip(scans, pruned, strict=True):
+                if instead is not None:
+                    node = instead.node
+                    if id(scan) in sharing_scans:
+                        node = self._catalyst.not_broadcast(node)
+                    new |= dict.fromkeys(scan.paths, node)
             planned = self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, new))
             if not planned._jdf.schema().equals(self._df._jdf.schema()):
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
-        return planned, PlanReport(tuple(reports), catalog_requests=requests)
+        return planned, PlanReport(reports, catalog_requests=requests)
 
     def _left_out(self) -> dict[Path, Any]:
         """In the place of scans that do not matter at all, scans of nothing.
