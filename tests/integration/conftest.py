@@ -23,8 +23,7 @@ from tests.integration.iceberg_lake import Lake, full_name
 JVM_ZONE = "America/New_York"
 """Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
 
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": _SHORT_LIVED}
+SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """The environment of JVMs that would compile well, and then be gone."""
 
 
@@ -53,7 +52,7 @@ def spark(
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
         # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
-        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} {_SHORT_LIVED}",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} -XX:+UseSerialGC",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",

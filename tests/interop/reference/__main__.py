@@ -6,13 +6,14 @@ import argparse
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tests.interop.reference import TABLES
 from tests.interop.reference.lake import CATALOG, NAMESPACE, SCRATCH, Lake
-from tests.interop.reference.record import record, save
+from tests.interop.reference.record import Version, record, save
 
 
 def main() -> None:
@@ -28,14 +29,20 @@ def main() -> None:
     spark = _session(directory, arguments.jars)
     for namespace in (NAMESPACE, SCRATCH):
         spark.sql(f"CREATE NAMESPACE {CATALOG}.{namespace}")
-    tables = {}
-    for name, recipe in TABLES.items():
-        if arguments.only in name:
-            started = time.monotonic()
-            lake = Lake(spark, f"file:{directory}", name, recipe.format_version)
-            recipe.write(lake)
-            tables[name] = record(lake, recipe.keys, directory)
-            print(f"{time.monotonic() - started:6.1f} s  {name}", file=sys.stderr)
+
+    def write(name: str) -> list[Version]:
+        started = time.monotonic()
+        recipe = TABLES[name]
+        lake = Lake(spark, f"file:{directory}", name, recipe.format_version)
+        recipe.write(lake)
+        recorded = record(lake, recipe.keys, directory)
+        print(f"{time.monotonic() - started:6.1f} s  {name}", file=sys.stderr)
+        return recorded
+
+    names = [name for name in TABLES if arguments.only in name]
+    # most of the time is spent planning, by one thread
+    with ThreadPoolExecutor(2) as executor:
+        tables = dict(zip(names, executor.map(write, names), strict=True))
     spark.stop()
     save(directory, tables)
 
@@ -61,7 +68,9 @@ def _session(directory: Path, jars: Path) -> SparkSession:
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
         # a catalog in SQLite is one that PyIceberg reads too
         f"spark.sql.catalog.{CATALOG}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"spark.sql.catalog.{CATALOG}.uri": f"jdbc:sqlite:{directory}/catalog.db",
+        f"spark.sql.catalog.{CATALOG}.uri": (
+            f"jdbc:sqlite:{directory}/catalog.db?busy_timeout=60000"  # two threads write
+        ),
         f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
         f"spark.sql.catalog.{CATALOG}.warehouse": f"file:{directory}/warehouse",
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
