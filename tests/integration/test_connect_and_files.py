@@ -109,6 +109,13 @@ OVER_CONNECT = """
         assert "Spark Connect" in str(error)
     else:
         raise AssertionError("pinned over Connect")
+
+    # no plan to look into: queries run as they are
+    query = "SELECT f.id FROM range(3) f JOIN range(2) d ON f.id = d.id"
+    for left_alone in (splitlib.sql(spark, query), splitlib.optimize(spark.sql(query))):
+        assert sorted(row.id for row in left_alone.collect()) == [0, 1]
+        assert "Spark Connect" in str(splitlib.explain(left_alone))
+    assert "Spark Connect" in str(splitlib.explain(spark.sql(query)))
 """
 
 
