@@ -9,7 +9,7 @@ INTEROP := .venv-interop
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help check test test-oldest interop conformance bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop conformance bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet -e '.[dev]' 'pyspark[connect]==4.0.0'
 	touch $@
+
+# Each target installs what it needs; `make -j2 environments` beforehand does it sooner.
+environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP)/.ready  ## install what all targets need
 
 check: $(BIN)/.ready  ## lint and type-check
 	$(BIN)/ruff check $(SOURCES)
@@ -53,7 +56,13 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
 	touch $@
 
-interop: $(BIN)/.ready $(INTEROP)/bin/.ready $(INTEROP)/jars/reference/.ready $(INTEROP)/jars/rest/.ready  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
+# the two share Maven's local repository, which is not made for two that write
+$(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
+
+$(INTEROP)/.ready: $(INTEROP)/bin/.ready $(INTEROP)/jars/reference/.ready $(INTEROP)/jars/rest/.ready
+	touch $@
+
+interop: $(BIN)/.ready $(INTEROP)/.ready  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		$(BIN)/pytest -n 2 tests/interop

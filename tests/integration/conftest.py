@@ -49,6 +49,8 @@ def spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
+        # a hash table takes at least one page, which is of 64 MB otherwise
+        "spark.buffer.pageSize": "256k",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
         # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
