@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 INTEROP := .venv-interop
+INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/rest/.ready)
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
@@ -27,7 +28,7 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	touch $@
 
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.
-environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP)/.ready  ## install what all targets need
+environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install what all targets need
 
 check: $(BIN)/.ready  ## lint and type-check
 	$(BIN)/ruff check $(SOURCES)
@@ -59,10 +60,7 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 # the two share Maven's local repository, which is not made for two that write
 $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
 
-$(INTEROP)/.ready: $(INTEROP)/bin/.ready $(INTEROP)/jars/reference/.ready $(INTEROP)/jars/rest/.ready
-	touch $@
-
-interop: $(BIN)/.ready $(INTEROP)/.ready  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
+interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		$(BIN)/pytest -n 2 tests/interop

@@ -49,7 +49,7 @@ def spark(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, which is of 64 MB otherwise
+        # a hash table takes at least one page, of 16 MB if Spark sizes it by this heap
         "spark.buffer.pageSize": "256k",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),

@@ -64,7 +64,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, which is of 64 MB otherwise
+        # a hash table takes at least one page, of 8 MB if Spark sizes it by this heap
         "spark.buffer.pageSize": "256k",
         # instants look the same in every zone when they are compared, and days differ
         "spark.sql.session.timeZone": "America/New_York",

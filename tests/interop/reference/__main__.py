@@ -60,7 +60,7 @@ def _session(directory: Path, jars: Path) -> SparkSession:
         "spark.driver.extraClassPath": f"{jars.resolve()}/*",
         "spark.local.dir": str(directory / "scratch"),
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, which is of 64 MB otherwise
+        # a hash table takes at least one page, of 8 MB if Spark sizes it by this heap
         "spark.buffer.pageSize": "256k",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
