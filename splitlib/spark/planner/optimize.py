@@ -76,10 +76,10 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
     if df.isStreaming:
         return None, PlanReport(reasons=("it is a streaming query.",))
     catalyst = Catalyst(df.sparkSession)
+    if catalyst.has_run_a_command(df):
+        return None, PlanReport(reasons=("it is a command, which has run.",))
     analyzed = catalyst.analyzed(df)
     tree = parse_plan(analyzed.toJSON())
-    if tree.kind == "CommandResult":
-        return None, PlanReport(reasons=("it is a command, which has run.",))
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
     if not has_join and not named:
         return None, PlanReport(reasons=("it has no join.",))
