@@ -67,7 +67,7 @@ class Catalyst:
         return plan
 
     def has_run_a_command(self, df: DataFrame) -> bool:
-        """Whether ``df`` is what a command returned; its analyzed plan would run the command again."""
+        """Whether ``df`` is what a command returned; its analyzed plan would run it again."""
         execution: Any = df._jdf.queryExecution()
         return not execution.commandExecuted().fastEquals(execution.analyzed())
 
