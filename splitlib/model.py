@@ -126,6 +126,8 @@ class DeleteFile:
     """Of the vector in bytes."""
     field_ids: tuple[int, ...] = ()
     """The columns that an equality delete compares."""
+    records: int | None = None
+    """How many positions or rows it holds, where the catalog says so."""
 
 
 @dataclass(frozen=True, slots=True)

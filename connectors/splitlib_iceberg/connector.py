@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.model import (
     DeleteFile,
@@ -81,13 +83,16 @@ class IcebergConnector(Connector):
         self._names = PhysicalNames(self._io, self._mapping)
         if self._mapping is not None:
             self.partitions_per_listing = 16
-        self._files = SnapshotFiles(self._io, pinned.snapshot, self._specs)
+        snapshot = pinned.snapshot
+        self._files = SnapshotFiles(
+            self._io, snapshot, _parent(pinned.table, snapshot), self._specs
+        )
         self._metadata = TableMetadata(
             schema,
             tuple(dict.fromkeys(field.source for field in current.fields)),
             _BY_ID,
             pinned.table.location(),
-            None if pinned.snapshot is None else str(pinned.snapshot.snapshot_id),
+            None if snapshot is None else str(snapshot.snapshot_id),
             filter_schema=pa.schema([column.field for column in self._columns.values()]),
             dropped_schema=dropped_schema(
                 pinned.schema, [history[identifier] for identifier in sorted(history)]
@@ -184,6 +189,12 @@ class IcebergConnector(Connector):
         self._files.close()
         if self._catalog is not None:
             self._catalog.close()
+
+
+def _parent(table: Table, snapshot: Snapshot | None) -> Snapshot | None:
+    if snapshot is None or snapshot.parent_snapshot_id is None:
+        return None
+    return table.snapshot_by_id(snapshot.parent_snapshot_id)
 
 
 def _by_format(files: FileBatch, formats: Sequence[ReadFormat]) -> Iterator[FileBatch]:

@@ -135,6 +135,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
                 entries.offset[row] or 0,
                 entries.length[row] or 0,
                 ids if kind == "equality" else (),
+                entries.records[row],
             ),
             entries.sequence[row],
             None
@@ -161,6 +162,8 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
         case DataFileContent.POSITION_DELETES if entries.format[row] == "puffin":
             if None in (entries.referenced[row], entries.offset[row], entries.length[row]):
                 raise CorruptMetadata(f"The deletion vector in {path} does not say where it is.")
+            if min(entries.offset[row] or 0, entries.length[row] or 0) < 0:
+                raise CorruptMetadata(f"The deletion vector in {path} cannot be where it says.")
             if entries.encrypted[row]:
                 raise UnsupportedTable(f"Its deletion vector {path} is encrypted.")
             return "vector"

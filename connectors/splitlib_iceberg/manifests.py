@@ -1,4 +1,4 @@
-"""Manifest lists and manifests, read through a table's FileIO and decoded by PyIceberg.
+"""Manifest lists and manifests, read through a table's FileIO and decoded by PyIceberg's readers.
 
 Every entry is decoded once into columns; what a list says is checked against what was found, as a
 file that was cut short may decode to fewer entries without an error.
@@ -6,14 +6,11 @@ file that was cut short may decode to fewer entries without an error.
 
 from __future__ import annotations
 
-import io
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.resolver import resolve_reader
-from pyiceberg.io import FileIO, InputFile
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
     MANIFEST_ENTRY_SCHEMAS,
@@ -23,14 +20,14 @@ from pyiceberg.manifest import (
     ManifestFile,
     PartitionFieldSummary,
 )
-from pyiceberg.schema import Schema
 from pyiceberg.typedef import StructProtocol
-from pyiceberg.types import DoubleType, FixedType, IcebergType, NestedField, StructType
+from pyiceberg.types import StructType
 
 from splitlib.errors import CorruptMetadata, UnsupportedTable
+from splitlib_iceberg.avro import AvroContainer
 from splitlib_iceberg.failures import decoding, reading
 
-_VERSIONS = frozenset({"1", "2", "3"})
+_VERSIONS = frozenset({b"1", b"2", b"3"})
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
 _SUMMARY = 508
 _Types = dict[int, Callable[..., StructProtocol]]
@@ -38,8 +35,8 @@ _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 # Where each field of an entry and of its file stands, by the names of Iceberg's specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
+_LIVE = (ManifestEntryStatus.EXISTING, ManifestEntryStatus.ADDED)
 _PARTITION = 102
-_DOUBLE = struct.Struct("<d")
 _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
@@ -84,9 +81,10 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
     data = _bytes(files, path, what)
     with decoding(what, path):
         types: _Types = {-1: ManifestFile, _SUMMARY: PartitionFieldSummary}
-        with AvroFile[ManifestFile](_InMemory(path, data), _LIST_SCHEMA, types) as reader:
-            _check_version(reader, what)
-            found = list(reader)
+        container = AvroContainer(data)
+        _check_version(container, what, path)
+        reader = resolve_reader(container.schema, _LIST_SCHEMA, types)
+        found: list[ManifestFile] = list(container.records(reader))
     for manifest in found:
         if manifest.content not in (ManifestContent.DATA, ManifestContent.DELETES):
             raise UnsupportedTable(f"The manifest {manifest.manifest_path} has unknown content.")
@@ -100,61 +98,65 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 
     Raises:
         MissingFile: if the manifest has gone.
-        CorruptMetadata: if it does not decode, or has fewer entries than its list says.
+        CorruptMetadata: if it does not decode, or is not what its list says.
         UnsupportedTable: for a version that is not known.
     """
     what, path = "manifest", manifest.manifest_path
     data = _bytes(files, path, what)
-    if len(data) < manifest.manifest_length:
-        raise CorruptMetadata(
-            f"The manifest {path} has {len(data)} of {manifest.manifest_length} bytes."
-        )
     with decoding(what, path):
         types: _Types = {-1: _Row, 2: _Row, _PARTITION: _Row}
-        with AvroFile[Any](_InMemory(path, data), _SCHEMA, types) as reader:
-            _check_version(reader, what)
-            partition = reader.schema.find_field(_PARTITION).field_type
-            if not isinstance(partition, StructType):
-                raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
-            doubles = [
-                i for i, f in enumerate(partition.fields) if isinstance(f.field_type, DoubleType)
-            ]
-            if doubles:
-                schema = Schema(*map(_doubles_as_bytes, reader.schema.fields))
-                reader.reader = resolve_reader(schema, _SCHEMA, types)
-            rows: list[_Row] = list(reader)
-        for row in rows if doubles else ():
-            _decode_doubles(row[_ENTRY["data_file"]][_DATA["partition"]], doubles)
-        status = _ENTRY["status"]
-        live = [row for row in rows if row[status] != ManifestEntryStatus.DELETED]
-        if len(live) < live_files(manifest):
-            raise CorruptMetadata(
-                f"The manifest {path} has {len(live)} of {live_files(manifest)} files."
-            )
+        container = AvroContainer(data)
+        _check_version(container, what, path)
+        partition = container.schema.find_field(_PARTITION).field_type
+        if not isinstance(partition, StructType):
+            raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
+        rows = container.records(resolve_reader(container.schema, _SCHEMA, types))
+        live = [row for row in rows if row[_ENTRY["status"]] != ManifestEntryStatus.DELETED]
+        _check(live, manifest, len(data))
         return _columns(live, manifest, tuple(field.field_id for field in partition.fields))
 
 
-def live_files(manifest: ManifestFile) -> int:
-    """How many files its list says a manifest has; 0 where the list does not say."""
-    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+def live_files(manifest: ManifestFile) -> int | None:
+    """How many files its list says a manifest has; None where the list does not say."""
+    return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
-def _doubles_as_bytes(field: NestedField) -> NestedField:
-    """PyIceberg's compiled decoder rounds doubles to floats; only partitions have any."""
-    match field.field_type:
-        case DoubleType():
-            kind: IcebergType = FixedType(_DOUBLE.size)
-        case StructType():
-            kind = StructType(*map(_doubles_as_bytes, field.field_type.fields))
-        case _:
-            return field
-    return field.model_copy(update={"field_type": kind})
+def live_rows(manifest: ManifestFile) -> int | None:
+    """How many rows its list says the files of a manifest have, before any is deleted."""
+    return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 
 
-def _decode_doubles(partition: _Row, positions: Sequence[int]) -> None:
-    for i in positions:
-        if partition[i] is not None:
-            (partition[i],) = _DOUBLE.unpack(partition[i])
+def may_have_files(manifest: ManifestFile) -> bool:
+    """Whether a manifest may have live files; where its counts contradict each other, it may."""
+    return live_files(manifest) != 0 or bool(live_rows(manifest))
+
+
+def _sum(added: int | None, existing: int | None) -> int | None:
+    if added is None or existing is None or min(added, existing) < 0:
+        return None
+    return added + existing
+
+
+def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
+    """Compare what was read with what the list says.
+
+    The size alone proves nothing: a procedure of Iceberg's own that changes the paths in manifests
+    leaves it as it was.
+    """
+    path, status, file = manifest.manifest_path, _ENTRY["status"], _ENTRY["data_file"]
+    files, rows = live_files(manifest), live_rows(manifest)
+    if files is None and size != manifest.manifest_length:
+        raise CorruptMetadata(
+            f"The manifest {path} has {size} bytes, its list says {manifest.manifest_length}."
+        )
+    if files is not None and files != len(live):
+        raise CorruptMetadata(f"The manifest {path} has {len(live)} files, its list says {files}.")
+    found = sum(row[file][_DATA["record_count"]] for row in live)
+    if rows is not None and rows != found:
+        raise CorruptMetadata(f"The manifest {path} has {found} rows, its list says {rows}.")
+    for row in live:
+        if row[status] not in _LIVE or row[file][_DATA["file_size_in_bytes"]] < 0:
+            raise CorruptMetadata(f"The manifest {path} has an entry that makes no sense.")
 
 
 def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int, ...]) -> Entries:
@@ -199,26 +201,9 @@ def _bytes(files: FileIO, path: str, what: str) -> bytes:
         return stream.read()
 
 
-def _check_version(reader: AvroFile[Any], what: str) -> None:
-    version = reader.header.meta.get("format-version", "1")
+def _check_version(container: AvroContainer, what: str, path: str) -> None:
+    version = container.metadata.get(b"format-version", b"1")
     if version not in _VERSIONS:
         raise UnsupportedTable(
-            f"The {what} {reader.input_file.location} is of version {version}, which is not known."
+            f"The {what} {path} is of version {version.decode()}, which is not known."
         )
-
-
-class _InMemory(InputFile):
-    """Bytes that have been read already, as PyIceberg's decoder takes them."""
-
-    def __init__(self, location: str, data: bytes) -> None:
-        super().__init__(location)
-        self._data = data
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def exists(self) -> bool:
-        return True
-
-    def open(self, seekable: bool = True) -> Any:
-        return io.BytesIO(self._data)

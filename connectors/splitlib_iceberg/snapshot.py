@@ -18,10 +18,11 @@ from splitlib.errors import CorruptMetadata
 from splitlib.model import Manifests
 from splitlib.predicate import Predicate
 from splitlib_iceberg import cache
+from splitlib_iceberg.completeness import check_whole
 from splitlib_iceberg.contents import Contents, contents_of
 from splitlib_iceberg.deletes import Delete, DeleteIndex, deletes_of
 from splitlib_iceberg.failures import decoding
-from splitlib_iceberg.manifests import live_files, read_entries, read_list
+from splitlib_iceberg.manifests import live_files, may_have_files, read_entries, read_list
 from splitlib_iceberg.specs import Spec
 
 # Decoding holds the interpreter's lock: threads only hide the latency of storage.
@@ -57,13 +58,21 @@ class SnapshotFiles:
     Args:
         files: What the table's files are reached with.
         snapshot: None for a table that nothing was written to.
+        parent: The snapshot before it, if it is still known.
         specs: The table's partition specifications, by identifier.
     """
 
-    def __init__(self, files: FileIO, snapshot: Snapshot | None, specs: dict[int, Spec]) -> None:
+    def __init__(
+        self,
+        files: FileIO,
+        snapshot: Snapshot | None,
+        parent: Snapshot | None,
+        specs: dict[int, Spec],
+    ) -> None:
         self._files = files
         self._identity = cache.identity_of(files)
         self._snapshot = snapshot
+        self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
         # Manifests in use are held whatever the cache does: a plan is listed piece by piece.
@@ -82,9 +91,9 @@ class SnapshotFiles:
         opened = {number for chosen in by_spec.values() for number in chosen}
         with self._lock:
             self._held = {n: held for n, held in self._held.items() if n in opened}
-        skipped = [live_files(manifests[n]) for n in numbers if n not in opened]
-        total = sum(live_files(manifests[n]) for n in numbers)
-        counts = Manifests(len(numbers), len(opened), total, sum(skipped))
+        files = {n: live_files(manifests[n]) or 0 for n in numbers}
+        skipped = sum(count for n, count in files.items() if n not in opened)
+        counts = Manifests(len(numbers), len(opened), sum(files.values()), skipped)
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
@@ -150,7 +159,7 @@ class SnapshotFiles:
         by_spec: dict[Spec, list[int]] = {}
         for number in numbers:
             manifest = manifests[number]
-            if manifest.has_added_files() or manifest.has_existing_files():
+            if may_have_files(manifest):
                 by_spec.setdefault(self._spec_of(manifest), []).append(number)
         for spec, chosen in by_spec.items():
             if spec.fields:
@@ -176,9 +185,15 @@ class SnapshotFiles:
         if manifests is not None:
             return manifests, 0
         manifests = read_list(self._files, path)
+        check_whole(manifests, self._snapshot, self._before)
         size = sum(len(m.manifest_path) + 200 * (1 + len(m.partitions or ())) for m in manifests)
         cache.shared.put(self._key(path), manifests, size)
         return manifests, 1
+
+    def _before(self) -> tuple[Snapshot, list[ManifestFile]] | None:
+        if self._parent is None:
+            return None
+        return self._parent, read_list(self._files, self._parent.manifest_list)
 
     def _read(self, manifest: ManifestFile, *, statistics: bool) -> Contents:
         spec = self._spec_of(manifest)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
-from pyroaring import BitMap64
 
 from splitlib.errors import CorruptMetadata
 from splitlib.model import DeleteFile
 from splitlib_iceberg.failures import decoding, reading
+from splitlib_iceberg.roaring import numbers_of
 
 _MAGIC = b"\xd1\xd3\x39\x64"
 # Around the bitmap: its length with the magic before, a CRC-32 behind; both big-endian.
@@ -22,7 +21,7 @@ def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
     """The positions of the deleted rows, ascending; reads nothing but the vector.
 
     Raises:
-        CorruptMetadata: if the bytes are no such vector.
+        CorruptMetadata: if the bytes are no such vector, or of another number of rows.
         MissingFile: if the file has gone.
     """
     what = "deletion vector"
@@ -40,5 +39,4 @@ def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
             f"There is no deletion vector at byte {delete.offset} of {delete.path}."
         )
     with decoding(what, delete.path):
-        positions = BitMap64.deserialize(body[len(_MAGIC) :])
-        return pa.array(np.frombuffer(positions.to_array(), np.uint64).astype(np.int64))
+        return pa.array(numbers_of(body[len(_MAGIC) :], delete.records))

@@ -1,0 +1,149 @@
+"""Avro files from bytes that may be damaged: decoded in full, or refused.
+
+PyIceberg's compiled decoder is fast and does not check that a length stays within the data: with
+one changed byte it reads the memory behind, and may take the process down. Its readers are given a
+decoder that lets it read only what is known to lie within, and the blocks around are read here.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyiceberg.avro.codecs import KNOWN_CODECS
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
+from pyiceberg.avro.reader import Reader
+from pyiceberg.schema import Schema
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_SIZE: Final = 16
+# The compiled decoder tells its position in 32 bits.
+_MAX_SIZE: Final = 2**31 - 1
+# How many integers are read in one call. Each takes a byte at least, and one that is cut off ends
+# with the first zero: with this many behind the data, such a call stays in memory that is ours.
+_AT_ONCE: Final = 4096
+_PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
+
+
+class AvroContainer:
+    """An Avro file: what its header says, and its records.
+
+    Args:
+        data: The whole file.
+
+    Raises:
+        ValueError, EOFError: if it is none, or is damaged. Only what has been read is checked.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._size = len(data)
+        self._decoder = decoder = _Decoder(data)
+        if decoder.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError("It is no Avro file.")
+        self.metadata = dict(_metadata(decoder))
+        self._sync = decoder.read(_SYNC_SIZE)
+        stored = json.loads(self.metadata[b"avro.schema"])
+        self.schema: Schema = AvroSchemaConversion().avro_to_iceberg(stored)
+
+    def records(self, reader: Reader) -> Iterator[Any]:
+        """Every record; may be called once.
+
+        Raises:
+            ValueError, EOFError: if a block is damaged, or something follows the last one.
+        """
+        for count, block in self._blocks():
+            decoder = _Decoder(block)
+            # no record of ours takes less than a byte
+            if not 0 <= count <= len(block):
+                raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
+            for _ in range(count):
+                yield reader.read(decoder)
+            if decoder.tell() != len(block):
+                raise ValueError("A block and the number of its records disagree.")
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Of each block, how many records it should hold, and its bytes, decompressed."""
+        name = self.metadata.get(b"avro.codec", b"null").decode()
+        if name not in KNOWN_CODECS:
+            raise ValueError(f"The codec {name} is not known.")
+        codec = KNOWN_CODECS[name]
+        while self._decoder.tell() < self._size:
+            count = self._decoder.read_int()
+            block = self._decoder.read_bytes()
+            if self._decoder.read(_SYNC_SIZE) != self._sync:
+                raise ValueError("A block does not end with the sync marker of the file.")
+            if codec is not None:
+                try:
+                    block = codec.decompress(block)
+                except OSError as error:  # of bzip2
+                    raise ValueError(f"A block cannot be decompressed: {error}") from error
+            yield count, block
+
+
+class _Decoder(BinaryDecoder):
+    """PyIceberg's fastest decoder, kept within the data.
+
+    Single integers are left to it: behind the data are zeros, which end each of them.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._size = len(data)
+        if self._size > _MAX_SIZE:
+            raise ValueError(f"{self._size} bytes are more than can be decoded.")
+        inner = new_decoder(data + _PADDING)
+        self._read = inner.read
+        self._read_ints = inner.read_ints
+        # of the instance, since these are called for every field of every record
+        self.tell = inner.tell  # type: ignore[method-assign]
+        self.read_int = inner.read_int  # type: ignore[method-assign]
+
+    def tell(self) -> int:  # type: ignore[empty-body]
+        """See :class:`BinaryDecoder`."""
+
+    def read(self, n: int) -> bytes:
+        """See :class:`BinaryDecoder`."""
+        if not 0 <= n <= self._size - self.tell():
+            raise EOFError(f"{n} bytes are wanted where the data ends.")
+        return self._read(n)
+
+    def skip(self, n: int) -> None:
+        """See :class:`BinaryDecoder`."""
+        self.read(n)
+
+    def skip_int(self) -> None:
+        """See :class:`BinaryDecoder`."""
+        self.read_int()
+
+    def read_ints(self, n: int) -> tuple[int, ...]:
+        """See :class:`BinaryDecoder`."""
+        if not 0 <= n <= self._size - self.tell():
+            raise EOFError(f"{n} integers are wanted where the data ends.")
+        if n > _AT_ONCE:
+            return tuple(self.read_int() for _ in range(n))
+        found: Any = self._read_ints(n)
+        # the compiled decoder gives them without their sign
+        return tuple(array("q", found.tobytes())) if isinstance(found, array) else found
+
+    def read_bytes(self) -> bytes:
+        """See :class:`BinaryDecoder`."""
+        return self.read(self.read_int())
+
+    def read_int_bytes_dict(self, n: int, dest: dict[int, bytes]) -> None:
+        """See :class:`BinaryDecoder`."""
+        read_int, read, tell, size = self.read_int, self._read, self.tell, self._size
+        for _ in range(n):
+            key, length = read_int(), read_int()
+            if not 0 <= length <= size - tell():
+                raise EOFError(f"{length} bytes are wanted where the data ends.")
+            dest[key] = read(length)
+
+
+def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:
+    while count := decoder.read_int():
+        if count < 0:  # then the size of the block follows
+            decoder.skip_int()
+        for _ in range(abs(count)):
+            yield decoder.read_bytes(), decoder.read_bytes()

@@ -1,0 +1,140 @@
+"""Roaring bitmaps of 64-bit numbers in their portable format, from bytes that may be anything.
+
+A few bytes may say billions of numbers. What the bytes claim to hold is therefore counted before
+anything is unpacked, and every piece has to hold what was claimed of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+_COUNT: Final = struct.Struct("<Q")
+_KEY = _COOKIE = _SIZE = struct.Struct("<I")
+_RUNS: Final = struct.Struct("<H")
+_WITH_RUNS, _WITHOUT_RUNS = 12347, 12346
+# Fewer containers than this have no table of offsets where there are runs.
+_OFFSETS_FROM: Final = 4
+_MAX_CONTAINERS: Final = 1 << 16
+# A container of more numbers is a bitmap of 65,536 bits.
+_MAX_ARRAY: Final = 4096
+_BITMAP_BYTES: Final = 8192
+
+
+class _Container(NamedTuple):
+    """The numbers that have the upper 48 bits in common."""
+
+    high: int
+    size: int
+    """How many there are."""
+    kind: str
+    data: bytes
+
+
+def numbers_of(data: bytes, expected: int | None) -> Integers:
+    """The numbers, ascending.
+
+    Args:
+        data: All of the bitmap and nothing else.
+        expected: How many numbers it should hold; None if that is not known.
+
+    Raises:
+        ValueError: if it is no such bitmap, or holds more or fewer.
+    """
+    containers = list(_containers(_Bytes(data)))
+    total = sum(container.size for container in containers)
+    if expected is not None and total != expected:
+        raise ValueError(f"It holds {total} numbers, not {expected}.")
+    _check_ascending(np.array([container.high for container in containers], np.int64))
+    if not containers:
+        return np.empty(0, np.int64)
+    return np.concatenate([(c.high << 16) + _unpack(c) for c in containers])
+
+
+class _Bytes:
+    """Bytes that are taken from the front."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, size: int) -> bytes:
+        start, end = self._position, self._position + size
+        if end > len(self._data):
+            raise ValueError("It ends too early.")
+        self._position = end
+        return self._data[start:end]
+
+    def number(self, form: struct.Struct) -> int:
+        (found,) = form.unpack(self.take(form.size))
+        return int(found)
+
+    def check_end(self) -> None:
+        if self._position != len(self._data):
+            raise ValueError("Something follows it.")
+
+
+def _containers(data: _Bytes) -> Iterator[_Container]:
+    for _ in range(data.number(_COUNT)):
+        key = data.number(_KEY)
+        if key >= 1 << 31:
+            raise ValueError("A number in it has more than 63 bits.")
+        yield from _of_one_key(data, key)
+    data.check_end()
+
+
+def _of_one_key(data: _Bytes, key: int) -> Iterator[_Container]:
+    cookie = data.number(_COOKIE)
+    runs: Any = ()
+    if cookie & 0xFFFF == _WITH_RUNS:
+        count = (cookie >> 16) + 1
+        flags = np.frombuffer(data.take((count + 7) // 8), np.uint8)
+        runs = np.unpackbits(flags, bitorder="little")[:count]
+    elif cookie == _WITHOUT_RUNS:
+        count = data.number(_SIZE)
+    else:
+        raise ValueError("It is no roaring bitmap.")
+    if count > _MAX_CONTAINERS:
+        raise ValueError(f"It cannot have {count} containers.")
+    header = np.frombuffer(data.take(4 * count), "<u2").astype(np.int64).reshape(-1, 2)
+    if not len(runs) or count >= _OFFSETS_FROM:
+        data.take(4 * count)  # the containers follow one another
+    for i, (high, less_one) in enumerate(header.tolist()):
+        size, kind = less_one + 1, "array"
+        if len(runs) and runs[i]:
+            kind, length = "runs", 4 * data.number(_RUNS)
+        elif size > _MAX_ARRAY:
+            kind, length = "bitmap", _BITMAP_BYTES
+        else:
+            length = 2 * size
+        yield _Container(key << 16 | high, size, kind, data.take(length))
+
+
+def _unpack(container: _Container) -> Integers:
+    """The lower 16 bits of its numbers."""
+    if container.kind == "bitmap":
+        bits = np.unpackbits(np.frombuffer(container.data, np.uint8), bitorder="little")
+        found = np.flatnonzero(bits).astype(np.int64)
+    else:
+        found = np.frombuffer(container.data, "<u2").astype(np.int64)
+    if container.kind == "runs":
+        start, length = found[::2], found[1::2] + 1
+        if length.sum() != container.size:
+            raise ValueError("A container does not hold what it says.")
+        before = np.cumsum(length) - length
+        found = np.repeat(start - before, length) + np.arange(container.size)
+    if len(found) != container.size or found[-1] > 0xFFFF:
+        raise ValueError("A container does not hold what it says.")
+    _check_ascending(found)
+    return found
+
+
+def _check_ascending(numbers: Integers) -> None:
+    if np.any(np.diff(numbers) <= 0):
+        raise ValueError("Its numbers are not in order.")
