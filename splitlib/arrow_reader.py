@@ -17,9 +17,9 @@ from splitlib.errors import (
     SourceError,
     SplitlibError,
     UnsupportedTable,
-    redact,
 )
 from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
+from splitlib.redaction import redact
 from splitlib.row_groups import RowGroupFilter
 from splitlib.storage import Storage, local_path
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.errors import InvalidCheckpoint
 from splitlib.file_splits import SelectedFiles, typed_values
@@ -29,11 +28,11 @@ from splitlib.model import (
     PartitionField,
     ReadFormat,
 )
+from splitlib.redaction import without_credentials
 
 _FORMAT = b"SLC1"
 _TRAILER = struct.Struct("<4sI")
 _LENGTH = struct.Struct("<Q")
-_PASSWORD = r"//[^/@\s]*:[^/@\s]*@"
 _COLUMNS = pa.schema(
     [
         ("position", pa.int64()),  # among all splits of the checkpoint
@@ -80,7 +79,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
     Raises:
         InvalidCheckpoint: for what cannot or must not be written: the name of a producer that is
-            neither text nor a number, a password in a path.
+            neither text nor a number, credentials in it or in a path.
     """
     names = [event.producer for event in checkpoint.filters]
     for name in names:
@@ -89,6 +88,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
                 f"A producer named by a {type(name).__name__} cannot be written.",
                 hint="name producers by a str or an int.",
             )
+        _refuse_credentials("The name of a producer", str(name))
     formats: dict[ReadFormat, int] = {}
     deletes: dict[tuple[DeleteFile, ...], int] = {}
     kinds: list[Any] = []
@@ -97,6 +97,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
         some = [checkpoint.splits[i] for i in positions]
         streams.append(_to_stream(positions, some, formats, deletes))
         kinds.append(fields and [[f.name, f.source, f.transform is None] for f in fields])
+    for file in {file for each in deletes for file in each}:
+        _refuse_credentials("A path", file.path)
     header = {
         "scan": checkpoint.scan,
         "complete": checkpoint.complete,
@@ -148,6 +150,14 @@ def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
     )
 
 
+def _refuse_credentials(what: str, text: str) -> None:
+    if without_credentials(text) != text:
+        raise InvalidCheckpoint(
+            f"{what} holds credentials, which are not written to a checkpoint.",
+            hint="give credentials in the options of the table.",
+        )
+
+
 def _sections(data: bytes) -> Iterator[bytes]:
     body, trailer = data[: -_TRAILER.size], data[-_TRAILER.size :]
     if trailer != _TRAILER.pack(_FORMAT, zlib.crc32(body)):
@@ -194,11 +204,8 @@ def _to_stream(
         for position, split in zip(positions, (t.split for t in some), strict=True)
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=_COLUMNS)
-    if pc.any(pc.match_substring_regex(batch["path"], _PASSWORD)).as_py():
-        raise InvalidCheckpoint(
-            "A path holds a password, which is not written to a checkpoint.",
-            hint="give credentials in storage_options.",
-        )
+    for row in rows:
+        _refuse_credentials("A path", str(row["path"]))
     values = _values_of(some)
     fields = [*batch.schema, *values.schema]
     whole = pa.RecordBatch.from_arrays([*batch.columns, *values.columns], schema=pa.schema(fields))

@@ -20,6 +20,7 @@ ENV_PREFIX = "SPLITLIB_"
 # Named catalogs live beside the settings and are read by the registry.
 SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
+ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
 
 _SIZE = re.compile(r"(-?\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -160,7 +161,8 @@ def _refuse_unknown(
     )
     for given, prefix, known, other in sources:
         for key in given:
-            if key.startswith(prefix) and not key.startswith(other) and key not in known:
+            elsewhere = key.startswith(other) or key == ENV_CATALOGS_FILE
+            if key.startswith(prefix) and not elsewhere and key not in known:
                 raise ConfigError(f"Unknown setting {key!r}.", hint=_nearest(key, known))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -16,10 +15,11 @@ from splitlib.config import SplitConfig
 from splitlib.metrics import ScanMetrics
 from splitlib.model import FileBatch, Manifests, PartitionBatch
 from splitlib.predicate import AppliedFilter, Predicate
+from splitlib.redaction import get_logger, redact
 from splitlib.report import FilterReport, ScanReport
 from splitlib.table import Table
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class EnumerationRun:
@@ -105,14 +105,14 @@ class EnumerationRun:
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         return ScanReport(
-            table=table.name,
+            table=redact(table.name),
             connector=table.connector_name,
             partition_keys=table.partition_keys,
             filters=tuple(
                 FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
             ),
             metrics=self.metrics(),
-            notes=tuple(notes),
+            notes=tuple(map(redact, notes)),
         )
 
 

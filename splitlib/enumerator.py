@@ -32,13 +32,13 @@ from splitlib.errors import (
     SplitlibError,
     TooManyPartitions,
     UnsupportedTable,
-    redact,
 )
 from splitlib.file_splits import HOSTS, SelectedFiles, SplitMaker, name_of
 from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.metrics import ScanMetrics
 from splitlib.model import FileBatch, FileSplit, PartitionBatch
 from splitlib.predicate import PartitionFilter, Predicate
+from splitlib.redaction import without_credentials
 from splitlib.report import ScanReport
 from splitlib.table import Table
 
@@ -119,7 +119,7 @@ class DynamicFileEnumerator:
         static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
         return {
             "connector": self.table.connector_name,
-            "table": redact(self.table.name),
+            "table": without_credentials(self.table.name),
             "snapshot": metadata.snapshot_id,
             "partition keys": [[key.name, str(key.type)] for key in metadata.partition_schema],
             "static condition": static,

@@ -23,17 +23,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# The user part of a URI: everything between "//" and the "@" of its authority.
-_USERINFO = re.compile(r"(?<=//)[^/@\s]+@")
-
-
-def redact(text: str) -> str:
-    """``text`` without the user names and passwords of the URIs in it."""
-    return _USERINFO.sub("***@", text)
+from splitlib.redaction import redact, redact_causes
 
 
 class SplitlibError(Exception):
@@ -56,12 +49,15 @@ class SplitlibError(Exception):
         table: str | None = None,
         partition: str | None = None,
     ) -> None:
-        self.message = redact(message)
+        self.message = message
         self.hint = hint
         self.connector = connector
         self.table = table
         self.partition = partition
         super().__init__(self.message)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, redact(value) if isinstance(value, str) else value)
 
     def __str__(self) -> str:
         context = {"connector": self.connector, "table": self.table, "partition": self.partition}
@@ -158,6 +154,7 @@ def error_context(
         error.connector = error.connector or connector
         error.table = error.table or table
         error.partition = error.partition or partition
+        redact_causes(error)
         raise
     except Exception as error:
         kind: type[SplitlibError]
@@ -169,4 +166,7 @@ def error_context(
             case _:
                 kind = SourceError
         message = f"{type(error).__name__}: {error}"
-        raise kind(message, connector=connector, table=table, partition=partition) from error
+        translated = kind(message, connector=connector, table=table, partition=partition)
+        translated.__cause__ = error
+        redact_causes(translated)
+        raise translated from translated.__cause__

@@ -13,6 +13,7 @@ from splitlib.checkpoint import TrackedSplit
 from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.errors import SplitlibError, error_context
 from splitlib.predicate import Predicate
+from splitlib.redaction import without_login
 
 # Enumerated ahead: enough for many readers between two turns of the thread, few enough that a late
 # filter finds most of the table unlisted.
@@ -132,4 +133,6 @@ class SplitFeed:
 
 def _file_id(path: str, partition: str) -> bytes:
     """What a file is known by, however long it is when it is listed again."""
-    return blake2b(f"{path}\0{partition}".encode(), digest_size=FILE_ID_BYTES).digest()
+    return blake2b(
+        f"{without_login(path)}\0{partition}".encode(), digest_size=FILE_ID_BYTES
+    ).digest()

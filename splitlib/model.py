@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.redaction import show
+
 # Arrow has no CHAR(n) or VARCHAR(n): a field of type string that is one says so in its metadata
 # under this key, as b"char(5)" or b"varchar(7)".
 LOGICAL_TYPE = b"splitlib.logical_type"
@@ -128,6 +130,8 @@ class DeleteFile:
     """The columns that an equality delete compares."""
     records: int | None = None
     """How many positions or rows it holds, where the catalog says so."""
+
+    __repr__ = show
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,3 +294,5 @@ class FileSplit:
     """What takes rows out of the file; a reader that cannot apply it must refuse the split."""
     hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """Where the bytes lie, as far as that is known: a hint of where to read them."""
+
+    __repr__ = show

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import os
+import tomllib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from splitlib.config import ENV_CATALOG_PREFIX, SPARK_CATALOG_PREFIX, SplitConfig
+from splitlib.config import (
+    ENV_CATALOG_PREFIX,
+    ENV_CATALOGS_FILE,
+    SPARK_CATALOG_PREFIX,
+    SplitConfig,
+)
 from splitlib.errors import (
     ConfigError,
     ConnectorNotFound,
@@ -21,6 +29,7 @@ from splitlib.errors import (
     SplitlibError,
     error_context,
 )
+from splitlib.redaction import remember
 from splitlib.retry import retrying
 from splitlib.spi import Connector
 from splitlib.table import Table
@@ -94,6 +103,7 @@ def load_table(
     Raises:
         SplitlibError: see :mod:`splitlib.errors`; every subclass says what to do.
     """
+    remember(name, options)
     if connector is None:
         catalog, _, rest = name.partition(".")
         named = named_catalogs(_spark_conf(spark)).get(catalog)
@@ -111,6 +121,7 @@ def load_table(
                 hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
             )
     cls = connector_class(connector)
+    remember(name, options)
     config = config or SplitConfig.resolve(spark_conf=_spark_conf(spark))
     with error_context(connector=connector, table=name):
         opened = retrying(lambda: cls.open(name, options), config)
@@ -123,14 +134,19 @@ def load_table(
 
 def named_catalogs(
     spark_conf: Mapping[str, str], environ: Mapping[str, str] | None = None
-) -> dict[str, dict[str, str]]:
-    """Options by catalog name, from Spark's configuration and, behind it, the environment.
+) -> dict[str, dict[str, Any]]:
+    """Options by catalog name, from three places, of which the first that has an option wins.
 
-    Names and options of the environment are in lower case: ``SPLITLIB_CATALOG__LAKE__URI`` is
-    option ``uri`` of ``lake``.
+    They are Spark's configuration; the environment, whose names and options are in lower case
+    (``SPLITLIB_CATALOG__LAKE__URI`` is option ``uri`` of ``lake``); and the file that
+    ``SPLITLIB_CATALOGS_FILE`` names, TOML or JSON, with a table of options for each catalog. Spark
+    writes its configuration to its event log, so secrets are better off in the other two.
+
+    Raises:
+        ConfigError: if that file cannot be read, or is neither.
     """
     environ = os.environ if environ is None else environ
-    catalogs: dict[str, dict[str, str]] = {}
+    catalogs = _catalogs_in(environ.get(ENV_CATALOGS_FILE))
     for key, value in environ.items():
         name, _, option = key.removeprefix(ENV_CATALOG_PREFIX).lower().partition("__")
         if key.startswith(ENV_CATALOG_PREFIX) and option:
@@ -140,6 +156,25 @@ def named_catalogs(
         if key.startswith(SPARK_CATALOG_PREFIX) and option:
             catalogs.setdefault(name, {})[option] = value
     return catalogs
+
+
+def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
+    if not file:
+        return {}
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+        found = json.loads(text) if file.endswith(".json") else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        # not chained: an error of a parser may hold the text
+        why = type(error).__name__
+        raise ConfigError(
+            f"{ENV_CATALOGS_FILE} names {file}, which has no catalogs: {why}."
+        ) from None
+    if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
+        raise ConfigError(
+            f"{ENV_CATALOGS_FILE} names {file}, which has no table of options for each catalog."
+        )
+    return found
 
 
 def _spark_conf(spark: SparkSession | None) -> dict[str, str]:

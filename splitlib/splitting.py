@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from splitlib.model import ReadFormat
+from splitlib.redaction import without_login
 
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
@@ -35,6 +36,6 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
 
 
 def split_id(path: str, partition: str, start: int, length: int) -> str:
-    """An identifier that depends on nothing but the split itself."""
-    key = f"{path}\0{partition}\0{start}\0{length}".encode()
+    """An identifier that depends on nothing but the split itself, whoever reads it."""
+    key = f"{without_login(path)}\0{partition}\0{start}\0{length}".encode()
     return hashlib.blake2b(key, digest_size=16).hexdigest()

@@ -13,6 +13,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import error_context
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
 from splitlib.predicate import Predicate
+from splitlib.redaction import redact
 from splitlib.retry import retrying
 from splitlib.spi import Connector, SupportsHosts, SupportsPartitionDetails
 
@@ -104,7 +105,7 @@ class Table:
 
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
-        return f"Table({self.name!r}, connector={self.connector_name!r}, keys=[{keys}])"
+        return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
 
 
 def _in_zone(schema: pa.Schema, names: Sequence[str], zone: str) -> pa.Schema:

@@ -23,7 +23,8 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from splitlib.errors import ConfigError, SourceError, SourceUnavailable, TableNotFound, redact
+from splitlib.errors import ConfigError, SourceError, SourceUnavailable, TableNotFound
+from splitlib.redaction import redact
 
 T = TypeVar("T")
 

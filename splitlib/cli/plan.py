@@ -17,6 +17,7 @@ from splitlib.cli.arguments import (
 from splitlib.enumerator import DynamicFileEnumerator
 from splitlib.model import FileSplit
 from splitlib.partition_values import partition_name
+from splitlib.redaction import redact
 
 
 def add_to(commands: Any) -> None:
@@ -52,14 +53,14 @@ def so_far(enumerator: DynamicFileEnumerator) -> str:
 def _text(split: FileSplit) -> str:
     texts = [None if v is None else str(v) for v in split.partition_values.values()]
     name = partition_name(split.partition_values, texts)
-    return f"{split.split_id}\t{split.path}\t{split.start}\t{split.length}\t{name}"
+    return f"{split.split_id}\t{redact(split.path)}\t{split.start}\t{split.length}\t{name}"
 
 
 def _json(split: FileSplit) -> str:
     return jsonlines.dump(
         {
             "split_id": split.split_id,
-            "path": split.path,
+            "path": redact(split.path),
             "start": split.start,
             "length": split.length,
             "file_size": split.file_size,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering import DynamicFilteringData
+from splitlib.redaction import show
 from splitlib.registry import load_table
 from splitlib.table import Table
 
@@ -40,6 +41,8 @@ class ReadOptions:
     storage: Mapping[str, Any] = field(repr=False)
     others: Mapping[str, Any] = field(repr=False)
     """The connector's own."""
+
+    __repr__ = show
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:

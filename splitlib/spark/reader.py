@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering import DynamicFilteringData
+from splitlib.redaction import redact
 from splitlib.registry import load_table
 from splitlib.spark.collect import collect_keys
 from splitlib.spark.explained import remember
@@ -51,6 +52,11 @@ class TableReader:
     _settings: Mapping[str, Any] = field(default_factory=dict)
     _conditions: tuple[str | BooleanExpression, ...] = ()
     _dimensions: tuple[_Dimension, ...] = ()
+
+    def __repr__(self) -> str:
+        given = ", ".join(sorted(self._options))
+        name = None if self._name is None else redact(self._name)
+        return f"TableReader({name!r}, connector={self._connector!r}, options=[{given}])"
 
     def table(self, name: str, connector: str | None = None, **options: Any) -> TableReader:
         """The fact table; arguments as for :func:`splitlib.load_table`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,11 +13,12 @@ from pyspark.sql.types import StructField, StructType
 
 from splitlib.filtering import DynamicFilteringData
 from splitlib.model import TableMetadata
+from splitlib.redaction import get_logger
 from splitlib.spark.determinism import why_not_deterministic
 from splitlib.spark.static_values import values_of
 from splitlib.spark.types import is_char_or_varchar
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _ROW = "__splitlib_row"
 
 

@@ -228,7 +228,7 @@ def test_no_password_is_written():
     with coordinator_of(Open()) as coordinator:
         coordinator.register_reader("r")
         take(coordinator)
-        with pytest.raises(InvalidCheckpoint, match="password") as caught:
+        with pytest.raises(InvalidCheckpoint, match="credentials") as caught:
             coordinator.snapshot_state()
         assert "secret" not in str(caught.value)
     named = DynamicFileSplitEnumerator(enumerator_of(Memory(), name="ftp://me:secret@host/t"))

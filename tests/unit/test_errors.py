@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 import splitlib
-from splitlib.errors import InvalidCheckpoint, error_context, redact
+from splitlib.errors import InvalidCheckpoint, error_context
+from splitlib.redaction import redact
 
 BUILT_IN = {
     splitlib.ConfigError: ValueError,

@@ -8,16 +8,16 @@ another answer is needed where it is not there.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from splitlib.redaction import get_logger
 from splitlib.spark.planner.catalyst import Catalyst
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _CATALOG = "org.apache.spark.sql.hive.HiveExternalCatalog"
 _SPARK = "org.apache.spark.sql.catalyst.catalog."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
+from splitlib.redaction import get_logger
 from splitlib.spark.pinned_scan import why_not_pinned
 from splitlib.spark.planner.blocked import blocked_joins
 from splitlib.spark.planner.broadcasts import sharing_broadcasts
@@ -33,7 +33,7 @@ from splitlib.spark.planner.scans import Pruned
 from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
 from splitlib.spark.settings import settings_of
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 def plan(

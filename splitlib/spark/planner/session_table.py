@@ -7,7 +7,6 @@ security, a vendor's client, the in-memory catalog of a plain local session.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ from pyspark.errors import PySparkException
 
 from splitlib.hive_types import from_spark_json
 from splitlib.partition_values import NULL_PARTITION, parse, split_names
+from splitlib.redaction import get_logger
 from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.hive_client import HivePartitions
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 # The values in one filter: some metastores refuse more (one on Derby refuses 200).
 _VALUES_PER_FILTER = 50

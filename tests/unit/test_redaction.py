@@ -1,0 +1,248 @@
+"""Credentials in what is shown, raised, logged and stored."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import traceback
+
+import pytest
+
+import splitlib
+from splitlib.errors import error_context
+from splitlib.model import DeleteFile
+from splitlib.redaction import get_logger, redact, remember, without_credentials, without_login
+from splitlib.registry import named_catalogs
+from splitlib.spark.datasource_options import ReadOptions
+from splitlib.spark.reader import TableReader
+from splitlib.spi import Connector
+
+SECRET = "pl4nted"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"s3://user:{SECRET}@bucket/t",
+        f"s3://user:{SECRET}/{SECRET}@bucket/t",
+        f"s3://user:a@{SECRET}@bucket/t",
+        f"thrift://h:9083,thrift://me:{SECRET}@h:9083",
+        f"user:{SECRET}@host/db",
+        f"user:{SECRET}/{SECRET}@host:9083/db",
+        f"jdbc:postgresql://user:{SECRET}@host/db",
+        f"abfss://user:{SECRET}@account.dfs.core.windows.net/t",
+        f"https://{SECRET}@host/t",
+        f"https://h/t?sig={SECRET}",
+        f"https://h/t?a=1&password={SECRET}&b=2",
+        f"https://h/t?token={SECRET}#f",
+        f"https://h/t?X-Amz-Signature={SECRET}&X-Amz-Credential={SECRET}%2F2024",
+        f"https://h/t?AWSAccessKeyId={SECRET}&access_key={SECRET}&secret={SECRET}",
+        f"Endpoint=x;SharedAccessKey={SECRET}",
+        f"SharedAccessSignature=sv=2020&sig={SECRET}",
+        f"AccountName=x;AccountKey={SECRET};",
+    ],
+)
+def test_credentials_by_their_form(text):
+    assert SECRET not in without_credentials(text)
+    assert SECRET not in without_credentials(f"cannot open '{text}' now")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abfss://container@account.dfs.core.windows.net/t",
+        "hdfs://nn:8020/user/a@b/t",
+        "/data/key=5/a@b/c.parquet",
+        "s3://bucket/a@b/token=5/x:y@z",
+        "file:/a/b@c",
+        "ns.table@branch",
+        "day=2024-01-05 12:30:00",
+        "db.table",
+    ],
+)
+def test_what_is_no_credential_stays(text):
+    assert without_credentials(text) == text
+
+
+def test_a_login_is_no_part_of_the_identity_of_a_file():
+    assert without_login("s3://me:pw@b/x") == without_login("s3://me:new@b/x") == "s3://b/x"
+    for path in ("abfss://a@b/x", "/t/f?key=1", "hdfs://nn:8020/a@b/x", "/a/s3://u:p@x"):
+        assert without_login(path) == path
+
+
+def test_what_was_passed_as_a_secret_is_known_from_then_on():
+    assert redact("no s3cr3t1 here") == "no s3cr3t1 here"
+    remember("db.t", {"storage_options": {"key": "s3cr3t1", "anon": "plain-value", "secret": "x"}})
+    assert redact("no s3cr3t1 here, a plain-value x") == "no *** here, a plain-value x"
+    remember("db.t", {"uri": "thrift://me:s3cr3t2@h"})
+    assert redact("wrong: s3cr3t2") == "wrong: ***"
+
+
+def fail(name):
+    raise OSError(f"inside: {name}")
+
+
+class Failing(Connector):
+    """Fails as its options say, telling them."""
+
+    partitions_per_listing = 1
+
+    @classmethod
+    def open(cls, name, options):
+        try:
+            try:
+                fail(name)
+            except OSError as error:
+                raise ValueError(f"options {options} of {name}") from error
+        except ValueError as error:
+            if options.get("declared"):
+                raise splitlib.SourceError(f"no {name}", hint=f"try {name}") from error
+            raise
+
+    def describe(self):
+        raise NotImplementedError
+
+    def list_partitions(self, predicate):
+        raise NotImplementedError
+
+    def list_files(self, partitions, predicate):
+        raise NotImplementedError
+
+    def close(self):
+        raise NotImplementedError
+
+
+def everything_of(error: BaseException) -> str:
+    return "".join(
+        [
+            repr(error),
+            str(error),
+            repr(getattr(error, "__dict__", "")),
+            *traceback.format_exception(error),
+            pickle.dumps(error).decode("latin-1"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (f"s3://user:{SECRET}/{SECRET}@bucket/t", {}),
+        (f"https://h/t?sig={SECRET}", {}),
+        ("db.t", {"storage_options": {"secret": SECRET}}),
+        ("db.t", {"uri": f"thrift://me:{SECRET}@h:9083"}),
+        ("db.t", {"s3.secret-access-key": SECRET}),
+    ],
+)
+def test_errors_and_what_they_were_raised_from(monkeypatch, name, options, declared):
+    monkeypatch.setattr("splitlib.registry._registered", {"failing": Failing})
+    with pytest.raises(splitlib.SplitlibError) as caught:
+        splitlib.load_table(name, "failing", declared=declared, **options)
+    error = caught.value
+    text = everything_of(error)
+    assert SECRET not in text
+    # still of use: what was raised, where, and from what
+    cause = error.__cause__
+    assert cause is not None
+    assert type(cause).__name__ == "ValueError"
+    assert type(cause.__cause__).__name__ == "OSError"
+    assert "raise ValueError(" in text
+    assert "in open" in text
+
+
+def test_a_cause_that_tells_nothing_is_kept():
+    raised = KeyError("no")
+    with pytest.raises(splitlib.SourceError) as caught, error_context(connector="c"):
+        raise raised
+    assert caught.value.__cause__ is raised
+
+
+def test_what_is_set_later_is_redacted_too():
+    error = splitlib.SourceError("x")
+    error.table = f"s3://user:{SECRET}@b/t"
+    error.hint = f"https://h/t?sig={SECRET}"
+    with (
+        error_context(connector="c", partition=f"https://h/t?sig={SECRET}"),
+        pytest.raises(splitlib.SourceError),
+    ):
+        raise error
+    assert SECRET not in everything_of(error)
+
+
+def test_logs(caplog):
+    log = get_logger("splitlib.of_this_test")
+    assert get_logger("splitlib.of_this_test").filters == log.filters
+    with caplog.at_level(logging.DEBUG):
+        try:
+            fail(f"s3://user:{SECRET}@b/t")
+        except OSError:
+            log.debug("Of %s.", f"https://h/t?sig={SECRET}", exc_info=True)
+    assert SECRET not in caplog.text
+    assert "OSError: inside: s3://***@b/t" in caplog.text
+    assert SECRET not in "".join(map(str, (vars(record) for record in caplog.records)))
+
+
+def test_every_logger_of_splitlib_is_redacting():
+    import splitlib.spark.planner.optimize
+    import splitlib.spark.planner.session_table  # noqa: F401
+
+    loggers = [
+        logger
+        for name, logger in logging.Logger.manager.loggerDict.items()
+        if name.startswith("splitlib.") and isinstance(logger, logging.Logger)
+    ]
+    assert loggers
+    assert [logger.name for logger in loggers if not logger.filters] == []
+
+
+def test_representations():
+    uri = f"s3://user:{SECRET}@bucket/t"
+    reader = TableReader(None).table(uri, "files", storage_options={"secret": SECRET}, other="x")  # type: ignore[arg-type]
+    assert (
+        repr(reader)
+        == "TableReader('s3://***@bucket/t', connector='files', options=[other, storage_options])"
+    )
+    options = ReadOptions.parse({"table": uri, "storage.secret": SECRET, "uri": uri})
+    assert SECRET not in repr(options)
+    assert options.table == uri
+    delete = DeleteFile("vector", uri, 1, "puffin")
+    assert SECRET not in repr(delete)
+    assert repr(delete).startswith("DeleteFile(kind='vector', path='s3://***@bucket/t', size=1")
+
+
+# --- catalogs from a file
+
+
+def test_catalogs_from_a_file(tmp_path):
+    toml, other = tmp_path / "catalogs.toml", tmp_path / "catalogs.json"
+    toml.write_text(
+        '[lake]\nuri = "file"\ntoken = "t"\n"s3.region" = "r"\n[lake.storage_options]\nkey = "k"'
+    )
+    named = named_catalogs(
+        {"spark.splitlib.catalog.lake.uri": "spark"},
+        {"SPLITLIB_CATALOGS_FILE": str(toml), "SPLITLIB_CATALOG__LAKE__TOKEN": "environment"},
+    )
+    assert named == {
+        "lake": {
+            "uri": "spark",
+            "token": "environment",
+            "s3.region": "r",
+            "storage_options": {"key": "k"},
+        }
+    }
+    other.write_text(json.dumps(named))
+    assert named_catalogs({}, {"SPLITLIB_CATALOGS_FILE": str(other)}) == named
+    assert splitlib.SplitConfig.resolve(environ={"SPLITLIB_CATALOGS_FILE": str(toml)})
+
+
+@pytest.mark.parametrize("text", [f'[lake]\ntoken = "{SECRET}', f'lake = "{SECRET}"', None])
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_a_file_without_catalogs(tmp_path, text, suffix):
+    path = tmp_path / f"catalogs.{suffix}"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(splitlib.ConfigError, match="SPLITLIB_CATALOGS_FILE names") as caught:
+        named_catalogs({}, {"SPLITLIB_CATALOGS_FILE": str(path)})
+    assert SECRET not in everything_of(caught.value)
