@@ -55,8 +55,8 @@ class TableReader:
 
     def __repr__(self) -> str:
         given = ", ".join(sorted(self._options))
-        name = None if self._name is None else redact(self._name)
-        return f"TableReader({name!r}, connector={self._connector!r}, options=[{given}])"
+        told = f"TableReader({self._name!r}, connector={self._connector!r}, options=[{given}])"
+        return redact(told)
 
     def table(self, name: str, connector: str | None = None, **options: Any) -> TableReader:
         """The fact table; arguments as for :func:`splitlib.load_table`."""

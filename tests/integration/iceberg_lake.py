@@ -215,6 +215,7 @@ def delete_vector(
         referenced_data_file=path,
         content_offset=4,
         content_size_in_bytes=len(vector),
+        record_count=len(set(positions)),
     )
     add_deletes(table, made)
     table.refresh()
