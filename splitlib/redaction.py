@@ -17,11 +17,14 @@ from typing import Any, Final
 
 _MASK: Final = "***"
 # What may stand before the "@" of a URI. A password may hold "@", which the last one of the
-# authority ends; or "/", but a port and a slash after it are host and path.
-_USERINFO: Final = re.compile(r"(?<=//)(?:[^/@\s]+@(?:[^/@\s]*@)*|[^/@\s:]*:(?!\d{1,5}/)[^@\s]+@)")
+# authority ends; or "/", but a port and a slash after it are host and path. Its length is bounded,
+# so that a long text takes no longer than it should.
+_USERINFO: Final = re.compile(
+    r"(?<=//)(?:[^/@\s]+@(?:[^/@\s]*@)*|[^/@\s:]*:(?!\d{1,5}/)[^@\s]{1,1024}@)"
+)
 # The same without a scheme: a user, a colon, a password.
 _NO_SCHEME: Final = re.compile(
-    r"(?<![^\s'\"(=,\[{])[^\s'\"/:@(=,\[{]+:(?!/|\d{1,5}/)(?:(?!//)[^\s@])+@"
+    r"(?<![^\s'\"(=,\[{])[^\s'\"/:@(=,\[{]+:(?!/|\d{1,5}/)(?:(?!//)[^\s@]){1,1024}@"
 )
 # Of these, what stands there is a container of a storage account, and no credential.
 _CONTAINER: Final = re.compile(r"\b(?:abfss?|wasbs?)://[^/@:\s]+@", re.IGNORECASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import time
 import traceback
 
 import pytest
@@ -17,6 +18,7 @@ from splitlib.registry import named_catalogs
 from splitlib.spark.datasource_options import ReadOptions
 from splitlib.spark.reader import TableReader
 from splitlib.spi import Connector
+from tests.unit.coordinated import Memory, enumerator_of
 
 SECRET = "pl4nted"
 
@@ -246,3 +248,24 @@ def test_a_file_without_catalogs(tmp_path, text, suffix):
     with pytest.raises(splitlib.ConfigError, match="SPLITLIB_CATALOGS_FILE names") as caught:
         named_catalogs({}, {"SPLITLIB_CATALOGS_FILE": str(path)})
     assert SECRET not in everything_of(caught.value)
+
+
+def test_a_checkpoint_knows_its_table_whatever_the_credentials():
+    def table(name):
+        return enumerator_of(Memory(), name).identity()["table"]
+
+    assert table("s3://me:old@b/t?sig=old") == table("s3://me:new@b/t?sig=new")
+    assert SECRET not in table(f"s3://me:{SECRET}@b/t?sig={SECRET}")
+    distinct = ["s3://me:old@b/t", "s3://me:old@b/u", "s3://me:old@c/t"]
+    distinct += ["abfss://a@account/t", "abfss://b@account/t"]
+    assert len(set(map(table, distinct))) == len(distinct)
+    # however the secrets of other tables look
+    remember("x", {"secret": "@account"})
+    assert table("abfss://a@account/t") == "abfss://a@account/t"
+
+
+@pytest.mark.parametrize("text", ["a:1,", "//a:", "x?key=", "=a:b/"])
+def test_a_long_text_takes_no_longer_than_it_should(text):
+    started = time.monotonic()
+    without_credentials(text * 20_000)
+    assert time.monotonic() - started < 10
