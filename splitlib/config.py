@@ -84,6 +84,21 @@ class SplitConfig:
     retry_max_seconds: float = _setting(
         30.0, "No further attempt starts after this long.", minimum=0
     )
+    # Half of the 600 seconds for which Hive's own client waits, and ten times what the names of a
+    # million partitions take a healthy metastore.
+    call_deadline_seconds: float = _setting(
+        300.0,
+        "How long one call of catalog or storage may take, all attempts together; 0: no limit.",
+        minimum=0,
+    )
+    # As many partitions as max_partitions allows, at 0.1 seconds a listing in 32 threads, take 52
+    # minutes.
+    enumeration_deadline_seconds: float = _setting(
+        3600.0,
+        "How long one enumeration may wait for catalog and storage in all; 0: no limit. The time "
+        "in which its consumer asks for nothing does not count.",
+        minimum=0,
+    )
     planner_dimension_bytes: int = _setting(
         2**30, "A dimension that reads more than this is not run for its keys.", minimum=0
     )

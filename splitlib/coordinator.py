@@ -13,7 +13,6 @@ filter may need the very worker that a reader runs on.
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -25,6 +24,7 @@ from splitlib.feed import SplitFeed
 from splitlib.filtering import DynamicFilteringEvent
 from splitlib.model import FileSplit
 from splitlib.predicate import Predicate
+from splitlib.workers import OwnCondition
 
 _FIRST_DELAY_SECONDS = 0.01
 _MOST_DOUBLINGS = 4
@@ -85,7 +85,7 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         self.enumerator = enumerator
         self._assigner: SplitAssigner = FifoAssigner() if assigner is None else assigner
-        self._lock = threading.Lock()
+        self._lock = OwnCondition()
         self._readers: dict[Hashable, _Reader] = {}
         self._attempts: dict[Hashable, int] = {}
         self._waiting: dict[str, TrackedSplit] = {}
@@ -207,7 +207,7 @@ class DynamicFileSplitEnumerator:
                 return RequestIgnored("the coordinator is closed")
             if reader is None:
                 return RequestIgnored(f"{reader_id!r} is not registered, or a newer attempt is")
-            self._feed.start()
+            self._feed.start(self)
             complete = self._receive()
             if (error := self._feed.error) is not None:
                 # a copy: every raise adds its frames to the error's traceback
@@ -271,7 +271,7 @@ class DynamicFileSplitEnumerator:
     def close(self) -> None:
         """Stop listing, at once; requests are ignored from now on.
 
-        Waits a few seconds at most for calls of the storage under way.
+        Calls of the storage under way end by themselves.
         """
         with self._lock:
             self._closed = True

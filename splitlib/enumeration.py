@@ -32,6 +32,18 @@ class EnumerationRun:
         self._files_dropped: dict[str, int] = {}
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
+        self._gone = 0
+
+    @property
+    def partitions_have_gone(self) -> bool:
+        """Whether some had gone when they were asked for, or there were none at all."""
+        with self._lock:
+            return bool(self._gone) or not self._counts.get("partitions_total")
+
+    def gone(self, partitions: int) -> None:
+        """Count partitions that were there when they were listed, and then were not."""
+        with self._lock:
+            self._gone += partitions
 
     def metrics(self) -> ScanMetrics:
         """What has been counted by now."""

@@ -13,17 +13,18 @@ Results keep the catalog's order whatever the parallelism.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.calls import FOREVER_SECONDS
 from splitlib.config import SplitConfig
 from splitlib.enumeration import EnumerationRun, MatchedPartitions
 from splitlib.errors import (
@@ -32,6 +33,7 @@ from splitlib.errors import (
     SplitlibError,
     TooManyPartitions,
     UnsupportedTable,
+    error_context,
 )
 from splitlib.file_splits import HOSTS, SelectedFiles, SplitMaker, name_of
 from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
@@ -41,6 +43,7 @@ from splitlib.predicate import PartitionFilter, Predicate
 from splitlib.redaction import without_credentials
 from splitlib.report import ScanReport
 from splitlib.table import Table
+from splitlib.workers import Calls, OwnCondition, Task
 
 
 class DynamicFileEnumerator:
@@ -64,7 +67,7 @@ class DynamicFileEnumerator:
         self.config = config or SplitConfig.resolve()
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
         self._static = [s for s in static if not isinstance(s, DynamicFilteringData)]
-        self._lock = threading.Condition()
+        self._lock = OwnCondition()
         self._announced: set[Hashable] = set()
         self._by_producer: dict[Hashable, DynamicFilteringData] = {}
         self._filters: list[DynamicFilteringData] = []
@@ -135,8 +138,9 @@ class DynamicFileEnumerator:
     def cancel(self) -> None:
         """Stop every enumeration of this object, from any thread; there will be no other.
 
-        No listing begins any more. Whoever waits for one gets a :class:`SplitlibError` at once, as
-        what was enumerated is not complete; a listing under way ends by itself.
+        No call of the catalog or the storage begins any more. Whoever waits for one gets a
+        :class:`SplitlibError` at once, as what was enumerated is not complete; a call under way
+        ends by itself.
         """
         with self._lock:
             if not self._cancelled.done():
@@ -158,6 +162,8 @@ class DynamicFileEnumerator:
         Raises:
             TooManyPartitions: if more than ``max_partitions`` match.
             MissingPartition: if a directory has gone and ``missing_partition`` is ``error``.
+            SourceUnavailable: if ``call_deadline_seconds`` or ``enumeration_deadline_seconds`` is
+                over.
             SplitlibError: whatever the connector raises; nothing partial is returned as complete.
         """
         maker = self.split_maker()
@@ -182,27 +188,24 @@ class DynamicFileEnumerator:
             self._await_announced()
         if self.predicate.matches_nothing:
             return
-        pending: deque[tuple[MatchedPartitions, int, Future[list[FileBatch]]]] = deque()
-        pool = ThreadPoolExecutor(self.config.listing_threads, thread_name_prefix="splitlib-list")
-        try:
-            for matched in self._matching_partitions(run):
-                step = self.table.connector.partitions_per_listing
+        pending: deque[tuple[MatchedPartitions, int, Task[list[FileBatch]]]] = deque()
+        table = self.table
+        with (
+            error_context(connector=table.connector_name, table=table.name),
+            Calls(self.config, self._cancelled) as calls,
+        ):
+            for matched in self._matching_partitions(run, calls):
+                step = table.connector.partitions_per_listing
                 for offset in range(0, len(matched.partitions), step):
-                    future = pool.submit(self._list_files, run, matched, offset, step, hosts)
-                    pending.append((matched, offset, future))
+                    listing = partial(self._list_files, run, matched, offset, step, hosts)
+                    pending.append((matched, offset, calls.submit(listing)))
                     # twice the threads: enough to keep them busy, few enough to stay lazy
                     if len(pending) >= 2 * self.config.listing_threads:
-                        yield from self._finish(run, *pending.popleft())
+                        yield from self._finish(run, calls, *pending.popleft())
             while pending:
-                yield from self._finish(run, *pending.popleft())
-        except GeneratorExit:
-            pool.shutdown(wait=not self._cancelled.done(), cancel_futures=True)
-            raise
-        except BaseException:
-            # the error is not to wait for listings that may hang
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        pool.shutdown()
+                yield from self._finish(run, calls, *pending.popleft())
+            if run.partitions_have_gone:
+                calls.run(lambda: table.check_identity(self.config))
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
@@ -220,10 +223,12 @@ class DynamicFileEnumerator:
             masks.append(pc.fill_null(mask, True))
         return masks
 
-    def _matching_partitions(self, run: EnumerationRun) -> Iterator[MatchedPartitions]:
+    def _matching_partitions(
+        self, run: EnumerationRun, calls: Calls
+    ) -> Iterator[MatchedPartitions]:
         """Partitions ready to be listed, in batches."""
         total = 0
-        for batch in self._listed_partitions(run):
+        for batch in self._listed_partitions(run, calls):
             predicate = self.predicate
             if predicate.matches_nothing:
                 return
@@ -241,16 +246,15 @@ class DynamicFileEnumerator:
                 )
             if len(keep):
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
-                for ready in self._with_details(run, matching, predicate):
+                for ready in self._with_details(run, calls, matching, predicate):
                     run.count(partitions_matched=len(ready))
                     yield MatchedPartitions(ready, predicate, run)
 
-    def _listed_partitions(self, run: EnumerationRun) -> Iterator[PartitionBatch]:
-        batches = self.table.list_partitions(self.predicate)
+    def _listed_partitions(self, run: EnumerationRun, calls: Calls) -> Iterator[PartitionBatch]:
+        batches = self.table.list_partitions(self.predicate, self.config)
         while True:
             with run.timed("list_partitions"):
-                self._check_cancelled()
-                batch = next(batches, None)
+                batch = calls.run(lambda: next(batches, None))
             if batch is None:
                 return
             run.count(partitions_total=len(batch))
@@ -259,7 +263,7 @@ class DynamicFileEnumerator:
             yield batch
 
     def _with_details(
-        self, run: EnumerationRun, matching: PartitionBatch, predicate: Predicate
+        self, run: EnumerationRun, calls: Calls, matching: PartitionBatch, predicate: Predicate
     ) -> Iterator[PartitionBatch]:
         step = self.table.partitions_per_details
         if step is None:
@@ -272,8 +276,9 @@ class DynamicFileEnumerator:
             if not len(names):
                 continue
             with run.timed("load_details"):
-                ready = self.table.load_details(names, self.config)
+                ready = calls.run(partial(self.table.load_details, names, self.config))
             run.requested(ready)
+            run.gone(len(names) - len(ready))
             if len(ready) < len(names) and self.config.missing_partition == "error":
                 raise MissingPartition(
                     f"{len(names) - len(ready)} partitions were dropped while they were listed.",
@@ -295,10 +300,15 @@ class DynamicFileEnumerator:
             with run.timed("list_files"):
                 batches = self.table.list_files(piece, predicate, self.config)
         except MissingPartition as error:
+            run.gone(1)
             if self.config.missing_partition == "skip":
                 return []
             error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
             error.partition = error.partition or name_of(matched.partitions, offset)
+            raise
+        except SplitlibError as error:
+            if step == 1:
+                error.partition = error.partition or name_of(matched.partitions, offset)
             raise
         for batch in batches:
             run.requested(batch)
@@ -315,14 +325,12 @@ class DynamicFileEnumerator:
     def _finish(
         self,
         run: EnumerationRun,
+        calls: Calls,
         matched: MatchedPartitions,
         offset: int,
-        future: Future[list[FileBatch]],
+        listing: Task[list[FileBatch]],
     ) -> Iterator[SelectedFiles]:
-        either: list[Future[Any]] = [future, self._cancelled]
-        wait(either, return_when=FIRST_COMPLETED)
-        self._check_cancelled()
-        for batch in future.result():
+        for batch in calls.result(listing):
             files = batch.files
             files = files.set_column(3, files.schema.field(3), pc.add(files["partition"], offset))
             # read after the listing: a filter that came meanwhile still counts
@@ -346,15 +354,7 @@ class DynamicFileEnumerator:
         with self._lock:
             self._lock.wait_for(
                 lambda: not self._announced or self._cancelled.done(),
-                self.config.filter_wait_seconds,
-            )
-
-    def _check_cancelled(self) -> None:
-        if self._cancelled.done():
-            raise SplitlibError(
-                "The enumeration was cancelled.",
-                connector=self.table.connector_name,
-                table=self.table.name,
+                min(self.config.filter_wait_seconds, FOREVER_SECONDS),
             )
 
     def _build_predicate(self) -> Predicate:

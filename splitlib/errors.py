@@ -23,10 +23,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from asyncio import CancelledError
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from splitlib.redaction import redact, redact_causes
+
+# What clients of storages raise for a failure that may be over soon, known by its shape: the
+# packages they are from need not be installed.
+_TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+_TRANSIENT_CODES = frozenset(
+    {
+        "InternalError",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+_TRANSIENT_CLASSES = frozenset(
+    {
+        "ClientConnectionError",  # aiohttp
+        "ClientPayloadError",
+        "HTTPClientError",  # botocore
+        "IncompleteRead",  # http.client
+        "ServiceRequestError",  # azure.core
+        "ServiceResponseError",
+    }
+)
+_TRANSIENT_ERRNO = frozenset(
+    {
+        errno.EBUSY,  # what s3fs makes of SlowDown
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETRESET,
+        errno.ENETUNREACH,
+        errno.ESTALE,
+    }
+)
 
 
 class SplitlibError(Exception):
@@ -156,17 +195,34 @@ def error_context(
         error.partition = error.partition or partition
         redact_causes(error)
         raise
-    except Exception as error:
-        kind: type[SplitlibError]
-        match error:
-            case PermissionError():
-                kind = AccessDenied
-            case ConnectionError() | TimeoutError():
-                kind = SourceUnavailable
-            case _:
-                kind = SourceError
+    except (Exception, CancelledError) as error:
+        # no await is in here: what was cancelled is inside the connector, and not its caller
+        kind: type[SplitlibError] = SourceError
+        if isinstance(error, PermissionError):
+            kind = AccessDenied
+        elif _is_transient(error):
+            kind = SourceUnavailable
         message = f"{type(error).__name__}: {error}"
         translated = kind(message, connector=connector, table=table, partition=partition)
         translated.__cause__ = error
         redact_causes(translated)
         raise translated from translated.__cause__
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Whether another try may succeed, by the error or the one that it was made of."""
+    response = getattr(error, "response", None)
+    codes = [getattr(error, name, None) for name in ("status", "status_code", "code")]
+    if isinstance(response, Mapping):  # botocore
+        codes.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
+        codes.append((response.get("Error") or {}).get("Code"))
+    else:
+        codes.append(getattr(response, "status_code", None))
+    return (
+        isinstance(error, ConnectionError | TimeoutError)
+        or (isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO)
+        or any(code in _TRANSIENT_STATUS for code in codes if isinstance(code, int))
+        or any(code in _TRANSIENT_CODES for code in codes if isinstance(code, str))
+        or not _TRANSIENT_CLASSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+        or (error.__cause__ is not None and _is_transient(error.__cause__))
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +13,7 @@ from hashlib import blake2b
 
 from splitlib.checkpoint import TrackedSplit
 from splitlib.enumerator import DynamicFileEnumerator
-from splitlib.errors import SplitlibError, error_context
+from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.predicate import Predicate
 from splitlib.redaction import without_login
 
@@ -20,7 +22,7 @@ from splitlib.redaction import without_login
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 FILE_ID_BYTES = 16
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,13 @@ class SplitFeed:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin, unless that was done before. Not thread-safe."""
+    def start(self, owner: object) -> None:
+        """Begin, unless that was done before; stop when nobody has ``owner`` any more.
+
+        Not thread-safe.
+        """
         if self._thread is None and not self.complete:
+            weakref.finalize(owner, self._stop_in, os.getpid())
             self._thread = threading.Thread(target=self._run, name="splitlib-feed", daemon=True)
             self._thread.start()
 
@@ -81,11 +87,19 @@ class SplitFeed:
         if waiting < BUFFERED_SPLITS // 2 and not self._go_on.is_set():
             self._go_on.set()
 
-    def close(self) -> None:
-        """Stop at once; waits a few seconds at most for calls of the storage under way."""
+    def stop(self) -> None:
+        """Let nothing more arrive. Does not wait for the thread, which may be the one here."""
         self._closed = True
         self._enumerator.cancel()
         self._go_on.set()
+
+    def _stop_in(self, process: int) -> None:
+        if os.getpid() == process:  # and not in a fork of it, which has no such thread
+            self.stop()
+
+    def close(self) -> None:
+        """Stop, and wait half a second at most for the thread to end."""
+        self.stop()
         if self._thread is not None:
             self._thread.join(_CLOSE_SECONDS)
 
@@ -101,6 +115,13 @@ class SplitFeed:
                     self.arrived.append(arrival)
         except SplitlibError as error:
             self.error = error
+        except BaseException as error:  # whatever ends the thread, the readers have to know
+            self.error = SourceError(
+                f"The enumeration was ended by {type(error).__name__}: {error}",
+                connector=table.connector_name,
+                table=table.name,
+            )
+            self.error.__cause__ = error
         self.complete = True
 
     def _wait_for_room(self) -> None:

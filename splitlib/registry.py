@@ -12,9 +12,12 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from splitlib.config import (
     ENV_CATALOG_PREFIX,
@@ -33,6 +36,7 @@ from splitlib.redaction import remember
 from splitlib.retry import retrying
 from splitlib.spi import Connector
 from splitlib.table import Table
+from splitlib.workers import run_bounded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +48,7 @@ _BUILT_IN = {
     "iceberg": "splitlib_iceberg:IcebergConnector",
 }
 _registered: dict[str, type[Connector]] = {}
+_PLAIN = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
 
 def register(name: str, connector: type[Connector]) -> None:
@@ -74,9 +79,9 @@ def connector_class(name: str) -> type[Connector]:
     module, _, attribute = targets[name].partition(":")
     try:
         found: type[Connector] = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
+    except Exception as error:  # a module may raise anything when it is imported
         raise ConnectorNotInstalled(
-            f"Connector {name!r} cannot be imported: {error}.",
+            f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
             hint=f"pip install 'splitlib[{name}]'",
         ) from error
     return found
@@ -123,8 +128,17 @@ def load_table(
     cls = connector_class(connector)
     remember(name, options)
     config = config or SplitConfig.resolve(spark_conf=_spark_conf(spark))
+
+    def attempt() -> Connector:
+        # inside of the tries, which only know the errors that it makes
+        with error_context(connector=connector, table=name):
+            return cls.open(name, options)
+
+    # an object that the caller has made, such as a database in memory, may belong to its thread
+    plain = all(isinstance(option, _PLAIN) for option in options.values())
     with error_context(connector=connector, table=name):
-        opened = retrying(lambda: cls.open(name, options), config)
+        tries = partial(retrying, attempt, config)
+        opened = run_bounded(tries, config) if plain else tries()
     try:
         return Table(name, connector, opened)
     except SplitlibError:

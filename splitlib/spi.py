@@ -99,6 +99,21 @@ class SupportsPartitionDetails(Protocol):
 
 
 @runtime_checkable
+class SupportsIdentityCheck(Protocol):
+    """The catalog can tell a table from another one that has taken its name."""
+
+    def check_identity(self) -> None:
+        """Make sure that the table is still the one that was opened.
+
+        Asked at the end of an enumeration for which partitions had gone, or that found none: they
+        may have been dropped one by one, or with the table.
+
+        Raises:
+            TableNotFound: if it was dropped, also if there is another of its name by now.
+        """
+
+
+@runtime_checkable
 class SupportsHosts(Protocol):
     """The storage says on which hosts the bytes of a file lie."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import fsspec
 import pyarrow as pa
 
-from splitlib.errors import ConnectorNotInstalled, MissingPartition
+from splitlib.errors import ConnectorNotInstalled, CorruptMetadata, MissingPartition, SourceError
 from splitlib.model import FILE_SCHEMA
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -46,8 +49,11 @@ class Storage:
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
+            CorruptMetadata: for no path at all, which fsspec takes for the working directory.
         """
-        path = local_path(location)
+        path = local_path(location or "")
+        if not path:
+            raise CorruptMetadata(f"{location!r} is no location of files.")
         scheme = _SCHEME.match(path)
         protocol = scheme[1] if scheme else "file"
         with self._lock:
@@ -82,12 +88,18 @@ class Storage:
 
         Raises:
             MissingPartition: if there is no such directory.
+            SourceError: if a symbolic link leads back to a directory above it.
         """
-        found, listings = self.files(location), 2
-        for name in self.directories(location):
-            files, more = self.files_below(f"{location.rstrip('/')}/{name}")
-            found += files
-            listings += more
+        found: list[StoredFile] = []
+        listings, pending = 0, [location]
+        while pending:
+            here = pending.pop()
+            found += self.files(here)
+            listings += 2
+            below = [f"{here.rstrip('/')}/{name}" for name in self.directories(here)]
+            for directory in below:
+                self._refuse_cycle(directory)
+            pending += reversed(below)
         return found, listings
 
     def directories(self, location: str) -> list[str]:
@@ -108,11 +120,35 @@ class Storage:
         itself = fs._strip_protocol(path)
         found = [
             (base, info["name"].rstrip("/").rpartition("/")[2], info)
-            for info in infos
+            for info in (_followed(fs, info) for info in infos)
             # an object store may list the marker of the directory among its children
             if info["type"] == kind and info["name"].rstrip("/") != itself
         ]
         return sorted(found, key=lambda child: child[1])
+
+    def _refuse_cycle(self, directory: str) -> None:
+        fs, path = self.filesystem(directory)
+        if getattr(fs, "local_file", False) and os.path.islink(path):
+            target = os.path.realpath(path)
+            if any(os.path.realpath(above) == target for above in PurePath(path).parents):
+                raise SourceError(f"The link {directory!r} leads back to a directory above it.")
+
+
+def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a directory, or what it leads to if it is a symbolic link.
+
+    A link that leads nowhere is left as it is, neither file nor directory: Hadoop's local
+    filesystem does not list it, either.
+    """
+    if not info.get("islink") and info["type"] != "link":
+        return info
+    try:
+        target: dict[str, Any] = fs.info(info["name"])
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return info
+    return target
 
 
 def local_path(location: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,7 +15,14 @@ from splitlib.model import FileBatch, PartitionBatch, TableMetadata
 from splitlib.predicate import Predicate
 from splitlib.redaction import redact
 from splitlib.retry import retrying
-from splitlib.spi import Connector, SupportsHosts, SupportsPartitionDetails
+from splitlib.spi import (
+    Connector,
+    SupportsHosts,
+    SupportsIdentityCheck,
+    SupportsPartitionDetails,
+)
+
+T = TypeVar("T")
 
 
 class Table:
@@ -57,10 +64,24 @@ class Table:
         )
         return moved
 
-    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`."""
-        with self._context():
-            yield from self.connector.list_partitions(predicate)
+    def list_partitions(
+        self, predicate: Predicate, config: SplitConfig | None = None
+    ) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`.
+
+        Tried again until the first batch is there; what follows it might come twice.
+        """
+        config = config or SplitConfig.resolve()
+
+        def begin() -> tuple[Iterator[PartitionBatch], PartitionBatch | None]:
+            batches = self.connector.list_partitions(predicate)
+            return batches, next(batches, None)
+
+        batches, batch = self._call(begin, config)
+        once = replace(config, retry_attempts=1)
+        while batch is not None:
+            yield batch
+            batch = self._call(lambda: next(batches, None), once)
 
     @property
     def partitions_per_details(self) -> int | None:
@@ -73,15 +94,18 @@ class Table:
         """See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`."""
         connector = self.connector
         assert isinstance(connector, SupportsPartitionDetails)
-        with self._context():
-            return retrying(lambda: connector.load_details(partitions), config)
+        return self._call(lambda: connector.load_details(partitions), config)
+
+    def check_identity(self, config: SplitConfig) -> None:
+        """See :meth:`splitlib.spi.SupportsIdentityCheck.check_identity`."""
+        if isinstance(connector := self.connector, SupportsIdentityCheck):
+            self._call(connector.check_identity, config)
 
     def list_files(
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig
     ) -> list[FileBatch]:
         """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
-        with self._context():
-            return retrying(lambda: list(self.connector.list_files(partitions, predicate)), config)
+        return self._call(lambda: list(self.connector.list_files(partitions, predicate)), config)
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]] | None:
         """See :meth:`splitlib.spi.SupportsHosts.hosts`; None = the connector does not know."""
@@ -93,6 +117,15 @@ class Table:
     def close(self) -> None:
         """Give back connections."""
         self.connector.close()
+
+    def _call(self, work: Callable[[], T], config: SplitConfig) -> T:
+        def attempt() -> T:
+            # inside of the tries, which only know the errors that it makes
+            with self._context():
+                return work()
+
+        with self._context():
+            return retrying(attempt, config)
 
     def _context(self) -> Any:
         return error_context(connector=self.connector_name, table=self.name)

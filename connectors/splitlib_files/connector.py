@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import pyarrow as pa
 
-from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNotFound
+from splitlib.errors import (
+    ConfigError,
+    MissingPartition,
+    SourceError,
+    TableNotFound,
+    UnsupportedTable,
+)
 from splitlib.hive_types import parse_schema
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.partition_values import split_names
 from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
+from splitlib.workers import Workers
 from splitlib_files.schema import infer_schema
 
 _OPTIONS = {"format", "partition_schema", "schema", "storage_options", "read_options"}
@@ -56,6 +62,8 @@ class FilesConnector(Connector):
             if option.lower() in selecting:
                 raise ConfigError(f"Read option {option!r} would change which files there are.")
         storage = Storage(options.get("storage_options"))
+        if not name.strip():
+            raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
         try:
             first = storage.directories(root)
@@ -78,11 +86,11 @@ class FilesConnector(Connector):
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`; what an upper level excludes is not entered."""
-        with ThreadPoolExecutor(_WALK_THREADS, thread_name_prefix="splitlib-walk") as pool:
+        with Workers(_WALK_THREADS, "splitlib-walk") as pool:
             yield from self._walk(pool, [""], predicate, 0)
 
     def _walk(
-        self, pool: ThreadPoolExecutor, parents: list[str], predicate: Predicate, listed: int
+        self, pool: Workers, parents: list[str], predicate: Predicate, listed: int
     ) -> Generator[PartitionBatch, None, int]:
         """The partitions below some directories, given relative to the root.
 
@@ -117,6 +125,13 @@ class FilesConnector(Connector):
                     listed = yield from self._walk(pool, keep, predicate, listed)
         return listed
 
+    def check_identity(self) -> None:
+        """See :class:`splitlib.spi.SupportsIdentityCheck`; of the root, which is all there is."""
+        try:
+            self._storage.directories(self._root)
+        except MissingPartition as error:
+            raise TableNotFound(f"There is no directory {self._root!r} any more.") from error
+
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
         for row, below in enumerate(partitions.refs.to_pylist()):
@@ -143,9 +158,15 @@ def _schema(given: Any) -> pa.Schema | None:
 
 def _string_keys(storage: Storage, root: str, names: list[str]) -> pa.Schema:
     """Key names of the first directory of each level. The types cannot be known: text it stays."""
-    keys, path = [], root
+    keys: list[pa.Field] = []
+    path = root
     while names and "=" in names[0]:
-        keys.append(pa.field(names[0].partition("=")[0], pa.string()))
+        key = names[0].partition("=")[0]
+        if any(key == known.name for known in keys):  # also where a link leads back
+            raise UnsupportedTable(
+                f"Directories below {path!r} are of partition key {key!r} again."
+            )
+        keys.append(pa.field(key, pa.string()))
         path = f"{path}/{names[0]}"
         names = storage.directories(path)
     return pa.schema(keys)

@@ -1,14 +1,17 @@
-"""Calls of a metastore over thrift: several addresses, timeouts, the accelerated protocol.
+"""Calls of a metastore over thrift: several addresses, one connection, one call at a time.
 
-The generated classes are hmsclient's; the transport is ours, because hmsclient's has one address,
+The generated classes are hmsclient's; the connection is ours, because hmsclient's has one address,
 no timeout and decodes several times slower.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
@@ -17,21 +20,18 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     MetaException,
     NoSuchObjectException,
 )
-from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.transport.TTransport import TTransportException
 
+from splitlib.calls import FOREVER_SECONDS, current_call
 from splitlib.errors import ConfigError, SourceError, SourceUnavailable, TableNotFound
 from splitlib.redaction import redact
+from splitlib_hive.connection import Connection
 
 T = TypeVar("T")
 
 DEFAULT_PORT = 9083
-_READ_BUFFER = 1 << 16
-# Thrift's own bound of 16 MB for one string is below what one wide table's parameters may take.
-_STRING_LIMIT = 2**31 - 1
 _URI = re.compile(r"(?:thrift://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?/?")
 
 
@@ -76,7 +76,8 @@ class MetastoreClient:
     Args:
         addresses: Tried in turn, starting with the one that worked last.
         connect_timeout_seconds: For a connection to be accepted.
-        timeout_seconds: For each read of an answer; a metastore may think long before it writes.
+        timeout_seconds: For an answer to be complete; a metastore may think long before it writes.
+            Several addresses share what is left of the deadline of the call.
     """
 
     def __init__(
@@ -84,14 +85,14 @@ class MetastoreClient:
         addresses: Sequence[Address],
         *,
         connect_timeout_seconds: float = 10,
-        timeout_seconds: float = 600,
+        timeout_seconds: float = 300,
     ) -> None:
         self._addresses = list(addresses)
         self._connect_timeout = connect_timeout_seconds
         self._timeout = timeout_seconds
         self._lock = threading.Lock()
-        self._client: ThriftHiveMetastore.Client | None = None
-        self._transport: TBufferedTransport | None = None
+        self._connection: Connection | None = None
+        self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
         """The thrift ``Table``.
@@ -109,13 +110,8 @@ class MetastoreClient:
                     raise
                 return client.get_table(database, table)
 
-        try:
+        with _of_table(database, table):
             return self._call(newest_first)
-        except NoSuchObjectException as error:
-            raise TableNotFound(
-                f"The metastore has no table {database}.{table}.",
-                hint="splitlib tables lists what it has.",
-            ) from error
 
     def get_tables(self, database: str) -> list[str]:
         """Names of the tables of a database."""
@@ -126,18 +122,27 @@ class MetastoreClient:
         return self._call(lambda client: client.get_all_databases())
 
     def get_partition_names(self, database: str, table: str) -> list[str]:
-        """All names like ``k1=v1/k2=v2``, in the metastore's order, in one call."""
-        return self._call(lambda client: client.get_partition_names(database, table, -1))
+        """All names like ``k1=v1/k2=v2``, in the metastore's order, in one call.
+
+        Raises:
+            TableNotFound: if there is no such table; some metastores give no names instead.
+        """
+        with _of_table(database, table):
+            return self._call(lambda client: client.get_partition_names(database, table, -1))
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Thrift ``Partition``s, in any order; a name that has gone is left out.
 
         A server may refuse more than so many at once; then they are asked for in halves.
+
+        Raises:
+            TableNotFound: if there is no such table.
         """
         try:
-            return self._call(
-                lambda client: client.get_partitions_by_names(database, table, list(names))
-            )
+            with _of_table(database, table):
+                return self._call(
+                    lambda client: client.get_partitions_by_names(database, table, list(names))
+                )
         except SourceError as error:
             if len(names) == 1 or "limit" not in str(error).lower():
                 raise
@@ -149,51 +154,104 @@ class MetastoreClient:
 
     def close(self) -> None:
         """Close the connection; a later call opens another."""
-        with self._lock:
+        with self._alone():
             self._disconnect()
 
     def _call(self, call: Callable[[ThriftHiveMetastore.Client], T]) -> T:
         failures = []
-        with self._lock:
+        with self._alone():
             # One more than there are addresses: a connection that was idle may have been closed
             # by the server, which says nothing about its being alive.
-            idle = self._client is not None
-            for _ in range(len(self._addresses) + idle):
+            idle = self._connection is not None
+            for tries in range(len(self._addresses) + idle, 0, -1):
                 address = self._addresses[0]
                 try:
-                    return call(self._client or self._connect(address))
+                    return call(self._client(address, tries))
                 except NoSuchObjectException:
                     raise
                 except MetaException as error:
                     raise SourceError(f"The metastore refuses: {error.message}") from error
-                except (TTransportException, TProtocolException, OSError, EOFError) as error:
-                    failures.append(f"{address}: {error or type(error).__name__}")
+                except Exception as error:
+                    # of half an answer the decoder makes errors of any class
                     self._disconnect()
+                    if _is_answer(error):
+                        raise SourceError(
+                            f"The metastore's answer is not understood: {error}"
+                        ) from error
+                    failures.append(f"{address}: {_said(error)}")
                     if not idle:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
-                except TException as error:
-                    self._disconnect()  # what is left of the answer would be taken for the next
-                    raise SourceError(
-                        f"The metastore's answer is not understood: {error}"
-                    ) from error
+                    if not _remaining_seconds():
+                        break
+                except BaseException:
+                    # Ctrl-C, say: the answer is still to come, and the next call would take it
+                    self._disconnect()
+                    raise
         raise SourceUnavailable(
             f"No metastore answers ({'; '.join(failures)}).",
             hint="check the uri and that the metastore is running.",
         )
 
-    def _connect(self, address: Address) -> ThriftHiveMetastore.Client:
-        socket = TSocket(address.host, address.port)
-        socket.setTimeout(self._connect_timeout * 1000)
-        transport = TBufferedTransport(socket, _READ_BUFFER)
-        transport.open()
-        socket.setTimeout(self._timeout * 1000)
-        protocol = TBinaryProtocolAccelerated(transport, string_length_limit=_STRING_LIMIT)
-        self._transport = transport
-        self._client = ThriftHiveMetastore.Client(protocol)
-        return self._client
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One call at a time: answers come one after the other on one connection."""
+        if self._process != os.getpid():
+            # forked: the connection is the parent's, who would get the answers to our calls
+            self._process = os.getpid()
+            self._lock, self._connection = threading.Lock(), None
+        if not self._lock.acquire(timeout=_remaining_seconds()):
+            raise SourceUnavailable("Another call of the metastore does not end.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _client(self, address: Address, tries: int) -> ThriftHiveMetastore.Client:
+        """Generated code on the connection, which is opened if there is none.
+
+        Args:
+            address: Where to.
+            tries: How many have to share what is left of the call's deadline.
+        """
+        call = current_call()
+        seconds = min(self._timeout, _remaining_seconds() / tries)
+        if self._connection is None:
+            connecting = min(self._connect_timeout, seconds)
+            self._connection = Connection(address.host, address.port, connecting)
+        until = time.monotonic() + seconds
+        return self._connection.client(until, None if call is None else call.abandoned)
 
     def _disconnect(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-        self._client = self._transport = None
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+@contextmanager
+def _of_table(database: str, table: str) -> Iterator[None]:
+    try:
+        yield
+    except NoSuchObjectException as error:
+        raise TableNotFound(
+            f"The metastore has no table {database}.{table}.",
+            hint="splitlib tables lists what it has.",
+        ) from error
+
+
+def _remaining_seconds() -> float:
+    call = current_call()
+    return FOREVER_SECONDS if call is None else call.remaining_seconds()
+
+
+def _is_answer(error: Exception) -> bool:
+    """Whether the metastore has answered, if with an error that nobody has declared."""
+    broken = isinstance(error, TTransportException | TProtocolException)
+    return isinstance(error, TException) and not broken
+
+
+def _said(error: Exception) -> str:
+    said = str(error)
+    if isinstance(error, OSError | TTransportException | TProtocolException) and said:
+        return said
+    return f"{type(error).__name__}: {said}".removesuffix(": ")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from splitlib.errors import ConfigError
+from splitlib.errors import ConfigError, CorruptMetadata, TableNotFound
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.partition_values import NULL_PARTITION, split_names
+from splitlib.partition_values import NULL_PARTITION, escape, split_names
 from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import Storage, file_batch
@@ -19,7 +21,7 @@ from splitlib_hive.table import describe, is_recursive, read_format
 
 _NUMBERS = {
     "connect_timeout_seconds": 10.0,
-    "timeout_seconds": 600.0,
+    "timeout_seconds": 300.0,
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", *_NUMBERS}
@@ -34,7 +36,7 @@ class HiveConnector(Connector):
         uri: ``thrift://host:9083``, several separated by commas, tried in turn.
         partitions_per_request: How many partitions one call fetches (500).
         connect_timeout_seconds: For the metastore to accept a connection (10).
-        timeout_seconds: For the metastore to answer (600).
+        timeout_seconds: For an answer to be complete (300).
         storage_options: Options of the fsspec filesystem.
     """
 
@@ -89,6 +91,8 @@ class HiveConnector(Connector):
             yield PartitionBatch(nothing, pa.array([whole], _REF))
             return
         names = pa.array(self._client.get_partition_names(*self._name), pa.string())
+        if not _have_keys(names, self._metadata.partition_keys):
+            self.check_identity()
         values = split_names(names, self._metadata.partition_keys)
         yield PartitionBatch(values, names, Requests(catalog=1))
 
@@ -111,10 +115,25 @@ class HiveConnector(Connector):
             partition = by_values.get(tuple(map(_named, values)))
             if partition is not None:
                 rows.append(row)
+                if not partition.sd.location:
+                    name = names[row]
+                    raise CorruptMetadata("A partition has no location.", partition=name)
                 form = read_format(self._table, partition)
                 refs.append(self._ref(partition.sd.location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
         return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1))
+
+    def check_identity(self) -> None:
+        """See :class:`splitlib.spi.SupportsIdentityCheck`.
+
+        A metastore gives a table no identifier. One that was created in the same second, with the
+        same keys and in the same place, is taken for the same.
+        """
+        if _identity(self._client.get_table(*self._name)) != _identity(self._table):
+            raise TableNotFound(
+                "The table was dropped and created anew, or moved, since it was opened.",
+                hint="open it again.",
+            )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
@@ -140,6 +159,19 @@ class HiveConnector(Connector):
             if form not in self._formats:
                 self._formats.append(form)
             return {"location": location, "read_format": self._formats.index(form)}
+
+
+def _identity(table: Any) -> tuple[Any, ...]:
+    """What tells a thrift ``Table`` from another one of its name."""
+    keys = [(key.name, key.type) for key in table.partitionKeys or ()]
+    return table.createTime, table.tableType, table.sd.location, keys
+
+
+def _have_keys(names: pa.Array, keys: Sequence[str]) -> bool:
+    """Whether names like ``k1=v1/k2=v2`` are of these keys, which Hive has in lower case."""
+    pattern = "/".join(f"{re.escape(escape(key.lower()))}=[^/]*" for key in keys)
+    of_keys = pc.match_substring_regex(names, f"^(?i:{pattern})$")
+    return bool(pc.all(of_keys, min_count=0).as_py())
 
 
 def _named(value: str | None) -> str:

@@ -23,6 +23,8 @@ DEFAULTS = {
     "missing_partition": "error",
     "retry_attempts": 5,
     "retry_max_seconds": 30.0,
+    "call_deadline_seconds": 300.0,
+    "enumeration_deadline_seconds": 3600.0,
     "planner_dimension_bytes": 2**30,
     "planner_small_fact_partitions": 4,
     "spark_scan": "auto",

@@ -1,0 +1,100 @@
+"""One connection of a metastore: every answer has a deadline and is that of its question."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+_READ_BUFFER = 1 << 16
+# Thrift's own bound of 16 MB for one string is below what one wide table's parameters may take.
+_STRING_LIMIT = 2**31 - 1
+_POLL_SECONDS = 0.25
+
+
+class Connection:
+    """An open connection. Not thread-safe; after any failure it is to be closed.
+
+    Args:
+        host: Where the metastore is.
+        port: Where it listens.
+        timeout_seconds: For the connection to be accepted.
+
+    Raises:
+        TTransportException: if it is not.
+    """
+
+    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
+        self._socket = _Socket(host, port)
+        self._socket.setTimeout(timeout_seconds * 1000)
+        self._transport = TBufferedTransport(self._socket, _READ_BUFFER)
+        self._transport.open()
+        protocol = _Protocol(self._transport, string_length_limit=_STRING_LIMIT)
+        self._client = ThriftHiveMetastore.Client(protocol)
+
+    def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
+        """What makes calls.
+
+        Args:
+            until: When their answers have to be complete, by the monotonic clock.
+            given_up: Set when nobody waits for them any more.
+        """
+        self._socket.until, self._socket.given_up = until, given_up
+        return self._client
+
+    def close(self) -> None:
+        """Close it, whatever is still to come."""
+        self._transport.close()
+
+
+class _Socket(TSocket):  # type: ignore[misc]
+    """Its deadline is that of an answer, however many pieces it comes in."""
+
+    until = 0.0
+    given_up: threading.Event | None = None
+
+    def read(self, size: int) -> bytes:
+        while True:
+            self.handle.settimeout(min(self._remaining_seconds(), _POLL_SECONDS))
+            try:
+                data: bytes = super().read(size)
+            except TTransportException as error:
+                if error.type != TTransportException.TIMED_OUT:
+                    raise
+            else:
+                return data
+
+    def write(self, data: bytes) -> None:
+        self.handle.settimeout(self._remaining_seconds())
+        self.handle.sendall(data)  # in which the timeout is for all of it
+
+    def _remaining_seconds(self) -> float:
+        remaining = self.until - time.monotonic()
+        if remaining <= 0 or (self.given_up is not None and self.given_up.is_set()):
+            raise TTransportException(TTransportException.TIMED_OUT, "no complete answer in time")
+        return remaining
+
+
+class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
+    """Numbers the calls; the generated code numbers none and takes whatever answer comes next."""
+
+    _sent = ("", 0)
+
+    def writeMessageBegin(self, name: str, type: int, seqid: int) -> None:  # noqa: N802
+        self._sent = (name, self._sent[1] + 1)
+        super().writeMessageBegin(name, type, self._sent[1])
+
+    def readMessageBegin(self) -> tuple[str, int, int]:  # noqa: N802
+        name, kind, number = super().readMessageBegin()
+        if (name, number) != self._sent:
+            raise TProtocolException(
+                TProtocolException.INVALID_DATA,
+                f"answer {number} of {name} came to call {self._sent[1]} of {self._sent[0]}",
+            )
+        answer: tuple[str, int, int] = name, kind, number
+        return answer
