@@ -56,7 +56,10 @@ def parse_type(text: str) -> pa.DataType:
     """
     tokens = [word or mark for word, mark in _TOKEN.findall(text)]
     if "".join(tokens).replace(" ", "") == text.replace(" ", ""):
-        kind, rest = _type(tokens, 0)
+        try:
+            kind, rest = _type(tokens, 0)
+        except RecursionError:
+            kind, rest = None, 0
         if kind is not None and rest == len(tokens):
             return kind
     raise UnsupportedTable(f"Columns of type {text!r} cannot be read.")
@@ -84,7 +87,7 @@ def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
         end = tokens.index(")", at) if ")" in tokens[at:] else at
-        numbers = [int(t) for t in tokens[at + 2 : end] if t.strip().isdigit()]
+        numbers = "".join(tokens[at + 2 : end]).split(",")
         return _parametrised(name, numbers), end + 1
     if following == "<" and name in ("array", "map", "struct"):
         return _nested(name, tokens, at + 2)
@@ -93,11 +96,18 @@ def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
     return _SIMPLE.get(name), at + 1
 
 
-def _parametrised(name: str, numbers: list[int]) -> pa.DataType | None:
-    if name in ("char", "varchar"):
-        return pa.string() if len(numbers) == 1 else None
-    precision, scale = (*numbers, 0)[:2] if numbers else (10, 0)
-    return pa.decimal128(precision, scale) if precision <= 38 else None
+def _parametrised(name: str, written: list[str]) -> pa.DataType | None:
+    if not all(re.fullmatch(r"\s*[0-9]{1,9}\s*", number) for number in written):
+        return None
+    match name, [int(number) for number in written]:
+        case "char" | "varchar", [_]:
+            return pa.string()
+        case "decimal" | "numeric", [precision, *scale] if 1 <= precision <= 38:
+            digits = scale or [0]
+            # Arrow takes more digits behind the point than there are, which Spark refuses
+            if len(digits) == 1 and digits[0] <= precision:
+                return pa.decimal128(precision, digits[0])
+    return None
 
 
 def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
@@ -118,7 +128,7 @@ def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, 
             return pa.list_(element), at
         case "map", [key, value]:
             return pa.map_(key, value), at
-        case "struct", _:
+        case "struct", [_, *_]:
             return pa.struct([pa.field(n, k) for n, k in zip(names, kinds, strict=True)]), at
     return None, at
 

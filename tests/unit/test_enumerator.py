@@ -189,7 +189,7 @@ def test_an_error_of_one_listing_reaches_the_consumer(error):
 
 
 def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
-    monkeypatch.setattr("splitlib.retry.time.sleep", lambda _: None)
+    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
     failed: list[int] = []
 
     def fail_once(k):

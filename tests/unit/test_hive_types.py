@@ -33,12 +33,20 @@ def test_types(text, kind):
     "text",
     """
     intt|array<int|array<>|map<int>|uniontype<int,string>|int)|struct<a>|interval_day_time
-    decimal(39,0)|char|char(x)|array<int>>
+    decimal(39,0)|char|char(x)|array<int>>|decimal(5,9)|decimal(5,-1)|decimal(0,0)|decimal(5,2,1)
+    decimal()|varchar(1,2)|struct<|struct<>
     """.replace("\n", "|").split("|"),
 )
 def test_what_is_no_type_is_refused(text):
     with pytest.raises(UnsupportedTable, match="cannot be read"):
         parse_type(text)
+
+
+def test_types_nested_without_end_are_refused():
+    with pytest.raises(UnsupportedTable, match="cannot be read"):
+        parse_type("array<" * 5000 + "int" + ">" * 5000)
+    wide = ",".join(f"f{i}:array<int>" for i in range(2000))
+    assert parse_type(f"struct<{wide}>").num_fields == 2000
 
 
 def test_char_is_remembered():
