@@ -1,0 +1,274 @@
+"""The client of a metastore against servers that misbehave."""
+
+from __future__ import annotations
+
+import os
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
+from hmsclient.genthrift.hive_metastore.ttypes import NoSuchObjectException
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TMemoryBuffer, TTransportException
+
+import splitlib
+from splitlib.calls import Call, working_on
+from splitlib_hive.client import MetastoreClient, parse_uris
+
+Answer = Callable[[Any, int, str, int], None]
+"""Sends what answers a call: the socket, how many calls came before, name and number of this."""
+
+
+def encoded(name: str, number: int, **result: Any) -> bytes:
+    protocol = TBinaryProtocol(buffer := TMemoryBuffer())
+    protocol.writeMessageBegin(name, TMessageType.REPLY, number)
+    getattr(Api, f"{name}_result")(**result).write(protocol)
+    return buffer.getvalue()
+
+
+ANSWERS = {"get_all_databases": ["default"], "get_all_tables": ["t", "u"]}
+
+
+def right(name: str, number: int) -> bytes:
+    return encoded(name, number, success=ANSWERS[name])
+
+
+def answer_right(line: Any, before: int, name: str, number: int) -> None:
+    line.sendall(right(name, number))
+
+
+class Metastore(socketserver.ThreadingTCPServer):
+    """Answers calls as it is told to."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.calls, self.connections = answer, 0, 0
+        super().__init__(("127.0.0.1", 0), _Connection)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://127.0.0.1:{self.server_address[1]}"
+
+
+_read = TSocket.read
+
+
+class _Line(TSocket):  # type: ignore[misc]
+    """The server's side, which tests that disturb the client's leave alone."""
+
+    def read(self, size):
+        return _read(self, size)
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    server: Metastore
+
+    def handle(self) -> None:
+        self.server.connections += 1
+        socket = _Line()
+        socket.setHandle(self.request)
+        protocol = TBinaryProtocol(socket)
+        try:
+            while True:
+                name, _, number = protocol.readMessageBegin()
+                getattr(Api, f"{name}_args")().read(protocol)
+                before, self.server.calls = self.server.calls, self.server.calls + 1
+                self.server.answer(self.request, before, name, number)
+        except (TTransportException, OSError):
+            pass  # either side has closed the line
+
+
+@contextmanager
+def metastore(answer: Answer = answer_right) -> Iterator[Metastore]:
+    with Metastore(answer) as server:
+        yield server
+        server.shutdown()
+
+
+def client_of(*servers: Metastore, **settings: float) -> MetastoreClient:
+    return MetastoreClient(parse_uris(",".join(s.uri for s in servers)), **settings)
+
+
+def test_an_answer_to_another_call_is_refused():
+    def late(line, before, name, number):
+        line.sendall(right(name, number - 1))
+
+    with metastore(late) as server:
+        with pytest.raises(splitlib.SourceUnavailable, match="answer 0 .* came to call 1"):
+            client_of(server).get_databases()
+
+
+def test_an_answer_of_another_name_is_refused():
+    def other(line, before, name, number):
+        line.sendall(encoded("get_all_tables", number, success=["t"]))
+
+    with metastore(other) as server:
+        with pytest.raises(splitlib.SourceUnavailable, match="of get_all_tables came"):
+            client_of(server).get_databases()
+
+
+def test_a_stale_answer_costs_a_connection_and_no_more():
+    def twice(line, before, name, number):
+        line.sendall(right(name, number))
+        if before == 0:
+            line.sendall(right(name, number))
+
+    with metastore(twice) as server:
+        client = client_of(server)
+        assert client.get_databases() == ["default"]
+        time.sleep(0.05)
+        assert client.get_databases() == ["default"]
+        assert client.get_tables("default") == ["t", "u"]
+        assert server.connections <= 2
+        client.close()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_interrupted_call_leaves_no_answer_for_the_next(monkeypatch, error):
+    with metastore() as server:
+        client = client_of(server)
+        assert client.get_databases() == ["default"]
+        read = TSocket.read
+
+        def interrupted(self, size):
+            monkeypatch.setattr(TSocket, "read", read)
+            raise error
+
+        monkeypatch.setattr(TSocket, "read", interrupted)
+        with pytest.raises(error):
+            client.get_databases()
+        assert client.get_tables("default") == ["t", "u"]
+        assert server.connections == 2
+        client.close()
+
+
+def mangled(name: str, number: int) -> Iterator[bytes]:
+    """An answer in which one byte is another, at every place behind the header."""
+    whole = right(name, number)
+    header = len(name) + 12
+    for at in range(header, len(whole)):
+        yield whole[:at] + bytes([whole[at] ^ 0x5A]) + whole[at + 1 :]
+
+
+def test_a_torn_answer_is_no_error_of_a_class_of_its_own():
+    variants: list[bytes] = list(mangled("get_all_databases", 1))
+
+    def torn(line, before, name, number):
+        line.sendall(variants[before])
+        line.close()
+
+    seen = set()
+    with metastore(torn) as server:
+        for _ in variants:
+            client = client_of(server, timeout_seconds=2)
+            try:
+                client.get_databases()
+            except splitlib.SplitlibError as error:
+                seen.add(type(error))
+    assert splitlib.SourceUnavailable in seen
+
+
+def test_a_line_that_was_closed_while_idle_is_opened_again():
+    def closing(line, before, name, number):
+        line.sendall(right(name, number))
+        line.close()
+
+    with metastore(closing) as first, metastore() as second:
+        client = client_of(first)
+        for _ in range(3):
+            assert client.get_databases() == ["default"]
+            time.sleep(0.02)
+        assert first.connections == 3
+        # that an idle line was closed says nothing against its address
+        client = client_of(first, second)
+        for _ in range(3):
+            assert client.get_databases() == ["default"]
+            time.sleep(0.02)
+        assert (first.connections, second.connections) == (6, 0)
+        client.close()
+
+
+def drip(line, before, name, number):
+    for byte in right(name, number):
+        line.sendall(bytes([byte]))
+        time.sleep(0.1)
+
+
+def test_an_answer_in_drops_has_a_deadline():
+    with metastore(drip) as server:
+        started = time.monotonic()
+        with pytest.raises(splitlib.SourceUnavailable, match="no complete answer in time"):
+            client_of(server, timeout_seconds=0.5).get_databases()
+        with (
+            pytest.raises(splitlib.SourceUnavailable, match="no complete answer in time"),
+            working_on(Call(0.5)),
+        ):
+            client_of(server).get_databases()
+        assert time.monotonic() - started < 3
+
+
+def test_a_mute_address_leaves_time_for_the_next():
+    def mute(line, before, name, number):
+        time.sleep(10)
+
+    with metastore(mute) as silent, metastore() as good, working_on(Call(2)):
+        assert client_of(silent, good).get_databases() == ["default"]
+
+
+def test_a_call_that_nobody_waits_for_ends():
+    with metastore(drip) as server:
+        call = Call(60)
+        threading.Timer(0.2, call.abandoned.set).start()
+        started = time.monotonic()
+        with pytest.raises(splitlib.SourceUnavailable), working_on(call):
+            client_of(server).get_databases()
+        assert time.monotonic() - started < 2
+
+
+def test_a_call_waits_for_another_no_longer_than_its_deadline():
+    with metastore(drip) as server:
+        client = client_of(server, timeout_seconds=3)
+        other = threading.Thread(target=lambda: pytest.raises(OSError, client.get_databases))
+        other.start()
+        time.sleep(0.1)
+        with (
+            pytest.raises(splitlib.SourceUnavailable, match="does not end"),
+            working_on(Call(0.2)),
+        ):
+            client.get_databases()
+        other.join(10)
+
+
+def test_a_table_that_was_dropped_in_between():
+    def gone(line, before, name, number):
+        line.sendall(encoded(name, number, o2=NoSuchObjectException("t")))
+
+    with metastore(gone) as server:
+        with pytest.raises(splitlib.TableNotFound, match=r"no table default\.t"):
+            client_of(server).get_partitions_by_names("default", "t", ["k=1"])
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_child_has_a_connection_of_its_own():
+    with metastore() as server:
+        client = client_of(server)
+        client.get_databases()
+        if (child := os.fork()) == 0:
+            try:
+                os._exit(0 if client.get_tables("default") == ["t", "u"] else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.get_databases() == ["default"]
+        assert server.connections == 2
+        client.close()
