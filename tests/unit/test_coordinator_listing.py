@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections import deque
 
 import pyarrow as pa
@@ -230,6 +233,46 @@ def test_a_catalog_that_fails_half_way():
         coordinator.register_reader("r")
         with pytest.raises(splitlib.SourceUnavailable, match="gone"):
             read_all(coordinator)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["list_partitions", "list_files"])
+def test_whatever_ends_the_enumeration_readers_are_told(error, where):
+    class Ended(Memory):
+        def list_partitions(self, predicate):
+            if where == "list_partitions":
+                raise error("stop")
+            yield from super().list_partitions(predicate)
+
+        def list_files(self, partitions, predicate):
+            raise error("stop")
+
+    with coordinator_of(Ended()) as coordinator:
+        coordinator.register_reader("r")
+        for _ in range(2):
+            with pytest.raises(splitlib.SourceError, match=f"{error.__name__}: stop"):
+                ask(coordinator)
+        assert not coordinator.finished
+
+
+def test_a_coordinator_that_was_dropped_leaves_no_thread():
+    coordinator = coordinator_of(Memory(2000, 10))
+    coordinator.register_reader("r")
+    take(coordinator)
+    dropped = weakref.ref(coordinator)
+    del coordinator
+    gc.collect()
+    assert dropped() is None
+    assert_no_thread_is_left()
+
+
+def test_a_closed_coordinator_is_not_complete():
+    coordinator = coordinator_of(Memory(2000, 10))
+    coordinator.register_reader("r")
+    take(coordinator)
+    coordinator.close()
+    assert not coordinator.finished
+    assert not coordinator._feed.complete or coordinator._feed.error is not None
 
 
 def test_one_slow_partition_does_not_hold_back_those_before_it():

@@ -197,16 +197,63 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
             failed.append(k)
             raise ConnectionResetError("gone")
 
-    class Reset(Recorded):
-        def list_files(self, partitions, predicate):
-            try:
-                yield from super().list_files(partitions, predicate)
-            except ConnectionResetError as error:
-                raise splitlib.SourceUnavailable("gone") from error
-
-    splits = list(enumerator_of(Reset(on_list=fail_once)).enumerate_splits())
+    splits = list(enumerator_of(Recorded(on_list=fail_once)).enumerate_splits())
     assert len(splits) == 20
     assert failed == [5]
+
+
+def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed(monkeypatch):
+    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
+
+    class Reset(Detailed):
+        failing = ("first", "details", "second")
+
+        def fail(self, where):
+            if where in self.failing:
+                self.failing = tuple(other for other in self.failing if other != where)
+                raise TimeoutError(where)
+
+        def list_partitions(self, predicate):
+            for number, batch in enumerate(super().list_partitions(predicate)):
+                self.fail("first" if number == 0 else "second")
+                yield batch
+
+        def load_details(self, partitions):
+            self.fail("details")
+            return super().load_details(partitions)
+
+    assert len(list(enumerator_of(Reset(10)).enumerate_splits())) == 20
+    with pytest.raises(splitlib.SourceUnavailable, match="second"):
+        list(enumerator_of(Reset(2000)).enumerate_splits())
+
+
+class Replaced(Detailed):
+    """Another table has its name by now."""
+
+    checks = 0
+
+    def check_identity(self):
+        self.checks += 1
+        raise splitlib.TableNotFound("another table")
+
+
+@pytest.mark.parametrize("gone", ["details", "directory", "names"])
+def test_partitions_that_have_gone_with_their_table_are_an_error(gone):
+    def on_list(k):
+        if gone == "directory" and k == 3:
+            raise splitlib.MissingPartition("There is no directory.")
+
+    connector = Replaced(0 if gone == "names" else 10, on_list=on_list)
+    connector.dropped = (3, 4, 5, 6, 7) if gone == "details" else ()
+    with pytest.raises(splitlib.TableNotFound, match="another table"):
+        list(enumerator_of(connector, missing_partition="skip").enumerate_splits())
+    assert connector.checks == 1
+
+
+def test_the_identity_is_not_checked_for_nothing():
+    connector = Replaced()
+    assert len(list(enumerator_of(connector).enumerate_splits())) == 20
+    assert connector.checks == 0
 
 
 @pytest.mark.parametrize("policy", ["error", "skip"])

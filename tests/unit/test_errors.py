@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
 import pickle
+from asyncio import CancelledError
 
 import pytest
+from fsspec.exceptions import FSTimeoutError
 
 import splitlib
 from splitlib.errors import InvalidCheckpoint, error_context
@@ -43,9 +46,47 @@ def test_all_are_listed_here():
     assert set(BUILT_IN) == set(splitlib.SplitlibError.__subclasses__())
 
 
+class Shaped(Exception):
+    """An error of a client that is not installed, with what it tells about itself."""
+
+    def __init__(self, **attributes: object) -> None:
+        super().__init__("no")
+        self.__dict__.update(attributes)
+
+
+class ClientConnectionError(Shaped):
+    pass
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def botocore(code: str, status: int) -> Shaped:
+    metadata = {"HTTPStatusCode": status}
+    return Shaped(response={"Error": {"Code": code}, "ResponseMetadata": metadata})
+
+
 @pytest.mark.parametrize(
     ("raised", "becomes"),
     [
+        (FSTimeoutError("no"), splitlib.SourceUnavailable),
+        (CancelledError("no"), splitlib.SourceError),
+        (OSError(errno.EBUSY, "no"), splitlib.SourceUnavailable),
+        (OSError(errno.ENETUNREACH, "no"), splitlib.SourceUnavailable),
+        (OSError(errno.EIO, "no"), splitlib.SourceError),
+        (botocore("SlowDown", 503), splitlib.SourceUnavailable),
+        (botocore("Throttling", 400), splitlib.SourceUnavailable),
+        (botocore("NoSuchBucket", 404), splitlib.SourceError),
+        (Shaped(status=429), splitlib.SourceUnavailable),
+        (Shaped(status_code=503), splitlib.SourceUnavailable),
+        (Shaped(code=404), splitlib.SourceError),
+        (Shaped(code=lambda: 503), splitlib.SourceError),
+        (Shaped(response=Shaped(status_code=429)), splitlib.SourceUnavailable),
+        (ClientConnectionError(), splitlib.SourceUnavailable),
+        (caused(OSError("no"), botocore("SlowDown", 503)), splitlib.SourceUnavailable),
+        (RecursionError("no"), splitlib.SourceError),
         (PermissionError("no"), splitlib.AccessDenied),
         (ConnectionRefusedError("no"), splitlib.SourceUnavailable),
         (TimeoutError("no"), splitlib.SourceUnavailable),

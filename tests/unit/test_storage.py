@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import fsspec
 import pytest
 
-from splitlib import ConnectorNotInstalled, MissingPartition
+from splitlib import ConnectorNotInstalled, CorruptMetadata, MissingPartition, SourceError
 from splitlib.storage import Storage, file_batch, local_path
 
 
@@ -75,3 +76,73 @@ def test_local_paths(location, path):
 
 def test_an_empty_batch_has_the_columns():
     assert file_batch([]).schema.names == ["path", "size", "modified", "partition"]
+
+
+def test_links_are_followed_and_those_that_lead_nowhere_left_out(tmp_path):
+    (tmp_path / "far" / "k=2").mkdir(parents=True)
+    (tmp_path / "far" / "data").write_bytes(b"12345")
+    os.utime(tmp_path / "far" / "data", (1_000, 1_000))
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "linked").symlink_to(tmp_path / "far" / "data")
+    (here / "twice").symlink_to(here / "linked")
+    (here / "k=2").symlink_to(tmp_path / "far" / "k=2")
+    (here / "nowhere").symlink_to(tmp_path / "gone")
+    (here / "itself").symlink_to(here / "itself")
+    (here / "_hidden").symlink_to(tmp_path / "far" / "data")
+    (tmp_path / "link").symlink_to(here)
+    for location in (str(here), f"file:{here}", str(tmp_path / "link")):
+        files = Storage().files(location)
+        assert [os.path.basename(f.path) for f in files] == ["linked", "twice"]
+        assert {(f.size, f.modified) for f in files} == {(5, 1_000_000)}
+        assert Storage().directories(location) == ["k=2"]
+
+
+@pytest.mark.parametrize("target", ["..", "../..", "."])
+def test_a_link_that_leads_back_is_an_error(tmp_path, target):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "back").symlink_to(target)
+    with pytest.raises(SourceError, match=r"a/b/back.*leads back"):
+        Storage().files_below(str(tmp_path))
+
+
+def test_two_links_that_lead_to_each_other_are_an_error(tmp_path):
+    for name, other in (("a", "b"), ("b", "a")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "over").symlink_to(tmp_path / other)
+    with pytest.raises(SourceError, match=r"over.*leads back"):
+        Storage().files_below(str(tmp_path))
+
+
+def test_a_directory_that_two_links_lead_to_is_listed_twice(tmp_path):
+    """As Spark does; it is no cycle."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "data").write_bytes(b"1")
+    (tmp_path / "root").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "root" / name).symlink_to(tmp_path / "far")
+    found, _ = Storage().files_below(str(tmp_path / "root"))
+    assert [os.path.relpath(f.path, tmp_path / "root") for f in found] == ["a/data", "b/data"]
+
+
+def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
+    deep = 400
+    monkeypatch.chdir(tmp_path)
+    for _ in range(deep):  # a path of that length cannot be made at once
+        os.mkdir("d")
+        os.chdir("d")
+    with open("data", "wb") as file:
+        file.write(b"1")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)
+    try:
+        found, listings = Storage().files_below(str(tmp_path))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert (len(found), listings) == (1, 2 * (deep + 1))
+
+
+@pytest.mark.parametrize("location", ["", None, "file:", "file://host"])
+def test_no_location_is_not_the_working_directory(location):
+    with pytest.raises(CorruptMetadata, match="no location"):
+        Storage().files(location)
