@@ -206,7 +206,7 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
     monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
 
     class Reset(Detailed):
-        failing = ("first", "details", "second")
+        failing: tuple[str, ...] = ("first", "details", "second")
 
         def fail(self, where):
             if where in self.failing:

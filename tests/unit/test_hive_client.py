@@ -30,7 +30,8 @@ def encoded(name: str, number: int, **result: Any) -> bytes:
     protocol = TBinaryProtocol(buffer := TMemoryBuffer())
     protocol.writeMessageBegin(name, TMessageType.REPLY, number)
     getattr(Api, f"{name}_result")(**result).write(protocol)
-    return buffer.getvalue()
+    answer: bytes = buffer.getvalue()
+    return answer
 
 
 ANSWERS = {"get_all_databases": ["default"], "get_all_tables": ["t", "u"]}
