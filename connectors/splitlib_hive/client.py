@@ -125,7 +125,7 @@ class MetastoreClient:
         """All names like ``k1=v1/k2=v2``, in the metastore's order, in one call.
 
         Raises:
-            TableNotFound: if there is no such table; some metastores give no names instead.
+            TableNotFound: if there is no such table; some metastores fail otherwise, or give none.
         """
         with _of_table(database, table):
             return self._call(lambda client: client.get_partition_names(database, table, -1))

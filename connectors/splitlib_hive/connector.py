@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import ConfigError, CorruptMetadata, TableNotFound
+from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.partition_values import NULL_PARTITION, escape, split_names
 from splitlib.predicate import Predicate
@@ -90,7 +90,7 @@ class HiveConnector(Connector):
             whole = self._ref(self._metadata.location, self._metadata.read_format)
             yield PartitionBatch(nothing, pa.array([whole], _REF))
             return
-        names = pa.array(self._client.get_partition_names(*self._name), pa.string())
+        names = pa.array(self._ask(self._client.get_partition_names), pa.string())
         if not _have_keys(names, self._metadata.partition_keys):
             self.check_identity()
         values = split_names(names, self._metadata.partition_keys)
@@ -106,7 +106,7 @@ class HiveConnector(Connector):
         if not self._metadata.partition_keys:
             return partitions
         names = partitions.refs.to_pylist()
-        found = self._client.get_partitions_by_names(*self._name, names)
+        found = self._ask(self._client.get_partitions_by_names, names)
         # by values, because the answer has no names and comes in any order
         by_values = {tuple(map(_named, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
@@ -153,6 +153,14 @@ class HiveConnector(Connector):
     @property
     def _name(self) -> tuple[str, str]:
         return self._table.dbName, self._table.tableName
+
+    def _ask(self, call: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        """Some metastores fail with an internal error where there is no such table any more."""
+        try:
+            return call(*self._name, *arguments)
+        except SourceError:
+            self.check_identity()
+            raise
 
     def _ref(self, location: str | None, form: ReadFormat) -> dict[str, Any]:
         with self._lock:
