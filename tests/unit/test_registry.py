@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -19,6 +20,16 @@ def test_missing_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "splitlib_hive", None)
     with pytest.raises(splitlib.ConnectorNotInstalled, match=r"pip install 'splitlib\[hive\]'"):
         splitlib.load_table("a.b", connector="hive", uri="thrift://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("error", ["RuntimeError('boom')", "ValueError('boom')"])
+def test_a_connector_whose_module_fails_when_it_is_imported(monkeypatch, tmp_path, error):
+    (tmp_path / "failing_connector.py").write_text(f"raise {error}")
+    monkeypatch.syspath_prepend(tmp_path)
+    target = EntryPoint("failing", "failing_connector:X", "splitlib.connectors")
+    monkeypatch.setattr("splitlib.registry._entry_points", lambda: [target])
+    with pytest.raises(splitlib.ConnectorNotInstalled, match="cannot be imported: boom"):
+        splitlib.load_table("a.b", connector="failing")
 
 
 def test_no_connector_is_named():
