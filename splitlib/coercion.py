@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.partition_values import comparable, local_to_instant, try_cast
+from splitlib.casting import try_cast
+from splitlib.partition_values import comparable, local_to_instant
 
 # Spark compares an integer with a decimal as a decimal of this precision.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
@@ -55,7 +56,7 @@ def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
         if pa.types.is_timestamp(target):
             return _timestamp(keys, target)
     if pa.types.is_date(source) and pa.types.is_timestamp(target):
-        return _timestamp(keys.cast(pa.timestamp("us")), target)
+        return _timestamp(try_cast(keys, pa.timestamp("us")), target)
     return None
 
 
@@ -83,9 +84,6 @@ def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
     # value. What has a fraction or is out of range fails the last cast and becomes null.
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
-    if pa.types.is_decimal(keys.type) and pa.types.is_integer(target):
-        whole = pc.equal(pc.floor(keys), keys)
-        keys = pc.if_else(whole, keys, pa.scalar(None, keys.type))
     return try_cast(keys, target)
 
 

@@ -11,12 +11,17 @@ from splitlib.filtering import (
     DynamicFilteringData,
     RangeDomain,
     ValueDomain,
-    distinct,
     has_range,
+    in_order,
     plain_rows,
     plain_schema,
+    unique,
     values_nbytes,
 )
+
+# At least so much is gathered before its duplicates are looked for, and as much as is kept by then:
+# then every key is looked at a few times, however small the batches are.
+_WAITING_BYTES = 4 * 2**20
 
 
 class DynamicFilteringDataCollector:
@@ -52,6 +57,9 @@ class DynamicFilteringDataCollector:
         # one table over all fields while exact, then one for each field that is still small
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
+        self._waiting: list[pa.Table] = []
+        """Added, and not yet among the values: taking each batch in at once would be quadratic."""
+        self._waiting_bytes = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take the keys of one batch; other columns of it are ignored.
@@ -68,10 +76,28 @@ class DynamicFilteringDataCollector:
             raise InvalidFilter(f"The batch has not the fields {self._schema.names}.") from error
         if not self._null_safe:
             rows = rows.drop_null()
+        self._waiting.append(rows)
+        self._waiting_bytes += values_nbytes(rows)
+        if self._waiting_bytes > max(_WAITING_BYTES, sum(map(values_nbytes, self._values))):
+            self._take_in()
+
+    def finish(self) -> DynamicFilteringData:
+        """What is known of all that was added."""
+        self._take_in()
+        domains: list[Domain] = [ValueDomain(in_order(rows)) for rows in self._values]
+        domains += self._ranges.values()
+        return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
+
+    def _take_in(self) -> None:
+        """Bring the values and ranges up to date with all that was added."""
+        if not self._waiting:
+            return
+        rows = pa.concat_tables(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
         for name, domain in self._ranges.items():
             self._ranges[name] = _widen(domain, rows[name])
         self._values = [
-            distinct(pa.concat_tables([kept, rows.select(kept.column_names)]))
+            unique(pa.concat_tables([kept, rows.select(kept.column_names)]))
             for kept in self._values
         ]
         if not self._exceeded and self._too_large():
@@ -79,15 +105,9 @@ class DynamicFilteringDataCollector:
             single = self._values[0]
             self._values = []
             if self._on_exceed == "range":
-                self._values = [distinct(single.select([name])) for name in single.column_names]
+                self._values = [unique(single.select([name])) for name in single.column_names]
         while self._exceeded and self._too_large():
             self._degrade(max(self._values, key=values_nbytes))
-
-    def finish(self) -> DynamicFilteringData:
-        """What is known of all that was added."""
-        domains: list[Domain] = [ValueDomain(rows) for rows in self._values]
-        domains += self._ranges.values()
-        return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
 
     def _too_large(self) -> bool:
         size = sum(values_nbytes(rows) for rows in self._values)
@@ -106,8 +126,6 @@ class DynamicFilteringDataCollector:
 
 def _widen(domain: RangeDomain, column: pa.ChunkedArray) -> RangeDomain:
     with_nulls = domain.includes_null or column.null_count > 0
-    both = pa.chunked_array(
-        [pa.array([domain.lower.as_py(), domain.upper.as_py()], column.type), *column.chunks]
-    )
+    both = pa.chunked_array([domain.ends, *column.chunks])
     ends = pc.min_max(both)
     return RangeDomain(domain.field, ends["min"], ends["max"], with_nulls)

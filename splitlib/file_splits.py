@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from splitlib.model import FILE_SCHEMA, FileBatch, FileSplit, PartitionBatch
-from splitlib.partition_values import parse, partition_name
+from splitlib.partition_values import parse, partition_name, python_value, python_values
 from splitlib.splitting import byte_ranges, can_split, split_id
 
 
@@ -101,13 +101,13 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
     """The values of each partition as a reader sees them, by key."""
     fields = keys if batch.fields is None else batch.values.schema
     return {
-        field.name: parse(batch.values.column(i), field).values.to_pylist()
+        field.name: python_values(parse(batch.values.column(i), field).values)
         for i, field in enumerate(fields)
     }
 
 
 def name_of(partitions: PartitionBatch, row: int) -> str:
     """A name for messages and identifiers, whatever the types of the values."""
-    values = [column[row].as_py() for column in partitions.values.columns]
+    values = [python_value(column[row]) for column in partitions.values.columns]
     texts = [None if value is None else str(value) for value in values]
     return partition_name(partitions.values.schema.names, texts)

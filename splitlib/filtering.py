@@ -8,8 +8,6 @@ Without any domain left it is the bare marker, which prunes nothing.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import InvalidFilter
+from splitlib.filter_bytes import Part, Parts, decode, encode
+from splitlib.given_values import columns_of, ends_of
+from splitlib.partition_values import normal_floats, shown
+from splitlib.wire import Unreadable
 
-_FORMAT = b"SLF1"
-_TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
-_DOMAINS = b"splitlib.domains"
-_EXCEEDED = b"splitlib.exceeded"
+# What Arrow raises for types that have no hash, or no order.
+_UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class ValueDomain:
         """Whether one tuple is among the rows."""
         mask: Any = None
         for name in self.fields:
-            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name].as_py()], row[name].type))
+            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name]], row[name].type))
             mask = hit if mask is None else pc.and_(mask, hit)
         return bool(pc.any(mask, min_count=0).as_py())
 
@@ -67,10 +67,14 @@ class RangeDomain:
         return (self.field.name,)
 
     @property
+    def ends(self) -> pa.Array:
+        """Lower and upper; not by way of Python, which has no date beyond the year 9999."""
+        return pa.array([self.lower, self.upper], self.field.type)
+
+    @property
     def nbytes(self) -> int:
         """Size of the two ends in bytes."""
-        ends = pa.array([self.lower.as_py(), self.upper.as_py()], self.field.type)
-        return values_nbytes(pa.table([ends], names=["end"]))
+        return values_nbytes(pa.table([self.ends], names=["end"]))
 
     def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
         """Whether the field's value lies in the range."""
@@ -121,6 +125,10 @@ class DynamicFilteringData:
         Raises:
             InvalidFilter: if a field is not a column of ``data``, or there is none.
         """
+        if isinstance(fields, str):
+            raise InvalidFilter(
+                f"fields={fields!r} is a text, not a list of names.", hint=f"fields=[{fields!r}]."
+            )
         table = pa.table(data) if isinstance(data, pa.RecordBatch) else data
         names = list(table.column_names if fields is None else fields)
         if missing := [name for name in names if name not in table.column_names]:
@@ -132,16 +140,16 @@ class DynamicFilteringData:
         return cls(rows.schema, [ValueDomain(rows)], exceeds_threshold=False)
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Sequence[Any]]) -> DynamicFilteringData:
-        """Tuples given as one equally long sequence per field.
+    def from_values(cls, values: Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
+        """Tuples given as one equally long sequence per field; a set will do for a single field.
 
         Raises:
-            InvalidFilter: for sequences of unequal length or values without a common Arrow type.
+            InvalidFilter: for sequences of unequal length, values without a common Arrow type, or
+                a single value, such as a text, where a sequence is meant.
         """
         try:
-            columns = {name: pa.array(column) for name, column in values.items()}
-            table = pa.table(columns)
-        except (pa.ArrowException, TypeError, OverflowError) as error:
+            table = pa.table(columns_of(values))
+        except pa.ArrowException as error:
             raise InvalidFilter(f"The values make no table: {error}") from error
         return cls.from_arrow(table)
 
@@ -154,11 +162,7 @@ class DynamicFilteringData:
         """
         domains = []
         fields = []
-        for name, ends in ranges.items():
-            try:
-                low, high = pa.array(ends)
-            except (pa.ArrowException, TypeError, ValueError) as error:
-                raise InvalidFilter(f"The range of {name!r} is no pair of values.") from error
+        for name, (low, high) in ends_of(ranges).items():
             if not pa.types.is_null(low.type) and not has_range(low.type):
                 raise InvalidFilter(f"A {low.type} such as {name!r} has no range.")
             fields.append(pa.field(name, low.type))
@@ -214,7 +218,7 @@ class DynamicFilteringData:
         try:
             scalars = {f.name: _scalar(row[f.name], f.type) for f in self.schema}
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise InvalidFilter(f"{dict(row)} has not the types of the filter: {error}") from error
+            raise InvalidFilter(f"The row has not the types of the filter: {error}") from error
         return all(domain.contains(scalars) for domain in self.domains)
 
     def without_nulls(self) -> DynamicFilteringData:
@@ -261,68 +265,35 @@ class DynamicFilteringData:
 
     def to_bytes(self) -> bytes:
         """An Arrow IPC stream of one row, a list column per field of a domain, and a checksum."""
-        kinds: list[str] = []
-        arrays: list[pa.Array] = []
-        names: list[str] = []
+        parts = []
         for domain in self.domains:
             if isinstance(domain, ValueDomain):
-                kinds.append(f"values:{len(domain.fields)}")
-                columns = [column.combine_chunks() for column in domain.rows.columns]
+                parts.append(Part("values", domain.rows))
             else:
-                kinds.append("range+null:1" if domain.includes_null else "range:1")
-                ends = [domain.lower.as_py(), domain.upper.as_py()]
-                columns = [pa.array(ends, domain.field.type)]
-            names += domain.fields
-            arrays += [
-                pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns
-            ]
-        metadata = {
-            _DOMAINS: ",".join(kinds).encode(),
-            _EXCEEDED: b"1" if self.exceeds_threshold else b"0",
-            b"splitlib.schema": self.schema.serialize().to_pybytes(),
-        }
-        fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        body: bytes = sink.getvalue().to_pybytes()
-        return body + _TRAILER.pack(_FORMAT, zlib.crc32(body))
+                kind = "range+null" if domain.includes_null else "range"
+                ends = pa.table([domain.ends], schema=pa.schema([domain.field]))
+                parts.append(Part(kind, ends))
+        return encode(Parts(self.schema, parts, self.exceeds_threshold))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DynamicFilteringData:
-        """The inverse of :meth:`to_bytes`.
+        """The inverse of :meth:`to_bytes`; safe with bytes from anyone.
 
         Raises:
             InvalidFilter: if the bytes are not what :meth:`to_bytes` made.
         """
-        body = data[: -_TRAILER.size]
-        if len(data) < _TRAILER.size or data[-_TRAILER.size :] != _TRAILER.pack(
-            _FORMAT, zlib.crc32(body)
-        ):
+        try:
+            schema, parts, exceeded = decode(data)
+            domains = [_domain(part) for part in parts]
+            is_plain = plain_schema(schema).equals(schema)
+        except (Unreadable, InvalidFilter) as error:
             raise InvalidFilter(
-                "The bytes are no filter, or were damaged on the way.",
+                f"The bytes are no filter, or were damaged on the way: {error}.",
                 hint="pass the result of DynamicFilteringData.to_bytes() unchanged.",
-            )
-        with pa.ipc.open_stream(body) as reader:
-            metadata = reader.schema.metadata
-            batch = reader.read_next_batch()
-        schema = pa.ipc.read_schema(pa.py_buffer(metadata[b"splitlib.schema"]))
-        domains: list[Domain] = []
-        columns = iter(zip(batch.schema.names, batch.columns, strict=True))
-        for kind in filter(None, metadata[_DOMAINS].decode().split(",")):
-            what, _, arity = kind.partition(":")
-            taken = {
-                name: column.flatten()
-                for name, column in (next(columns) for _ in range(int(arity)))
-            }
-            if what == "values":
-                domains.append(ValueDomain(pa.table(taken)))
-            else:
-                ((name, ends),) = taken.items()
-                field = pa.field(name, ends.type)
-                domains.append(RangeDomain(field, ends[0], ends[1], what == "range+null"))
-        return cls(schema, domains, exceeds_threshold=metadata[_EXCEEDED] == b"1")
+            ) from error
+        if not is_plain:
+            raise InvalidFilter(f"The bytes are no filter: its fields are {schema.names}.")
+        return cls(schema, domains, exceeds_threshold=exceeded)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DynamicFilteringData) and self.to_bytes() == other.to_bytes()
@@ -347,9 +318,21 @@ class DynamicFilteringData:
             if isinstance(domain, ValueDomain):
                 words.append(f"{domain.fields[0]} among {domain.rows.num_rows} values")
             else:
-                low, high = domain.lower.as_py(), domain.upper.as_py()
-                words.append(f"{domain.field.name} in [{low!s}, {high!s}]")
+                low, high = shown(domain.lower), shown(domain.upper)
+                words.append(f"{domain.field.name} in [{low}, {high}]")
         return " and ".join(words)
+
+
+def _domain(part: Part) -> Domain:
+    """The inverse of what :meth:`DynamicFilteringData.to_bytes` does with each domain."""
+    if part.kind == "values":
+        return ValueDomain(part.rows)
+    field, rows = part.rows.schema.field(0), part.rows
+    is_range = part.kind in ("range", "range+null") and has_range(field.type)
+    if not is_range or rows.shape != (2, 1):
+        raise Unreadable(f"{part.kind!r} of {rows.num_rows} {field.type} is no domain")
+    low, high = rows.column(0)
+    return RangeDomain(field, low, high, part.kind == "range+null")
 
 
 def _restored(data: bytes) -> DynamicFilteringData:
@@ -392,25 +375,26 @@ def distinct(rows: pa.Table) -> pa.Table:
 
     Types that Arrow cannot group by (struct, list) come back as they are.
     """
+    return in_order(unique(rows))
+
+
+def unique(rows: pa.Table) -> pa.Table:
+    """As :func:`distinct`, in any order."""
+    columns = [normal_floats(column) for column in rows.columns]
+    rows = pa.table(columns, schema=rows.schema)
     names = rows.column_names
-    rows = _normal_floats(rows)
     try:
-        if len(names) == 1:
-            unique = pc.unique(rows.column(0))
-            rows = pa.table([unique], schema=rows.schema)
-        elif names:
-            rows = rows.group_by(names, use_threads=False).aggregate([]).select(names)
-        return rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError):
+        return rows.group_by(names, use_threads=False).aggregate([]).select(names)
+    except _UNGROUPABLE:
+        return rows
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """``rows`` sorted, where the types have an order."""
+    try:
+        return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+    except _UNGROUPABLE:
         return rows.combine_chunks()
-
-
-def _normal_floats(rows: pa.Table) -> pa.Table:
-    """-0.0 as 0.0, which Spark's join takes as equal and a hash does not."""
-    for i, field in enumerate(rows.schema):
-        if pa.types.is_floating(field.type):
-            rows = rows.set_column(i, field, pc.add(rows[i], pa.scalar(0.0, field.type)))
-    return rows
 
 
 def plain_rows(rows: pa.Table) -> pa.Table:
@@ -451,7 +435,4 @@ def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    scalar = pa.scalar(value, kind)
-    if pa.types.is_floating(kind):
-        return pc.add(scalar, pa.scalar(0.0, kind))
-    return scalar
+    return normal_floats(pa.scalar(value, kind))

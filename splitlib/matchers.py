@@ -198,8 +198,9 @@ def _rank(column: pa.Array) -> _Ranks:
 def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
     low = np.searchsorted(ranks.ordered, _ordinals(known.lower), side="left")
     high = np.searchsorted(ranks.ordered, _ordinals(known.upper), side="right")
-    low[_flags(pc.is_null(known.lower))] = 0
-    high[_flags(pc.is_null(known.upper))] = len(ranks.ordered)
+    # a NaN is no bound: writers differ in where they put it
+    low[_flags(pc.is_null(known.lower, nan_is_null=True))] = 0
+    high[_flags(pc.is_null(known.upper, nan_is_null=True))] = len(ranks.ordered)
     high[~_flags(known.has_value)] = 0
     return _Window(low, high, _flags(known.has_null), _flags(known.has_nan))
 

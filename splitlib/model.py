@@ -288,7 +288,8 @@ class FileSplit:
     modified: int = field(repr=False)
     """Milliseconds since the epoch, 0 = unknown."""
     partition_values: Mapping[str, Any]
-    """Typed values by key; None for null, and for text that is no value of the key's type."""
+    """Typed values by key; None for null, and for text that is no value of the key's type; text for
+    what Python has no value for, such as a date beyond the year 9999."""
     read_format: ReadFormat = field(repr=False)
     deletes: tuple[DeleteFile, ...] = ()
     """What takes rows out of the file; a reader that cannot apply it must refuse the split."""

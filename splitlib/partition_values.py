@@ -5,13 +5,15 @@ All of it is pure, and vectorised over Arrow arrays of partitions.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.casting import try_cast
 from splitlib.errors import SourceError
 from splitlib.model import LOGICAL_TYPE
 
@@ -92,7 +94,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """Values of one partition column in the type of ``key``, whatever the connector gave.
 
     Text is parsed with the table's type; typed values only take the comparable form, in which
-    CHAR has no trailing spaces and -0.0 is 0.0.
+    CHAR has no trailing spaces, -0.0 is 0.0, and every NaN is the same.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -114,24 +116,42 @@ def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
     """``values`` such that equality in ``key``'s type is equality of Arrow values."""
     if is_char(key):
         return pc.utf8_rtrim(values, " ")
-    if pa.types.is_floating(values.type):
-        return pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 = 0.0
-    return values
+    return normal_floats(values)
 
 
-def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """``values`` as ``kind``, null where that would fail or lose something.
+def normal_floats(values: Any) -> Any:
+    """Floats such that what Spark's join takes as equal has the same bits: -0.0 and 0.0, all NaN.
 
-    One cast when all of it converts; else halves are tried apart until the offenders stand alone,
-    which costs O(offenders · log n) casts.
+    Args:
+        values: An array, a column or a scalar; of another type it is given back as it is.
     """
+    if not pa.types.is_floating(values.type):
+        return values
+    zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
+    # a processor's own NaN, of 0.0 / 0.0, has another sign than the one that Java writes
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
+
+
+def python_value(value: pa.Scalar) -> Any:
+    """As Python has it, or the text where it has none: a date beyond the year 9999, nanoseconds."""
     try:
-        return values.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(values) == 1:
-            return pa.nulls(1, kind)
-    half = len(values) // 2
-    return pa.concat_arrays([try_cast(values[:half], kind), try_cast(values[half:], kind)])
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return str(pc.cast(value, pa.string(), safe=False).as_py())
+
+
+def python_values(values: pa.Array) -> list[Any]:
+    """See :func:`python_value`."""
+    try:
+        found: list[Any] = values.to_pylist()
+    except (OverflowError, ValueError):
+        found = [python_value(value) for value in values]
+    return found
+
+
+def shown(value: pa.Scalar) -> str:
+    """For people."""
+    return str(python_value(value))
 
 
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:

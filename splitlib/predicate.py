@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.casting import try_cast
 from splitlib.coercion import coerce
 from splitlib.filtering import Domain, DynamicFilteringData, RangeDomain, ValueDomain, distinct
 from splitlib.matchers import Matcher, RangeMatcher, ValueMatcher
 from splitlib.model import ColumnStatistics, PartitionField
-from splitlib.partition_values import TypedValues, is_char, parse, try_cast
+from splitlib.partition_values import TypedValues, is_char, parse
 
 
 class PartitionFilter(Protocol):
@@ -248,9 +249,8 @@ class Predicate:
             not is_char(key)  # padding changes the order
             and _same_order(domain.field.type, key.type)
         ):
-            ends = pa.array([domain.lower.as_py(), domain.upper.as_py()], domain.field.type)
             # an end beyond the column's type is left open, which keeps too much, not too little
-            lower, upper = try_cast(ends, key.type)
+            lower, upper = try_cast(domain.ends, key.type)
             return RangeMatcher((key.name.lower(),), lower, upper, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
         return None
@@ -277,7 +277,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
             if field.transform is not None:
                 if not field.transform.preserves_order:
                     continue
-                ends = field.transform(pa.array([end.as_py() for end in ends], matcher.lower.type))
+                ends = field.transform(pa.array(ends, matcher.lower.type))
                 mistaken = field.transform.mistaken(ends)
                 if mistaken is not None:
                     ends = (ends[0], mistaken[1])

@@ -14,6 +14,7 @@ from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter, NonDeterministicDimension
 from splitlib.filtering import DynamicFilteringData, RangeDomain, has_range, plain_schema
 from splitlib.spark.determinism import why_not_deterministic
+from splitlib.spark.static import quoted
 from splitlib.spark.types import char_length
 
 # A first guess at a row of unknown width: so many of these fit whatever they hold, nearly always.
@@ -67,7 +68,11 @@ def collect_distinct(
     keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
 ) -> DynamicFilteringData:
     """The distinct rows of ``keys``, which has to be deterministic; see :func:`collect_keys`."""
-    return _collect(keys if null_safe else keys.dropna(), config, null_safe)
+    if not null_safe:
+        # not by dropna(), which drops NaN as well, and Spark joins NaN with NaN
+        for name in keys.columns:
+            keys = keys.where(F.col(quoted(name)).isNotNull())
+    return _collect(keys, config, null_safe)
 
 
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
@@ -78,7 +83,8 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
         keys = keys.distinct()
         found = keys.limit(limit + 1).toArrow()
     if found.num_rows > limit:
-        measured = keys.agg(*_measures(keys)).toArrow().to_pylist()[0]
+        (row,) = keys.agg(*_measures(keys)).toArrow().combine_chunks().to_batches()
+        measured = {name: row[name][0] for name in row.schema.names}
         if not _fits(measured, config):
             return _beyond(keys, found.schema, measured, config, null_safe)
         found = keys.toArrow()
@@ -123,9 +129,9 @@ def _measures(keys: DataFrame) -> list[Column]:
     return measures
 
 
-def _fits(measured: Mapping[str, object], config: SplitConfig) -> bool:
-    size = sum(int(str(v)) for name, v in measured.items() if name.startswith("bytes"))
-    rows = int(str(measured["rows"]))
+def _fits(measured: Mapping[str, pa.Scalar], config: SplitConfig) -> bool:
+    size = sum(v.as_py() for name, v in measured.items() if name.startswith("bytes"))
+    rows = measured["rows"].as_py()
     within = config.filter_threshold_bytes <= 0 or size <= config.filter_threshold_bytes
     return within and (config.filter_max_values is None or rows <= config.filter_max_values)
 
@@ -133,7 +139,7 @@ def _fits(measured: Mapping[str, object], config: SplitConfig) -> bool:
 def _beyond(
     keys: DataFrame,
     schema: pa.Schema,
-    measured: Mapping[str, object],
+    measured: Mapping[str, pa.Scalar],
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
@@ -148,8 +154,8 @@ def _beyond(
     field = schema.field(0)
     if not has_range(field.type):
         return DynamicFilteringData.exceeded(schema)
-    low, high = (pa.scalar(measured[end], field.type) for end in ("min0", "max0"))
-    domain = RangeDomain(field, low, high, null_safe and bool(measured["null0"]))
+    low, high = (measured[end].cast(field.type) for end in ("min0", "max0"))
+    domain = RangeDomain(field, low, high, null_safe and measured["null0"].as_py())
     return DynamicFilteringData(schema, [domain], exceeds_threshold=True)
 
 

@@ -73,7 +73,7 @@ def _in_list(field: pa.Field, items: Iterator[Any]) -> DynamicFilteringData | No
     values = [value for value in found if value is not None]
     if len(values) < len(found):
         return None
-    return _among(field, [value.as_py() for value in values if value.is_valid])
+    return _among(field, [value for value in values if value.is_valid])
 
 
 def _compared(field: pa.Field, comparison: str, side: Any) -> DynamicFilteringData | None:
@@ -81,7 +81,7 @@ def _compared(field: pa.Field, comparison: str, side: Any) -> DynamicFilteringDa
     if value is None:
         return None
     if comparison == "EqualNullSafe" or (comparison == "EqualTo" and value.is_valid):
-        return _among(field, [value.as_py()])
+        return _among(field, [value])
     if not value.is_valid:
         return _among(field, [])
     if not has_range(field.type):

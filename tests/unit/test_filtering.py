@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import struct
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
+from splitlib import collector as collector_module
+from splitlib.filtering import unique
+from splitlib.predicate import Predicate
 
 from_values = DynamicFilteringData.from_values
 INTS = pa.schema([("d", pa.int64())])
@@ -63,6 +67,25 @@ def test_nan_equals_nan_and_minus_zero_zero():
     assert data.num_values == 2
     assert data.contains({"d": float("nan")})
     assert data.contains({"d": -0.0})
+
+
+# As x86 makes it of 0.0 / 0.0, as Java writes it, and with digits of its own.
+NANS = [
+    struct.unpack("<d", struct.pack("<Q", bits))[0]
+    for bits in (0xFFF8000000000000, 0x7FF8000000000000, 0x7FF8000000000123)
+]
+
+
+@pytest.mark.parametrize("nan", NANS)
+@pytest.mark.parametrize("other", NANS)
+def test_nan_equals_nan_whatever_its_bits(nan, other):
+    data = from_values({"d": [nan, other], "e": [1, 1]})
+    assert data.num_values == 1
+    assert data.contains({"d": nan, "e": 1})
+    for filtering in (data, from_values({"d": [nan]})):
+        schema = pa.schema([("d", pa.float64()), ("e", pa.int64())])
+        batch = pa.record_batch({"d": [other, 1.0], "e": [1, 1]})
+        assert Predicate(schema, [filtering]).match(batch).to_pylist() == [True, False]
 
 
 def test_struct_keys_are_no_error():
@@ -192,6 +215,31 @@ class TestCollector:
             assert collector.finish().nbytes <= 8_000
         assert collector.finish().contains({"d": 999_999})
 
+    @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
+    def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
+        """Counted, not timed: all that is kept was taken in again with each batch."""
+        seen = []
+
+        def counted(rows):
+            seen.append(rows.num_rows)
+            return unique(rows)
+
+        monkeypatch.setattr(collector_module, "unique", counted)
+        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
+        for start in range(0, 10**6, 1000):
+            collector.add(pa.table({"d": range(start, start + 1000)}))
+        data = collector.finish()
+        assert data.contains({"d": 999_999})
+        assert data.exceeds_threshold == (threshold == 500_000)
+        assert sum(seen) < 5 * 10**6
+
+    def test_what_waits_is_bounded(self):
+        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=8_000)
+        for _ in range(100):
+            collector.add(pa.table({"d": [7] * 100_000}))
+            assert collector._waiting_bytes <= collector_module._WAITING_BYTES
+        assert collector.finish().num_values == 1
+
     @pytest.mark.parametrize("options", [{"on_exceed": "x"}, {"max_values": 0}])
     def test_nonsense_is_refused(self, options):
         with pytest.raises(ConfigError):
@@ -223,3 +271,37 @@ class TestCollector:
 
 def test_decimals_of_another_scale_are_equal():
     assert from_values({"k": [Decimal("1.50")]}).contains({"k": Decimal("1.5")})
+
+
+FAR = pa.array([3_000_000, 4_000_000], pa.int32()).cast(pa.date32())
+FINE = pa.array([1, 2_000_000_001], pa.int64()).cast(pa.timestamp("ns"))
+FAR_INSTANTS = pa.array([10**18, 2 * 10**18], pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+@pytest.mark.parametrize("ends", [FAR, FINE, FAR_INSTANTS], ids=lambda ends: str(ends.type))
+class TestBeyondPython:
+    """A date after the year 9999, a nanosecond: values of Arrow's that Python has no object for."""
+
+    def test_a_range(self, ends):
+        data = DynamicFilteringData.from_range({"k": (ends[0], ends[1])})
+        assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+        assert data.nbytes > 0
+        assert "k in [" in repr(data)
+        assert data.contains({"k": ends[1]})
+        ticks = pa.int32() if pa.types.is_date(ends.type) else pa.int64()
+        assert not data.contains({"k": pa.scalar(0, ticks).cast(ends.type)})
+        predicate = Predicate(pa.schema([("k", ends.type)]), [data])
+        assert predicate.match(pa.record_batch({"k": ends})).to_pylist() == [True, True]
+
+    def test_values(self, ends):
+        data = from_values({"k": ends})
+        assert data.contains({"k": ends[0]})
+        assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+
+    def test_over_the_threshold(self, ends):
+        collector = DynamicFilteringDataCollector(pa.schema([("k", ends.type)]), max_values=1)
+        for _ in range(2):
+            collector.add(pa.table({"k": ends}))
+        data = collector.finish()
+        assert data.exceeds_threshold
+        assert data.contains({"k": ends[0]})

@@ -190,6 +190,17 @@ def test_a_missing_column_is_unknown():
     assert Predicate(schema, [keys]).match_bounds(known).to_pylist() == [True, False]
 
 
+def test_a_nan_is_no_bound():
+    nan, kind = [NAN, NAN], pa.float64()
+    known = ColumnStatistics(pa.array(nan), pa.array([1.0, NAN]), *[pa.nulls(2, pa.bool_())] * 3)
+    schema = pa.schema([("k", kind)])
+    kept = [
+        Predicate(schema, [keys_data(kind, keys)]).match_bounds({"k": known}).to_pylist()
+        for keys in ([0.5], [2.0], nan)
+    ]
+    assert kept == [[True, True], [False, True], [True, True]]
+
+
 def test_gaps_between_keys_are_seen():
     keys = splitlib.DynamicFilteringData.from_values({"k": list(range(0, 1000, 10))})
     files = [[i, i + 3] for i in range(0, 1000)]

@@ -12,7 +12,6 @@ from splitlib.partition_values import (
     parse,
     partition_name,
     split_names,
-    try_cast,
     unescape,
 )
 
@@ -73,14 +72,3 @@ def test_a_time_that_does_not_exist_is_undecided():
     values, undecided = typed(["2020-03-08 02:30:00", "2020-03-08 03:30:00.0"], kind)
     assert undecided.to_pylist() == [True, False]
     assert values[1].as_py().hour == 3
-
-
-@given(st.lists(st.text("0123456789x-", max_size=4)))
-def test_try_cast_is_cast_of_each(texts):
-    def one(text):
-        try:
-            return pa.array([text]).cast(pa.int16())[0].as_py()
-        except pa.ArrowInvalid:
-            return None
-
-    assert try_cast(pa.array(texts, pa.string()), pa.int16()).to_pylist() == [one(t) for t in texts]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from splitlib.partition_values import try_cast
+from splitlib.casting import try_cast
 from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.file_index import listed_index, narrowed_index
 from splitlib.spark.planner.lineage import Step, UnionOutput

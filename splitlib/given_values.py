@@ -1,0 +1,68 @@
+"""Values of fields as people write them, in Arrow; refused where they may mean something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import pyarrow as pa
+
+from splitlib.errors import InvalidFilter
+
+_TEXT = (str, bytes, bytearray, memoryview)
+
+
+def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
+    """A column per field.
+
+    Raises:
+        InvalidFilter: for values without a common Arrow type; a single value, such as a text, where
+            a sequence is meant; sets of several fields, which make no tuples.
+    """
+    _refuse_unnamed(values, "{'field': [value, …]}")
+    columns = {}
+    for name, given in values.items():
+        if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
+            # a text would become its characters
+            raise InvalidFilter(
+                f"The values of {name!r} are no sequence: {given!r}.",
+                hint=f"{{{name!r}: [value, …]}}, also for a single value.",
+            )
+        if isinstance(given, Set) and len(values) > 1:
+            raise InvalidFilter(
+                f"The values of {name!r} are a set, whose order is not that of another field's.",
+                hint="give a list per field, with the values of a tuple at the same place in each.",
+            )
+        try:
+            columns[name] = pa.array(list(given) if isinstance(given, Set) else given)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidFilter(f"The values of {name!r} make no column: {error}") from error
+    return columns
+
+
+def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
+    """Lower and upper end per field, of one type; null = open.
+
+    Raises:
+        InvalidFilter: for anything but a pair of values with a common Arrow type.
+    """
+    _refuse_unnamed(ranges, "{'field': (lower, upper)}")
+    found = {}
+    for name, given in ranges.items():
+        wrong = InvalidFilter(
+            f"The range of {name!r} is no pair of values: {given!r}.",
+            hint=f"{{{name!r}: (lower, upper)}}, None = open.",
+        )
+        if isinstance(given, (*_TEXT, Mapping, Set)):
+            raise wrong
+        try:
+            low, high = pa.array(given)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise wrong from error
+        found[name] = (low, high)
+    return found
+
+
+def _refuse_unnamed(given: object, example: str) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidFilter(f"A {type(given).__name__} names no fields.", hint=f"{example}.")

@@ -1,0 +1,138 @@
+"""Bytes with a valid checksum from someone else: an error of splitlib's, never a crash."""
+
+from __future__ import annotations
+
+import random
+import resource
+import struct
+import subprocess
+import sys
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from splitlib import DynamicFilteringData, InvalidFilter, wire
+from splitlib.filter_bytes import _FORMAT, Part, Parts, encode
+from splitlib.predicate import Predicate
+
+MUTATIONS = 4000
+_LIES = (-1, 1, 5, 1000, 2**31, 2**40, 2**62, -(2**63))
+
+
+def samples():
+    return [
+        DynamicFilteringData.from_values({"d": [1, 2, 3, None], "s": ["a", "bb", None, "dddd"]}),
+        DynamicFilteringData.from_values({"s": [f"key {i}" for i in range(100)]}),
+        DynamicFilteringData.from_range({"d": (1, 2), "s": ("a", None)}),
+        DynamicFilteringData.from_values({"n": [None]}),
+        DynamicFilteringData.exceeded(pa.schema([("d", pa.decimal128(10, 2))])),
+        DynamicFilteringData.from_arrow(
+            pa.table({"s": pa.array([{"a": 1, "b": "x"}]), "l": pa.array([[1, None]])})
+        ),
+    ]
+
+
+def mutated(body: bytes, random: random.Random) -> bytes:
+    """``body`` with a few bytes changed, or a number in it by one that lies."""
+    changed = bytearray(body)
+    for _ in range(random.choice([1, 1, 2, 4])):
+        place = random.randrange(len(changed))
+        if random.random() < 0.6:
+            changed[place] = random.choice([0, 127, 128, 255, random.randrange(256)])
+        else:
+            start = min(place // 8 * 8, len(changed) - 8)
+            changed[start : start + 8] = struct.pack("<q", random.choice(_LIES))
+    return bytes(changed)
+
+
+def use(data: DynamicFilteringData) -> None:
+    """What is done with a filter that came from elsewhere."""
+    repr(data)
+    assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+    data.without_nulls().in_time_zone("UTC")
+    Predicate(data.schema, [data])
+
+
+def attack(seed: int, count: int) -> Counter[str]:
+    """Decode many mutations; whatever is no :class:`InvalidFilter` gets out."""
+    source = random.Random(seed)
+    bodies = [wire.unseal(data.to_bytes(), _FORMAT) for data in samples()]
+    found: Counter[str] = Counter()
+    for _ in range(count):
+        data = wire.seal(mutated(source.choice(bodies), source), _FORMAT)
+        try:
+            use(DynamicFilteringData.from_bytes(data))
+            found["used"] += 1
+        except InvalidFilter:
+            found["refused"] += 1
+    return found
+
+
+def run_apart(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own with little memory: a crash of it is a failure, not the end of all."""
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def limit_memory() -> None:
+    most = 3 * 2**30
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def test_no_mutation_crashes():
+    ran = run_apart(__name__, "17", str(MUTATIONS))
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert "'used'" in ran.stdout
+    assert "'refused'" in ran.stdout
+
+
+INTS = pa.schema([("d", pa.int64())])
+ONE = pa.table({"d": [1]})
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        Parts(INTS, [Part("valuez", ONE)], exceeded=False),
+        Parts(INTS, [Part("range", ONE)], exceeded=False),
+        Parts(INTS, [Part("range", pa.table({"d": [1, 2, 3]}))], exceeded=False),
+        Parts(INTS, [Part("values", pa.table({"x": [1]}))], exceeded=False),
+        Parts(INTS, [Part("values", pa.table({"d": ["1"]}))], exceeded=False),
+        Parts(pa.schema([]), [], exceeded=True),
+        Parts(
+            pa.schema([("d", pa.float64())]),
+            [Part("range", pa.table({"d": [1.0, float("nan")]}))],
+            exceeded=False,
+        ),
+        Parts(
+            pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))]),
+            [Part("values", pa.table({"d": pa.array(["a"]).dictionary_encode()}))],
+            exceeded=False,
+        ),
+    ],
+)
+def test_what_no_filter_says_is_refused(parts):
+    with pytest.raises(InvalidFilter, match="no filter"):
+        DynamicFilteringData.from_bytes(encode(parts))
+
+
+def test_rows_without_bytes_are_bounded():
+    """A type without values can claim any number of rows, and cost as much memory when used."""
+    body = wire.unseal(DynamicFilteringData.from_values({"n": [None]}).to_bytes(), _FORMAT)
+    batch = wire.read_batch(body)
+    lists = pa.LargeListArray.from_arrays([0, 2**20], pa.nulls(2**20))
+    lying = pa.RecordBatch.from_arrays([lists], schema=batch.schema)
+    with pytest.raises(InvalidFilter, match="rows in"):
+        DynamicFilteringData.from_bytes(wire.seal(wire.write_batch(lying), _FORMAT))
+
+
+@pytest.mark.parametrize("data", ["text", None, b"SLF1", [1]])
+def test_other_things_are_refused(data):
+    with pytest.raises(InvalidFilter, match="no filter"):
+        DynamicFilteringData.from_bytes(data)
+
+
+if __name__ == "__main__":
+    limit_memory()
+    print(dict(attack(int(sys.argv[1]), int(sys.argv[2]))))

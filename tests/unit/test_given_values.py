@@ -1,0 +1,55 @@
+"""What people give as values: taken for what it means, or refused with a hint."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from splitlib import DynamicFilteringData, InvalidFilter
+
+from_values = DynamicFilteringData.from_values
+from_range = DynamicFilteringData.from_range
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2024-01-05", b"2024", bytearray(b"x"), memoryview(b"x"), 5, None, {"a": 1}, pa.scalar(1)],
+    ids=repr,
+)
+def test_a_single_value_is_no_sequence(value):
+    with pytest.raises(InvalidFilter, match=r"'day'.*no sequence.*Hint: \{'day': \[value"):
+        from_values({"day": value})
+
+
+@pytest.mark.parametrize("values", [[1, 2], "day", pa.table({"d": [1]}), None])
+def test_values_have_names(values):
+    with pytest.raises(InvalidFilter, match="names no fields"):
+        from_values(values)
+    with pytest.raises(InvalidFilter, match="names no fields"):
+        from_range(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2], (1, 2), {1, 2}, frozenset({1, 2}), range(1, 3), {1: "a", 2: "b"}.keys(), iter([2, 1])],
+)
+def test_sequences_and_sets_of_one_field(values):
+    assert from_values({"d": values}) == from_values({"d": pa.array([1, 2])})
+
+
+def test_a_set_makes_no_tuples():
+    with pytest.raises(InvalidFilter, match="'e' are a set"):
+        from_values({"d": [1, 2], "e": {1, 2}})
+
+
+@pytest.mark.parametrize(
+    "ends", ["ab", b"ab", 5, None, {1, 2}, {1: 2, 3: 4}, (1,), (1, 2, 3), (1, "x"), (1, 2**70)]
+)
+def test_a_range_is_a_pair(ends):
+    with pytest.raises(InvalidFilter, match=r"'d' is no pair.*Hint: \{'d': \(lower, upper\)\}"):
+        from_range({"d": ends})
+
+
+def test_fields_are_a_list():
+    with pytest.raises(InvalidFilter, match=r"'ab' is a text.*Hint: fields=\['ab'\]"):
+        DynamicFilteringData.from_arrow(pa.table({"a": [1], "b": [2], "ab": [3]}), fields="ab")
