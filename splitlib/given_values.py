@@ -49,18 +49,21 @@ def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar,
     _refuse_unnamed(ranges, "{'field': (lower, upper)}")
     found = {}
     for name, given in ranges.items():
-        wrong = InvalidFilter(
-            f"The range of {name!r} is no pair of values: {given!r}.",
-            hint=f"{{{name!r}: (lower, upper)}}, None = open.",
-        )
         if isinstance(given, (*_TEXT, Mapping, Set)):
-            raise wrong
+            raise _no_pair(name, given)
         try:
             low, high = pa.array(given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise wrong from error
+            raise _no_pair(name, given) from error
         found[name] = (low, high)
     return found
+
+
+def _no_pair(name: str, given: object) -> InvalidFilter:
+    return InvalidFilter(
+        f"The range of {name!r} is no pair of values: {given!r}.",
+        hint=f"{{{name!r}: (lower, upper)}}, None = open.",
+    )
 
 
 def _refuse_unnamed(given: object, example: str) -> None:
