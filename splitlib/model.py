@@ -90,7 +90,12 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of one column in each of some files, a row each; null = not known."""
+    """What is known of one column in each of some files, a row each; null = not known.
+
+    The engine refuses with ``CorruptMetadata`` what cannot be right: arrays of another length than
+    there are files, other types, a column that is not filterable, a lower bound above the upper. It
+    does not use a bound that is NaN, nor that a file has no value where it has bounds.
+    """
 
     lower: pa.Array
     """In the column's type. No value that is neither null nor NaN is less."""

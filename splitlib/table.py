@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from splitlib.batch_checks import checked_files, checked_partitions
 from splitlib.config import SplitConfig
 from splitlib.errors import error_context
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
@@ -75,13 +76,17 @@ class Table:
 
         def begin() -> tuple[Iterator[PartitionBatch], PartitionBatch | None]:
             batches = self.connector.list_partitions(predicate)
-            return batches, next(batches, None)
+            return batches, following(batches)
+
+        def following(batches: Iterator[PartitionBatch]) -> PartitionBatch | None:
+            batch = next(batches, None)
+            return None if batch is None else checked_partitions(batch, self.metadata)
 
         batches, batch = self._call(begin, config)
         once = replace(config, retry_attempts=1)
         while batch is not None:
             yield batch
-            batch = self._call(lambda: next(batches, None), once)
+            batch = self._call(lambda: following(batches), once)
 
     @property
     def partitions_per_details(self) -> int | None:
@@ -94,7 +99,11 @@ class Table:
         """See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`."""
         connector = self.connector
         assert isinstance(connector, SupportsPartitionDetails)
-        return self._call(lambda: connector.load_details(partitions), config)
+
+        def load() -> PartitionBatch:
+            return checked_partitions(connector.load_details(partitions), self.metadata)
+
+        return self._call(load, config)
 
     def check_identity(self, config: SplitConfig) -> None:
         """See :meth:`splitlib.spi.SupportsIdentityCheck.check_identity`."""
@@ -105,7 +114,12 @@ class Table:
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig
     ) -> list[FileBatch]:
         """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
-        return self._call(lambda: list(self.connector.list_files(partitions, predicate)), config)
+
+        def find() -> list[FileBatch]:
+            found = self.connector.list_files(partitions, predicate)
+            return [checked_files(batch, partitions, self.metadata) for batch in found]
+
+        return self._call(find, config)
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]] | None:
         """See :meth:`splitlib.spi.SupportsHosts.hosts`; None = the connector does not know."""

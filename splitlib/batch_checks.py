@@ -1,0 +1,129 @@
+"""What a connector gives, checked as far as that is possible, once per batch.
+
+Whoever believes a mistake loses rows. Statistics that cannot be right are an error rather than
+ignored: those beside them, which look right, are of the same source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import CorruptMetadata
+from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBatch, TableMetadata
+
+
+def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> PartitionBatch:
+    """``batch``, whose columns are the partition keys or the fields that it names.
+
+    Raises:
+        CorruptMetadata: for other columns, types or lengths.
+    """
+    values = batch.values
+    keys = metadata.partition_schema
+    expected = keys.names if batch.fields is None else [field.name for field in batch.fields]
+    if [name.lower() for name in values.schema.names] != [name.lower() for name in expected]:
+        _refuse(f"Partitions have the values {values.schema.names}, not {expected}.")
+    if values.num_columns and values.num_rows != len(batch):
+        _refuse(f"There are {values.num_rows} rows of values for {len(batch)} partitions.")
+    if batch.file_counts is not None and len(batch.file_counts) != len(batch):
+        _refuse(f"There are {len(batch.file_counts)} file counts for {len(batch)} partitions.")
+    if batch.fields is None:
+        for field, key in zip(values.schema, keys, strict=True):
+            if not (pa.types.is_string(field.type) or _same_type(field.type, key.type)):
+                _refuse(f"Values of partition key {key.name} are {field.type}, not {key.type}.")
+    return batch
+
+
+def checked_files(
+    batch: FileBatch, partitions: PartitionBatch, metadata: TableMetadata
+) -> FileBatch:
+    """``batch``, with files of ``partitions`` and statistics that can be right.
+
+    Bounds of files that are said to have no value stay, and the latter is taken as unknown.
+
+    Raises:
+        CorruptMetadata: for other columns, types or lengths, and for bounds the wrong way round.
+    """
+    files = batch.files
+    given = [(field.name, field.type) for field in files.schema][: len(FILE_SCHEMA)]
+    if given != [(field.name, field.type) for field in FILE_SCHEMA]:
+        _refuse(f"Files have the columns {given}.")
+    for name in FILE_SCHEMA.names:
+        if files[name].null_count:
+            _refuse(f"Not every file has a {name}.")
+    within = pc.min_max(files["partition"])
+    if len(files) and not 0 <= within["min"].as_py() <= within["max"].as_py() < len(partitions):
+        _refuse(f"Files belong to others than the {len(partitions)} partitions asked for.")
+    if batch.deletes is not None:
+        _check_deletes(batch)
+    if not batch.statistics:
+        return batch
+    columns = {field.name.lower(): field for field in metadata.filterable}
+    return replace(batch, statistics=_checked_statistics(batch, columns))
+
+
+def _check_deletes(batch: FileBatch) -> None:
+    deletes: pa.Array = batch.deletes
+    within = pc.min_max(deletes)
+    if len(deletes) != len(batch):
+        _refuse(f"There are deletes of {len(deletes)} files, and {len(batch)} files.")
+    elif within["min"].is_valid and not (
+        0 <= within["min"].as_py() <= within["max"].as_py() < len(batch.delete_sets)
+    ):
+        _refuse(f"Deletes are none of the {len(batch.delete_sets)} sets.")
+
+
+def _checked_statistics(
+    batch: FileBatch, columns: Mapping[str, pa.Field]
+) -> dict[str, ColumnStatistics]:
+    found = {}
+    for name, known in batch.statistics.items():
+        column = columns.get(name.lower())
+        if column is None:
+            _refuse(f"There are statistics of {name!r}, by which files cannot be filtered.")
+        for what in ("lower", "upper", "has_null", "has_nan", "has_value"):
+            values = getattr(known, what)
+            expected = pa.bool_() if what.startswith("has_") else column.type
+            if len(values) != len(batch):
+                _refuse(f"There are {len(values)} of {name}.{what} for {len(batch)} files.")
+            if not _same_type(values.type, expected):
+                _refuse(f"{name}.{what} is of type {values.type}, not {expected}.")
+        found[name] = _plausible(name, known)
+    return found
+
+
+def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
+    try:
+        reverse = pc.greater(known.lower, known.upper)
+    except pa.ArrowNotImplementedError:  # a type without an order, by which nothing is pruned
+        return known
+    if pc.any(reverse).as_py():
+        _refuse(f"The lower bound of {name} is above the upper one in {reverse.true_count} files.")
+    bounded = pc.or_(_is_bound(known.lower), _is_bound(known.upper))
+    doubtful = pc.and_(bounded, pc.invert(pc.fill_null(known.has_value, True)))
+    if doubtful.true_count:
+        unknown = pa.scalar(None, pa.bool_())
+        known = replace(known, has_value=pc.if_else(doubtful, unknown, known.has_value))
+    return known
+
+
+def _is_bound(values: pa.Array) -> pa.BooleanArray:
+    return pc.invert(pc.is_null(values, nan_is_null=True))
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether the values are the same; the zone in which instants are shown is not part of it."""
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return bool(one.unit == other.unit and (one.tz is None) == (other.tz is None))
+    return bool(one == other)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise CorruptMetadata(
+        message, hint="report it to who wrote the connector, or what its catalog keeps is damaged."
+    )

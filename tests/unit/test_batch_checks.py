@@ -1,0 +1,139 @@
+"""What a connector gets wrong is an error that names it, not rows that are lost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from splitlib import CorruptMetadata, DynamicFileEnumerator, DynamicFilteringData
+from splitlib.model import (
+    ColumnStatistics,
+    DeleteFile,
+    FileBatch,
+    PartitionBatch,
+    PartitionField,
+    ReadFormat,
+    TableMetadata,
+)
+from splitlib.spi import Connector
+from splitlib.storage import StoredFile, file_batch
+from splitlib.table import Table
+
+PARQUET = ReadFormat.of("parquet")
+FILES = file_batch((0, StoredFile(f"/t/{name}", 10, 1)) for name in "abc")
+KNOWN = [True] * 3
+INT64, BOOL = pa.int64(), pa.bool_()
+
+
+def statistics(lower=(1, 2, 3), upper=(1, 2, 3), kind=INT64, value=KNOWN, flag=BOOL):
+    flags = pa.array([False] * 3).cast(flag)
+    return ColumnStatistics(
+        pa.array(lower, kind), pa.array(upper, kind), flags, flags, pa.array(value, pa.bool_())
+    )
+
+
+class Wrong(Connector):
+    """A table of one partition and three files, of which it says what it is told."""
+
+    def __init__(self, partitions=None, **batch):
+        values = pa.record_batch({"k": ["0"]})
+        self.partitions = partitions or PartitionBatch(values, pa.array(["0"]))
+        self.batch = replace(FileBatch(FILES, PARQUET), **batch)
+
+    @classmethod
+    def open(cls, name, options):
+        return cls()
+
+    def describe(self):
+        kinds = [("a", pa.int64()), ("x", pa.float64()), ("k", pa.int32())]
+        return TableMetadata(pa.schema(kinds), ("k",), PARQUET, filter_schema=pa.schema(kinds))
+
+    def list_partitions(self, predicate):
+        yield self.partitions
+
+    def list_files(self, partitions, predicate):
+        yield self.batch
+
+
+def files_of(connector, **keys):
+    enumerator = DynamicFileEnumerator(Table("t", "wrong", connector))
+    enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values(keys))
+    return [split.path for split in enumerator.enumerate_splits()]
+
+
+def test_what_is_right_prunes():
+    assert files_of(Wrong(statistics={"A": statistics()}), a=[2]) == ["/t/b"]
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({"a": statistics((1,), (1,))}, "1 of a.lower for 3 files"),
+        ({"a": statistics(upper=(1, 2, 3, 4))}, "4 of a.upper for 3 files"),
+        ({"a": statistics(value=[True])}, "1 of a.has_value for 3 files"),
+        ({"a": statistics(kind=pa.int32())}, "a.lower is of type int32, not int64"),
+        ({"a": statistics("abc", "abc", pa.string())}, "a.lower is of type string, not int64"),
+        ({"a": statistics(flag=pa.int8())}, "a.has_null is of type int8, not bool"),
+        ({"no": statistics()}, "statistics of 'no'"),
+        ({"a": statistics((1, 2, 3), (1, 1, 3))}, "lower bound of a is above the upper one in 1"),
+    ],
+)
+def test_statistics(known, message):
+    with pytest.raises(CorruptMetadata, match=message) as caught:
+        files_of(Wrong(statistics=known), a=[2])
+    assert (caught.value.connector, caught.value.table) == ("wrong", "t")
+
+
+def test_nan_and_null_are_no_bounds():
+    ends = (math.nan, 1.0, None)
+    known = {"x": statistics(ends, (0.0, math.nan, None), pa.float64())}
+    assert files_of(Wrong(statistics=known), x=[5.0]) == ["/t/b", "/t/c"]
+
+
+def test_a_file_with_bounds_has_values():
+    known = {"a": statistics((1, 2, None), (1, 2, None), value=[False] * 3)}
+    assert files_of(Wrong(statistics=known), a=[2]) == ["/t/b"]
+
+
+SET = (DeleteFile("position", "/t/d", 1, "parquet"),)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"files": FILES.drop_columns(["modified"])}, "Files have the columns"),
+        ({"files": FILES.set_column(1, "size", pa.array([1, 2, 3], pa.int32()))}, "Files have the"),
+        ({"files": FILES.set_column(1, "size", pa.array([1, None, 3]))}, "Not every file .* size"),
+        ({"files": FILES.set_column(3, "partition", pa.array([0, 0, 1]))}, "the 1 partitions"),
+        ({"files": FILES.set_column(3, "partition", pa.array([0, -1, 0]))}, "the 1 partitions"),
+        ({"deletes": pa.array([0]), "delete_sets": (SET,)}, "deletes of 1 files"),
+        ({"deletes": pa.array([0, 1, None]), "delete_sets": (SET,)}, "none of the 1 sets"),
+    ],
+)
+def test_files(batch, message):
+    with pytest.raises(CorruptMetadata, match=message):
+        files_of(Wrong(**batch), k=[0])
+
+
+def partitions(values, refs=("0",), **more):
+    return PartitionBatch(pa.record_batch(values), pa.array(refs), **more)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (partitions({"other": ["0"]}), r"values \['other'\], not \['k'\]"),
+        (partitions({"k": ["0"], "l": ["0"]}), r"values \['k', 'l'\]"),
+        (partitions({"k": ["0", "1"]}), "2 rows of values for 1 partitions"),
+        (partitions({"k": pa.array([0], pa.int64())}), "key k are int64, not int32"),
+        (partitions({"k": ["0"]}, file_counts=pa.array([1, 2])), "2 file counts"),
+        (partitions({"k": ["0"]}, fields=(PartitionField("x", "a"),)), r"not \['x'\]"),
+    ],
+)
+def test_partitions(batch, message):
+    with pytest.raises(CorruptMetadata, match=message) as caught:
+        files_of(Wrong(partitions=batch), k=[0])
+    assert caught.value.connector == "wrong"
