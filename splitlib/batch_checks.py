@@ -17,14 +17,13 @@ from splitlib.errors import CorruptMetadata
 from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBatch, TableMetadata
 
 
-def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> PartitionBatch:
+def checked_partitions(batch: PartitionBatch, keys: pa.Schema) -> PartitionBatch:
     """``batch``, whose columns are the partition keys or the fields that it names.
 
     Raises:
         CorruptMetadata: for other columns, types or lengths.
     """
     values = batch.values
-    keys = metadata.partition_schema
     expected = keys.names if batch.fields is None else [field.name for field in batch.fields]
     if [name.lower() for name in values.schema.names] != [name.lower() for name in expected]:
         _refuse(f"Partitions have the values {values.schema.names}, not {expected}.")

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from splitlib.errors import InvalidCheckpoint
+from splitlib import wire
+from splitlib.batch_checks import checked_partitions
+from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.file_splits import SelectedFiles, typed_values
 from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.model import (
@@ -31,7 +32,6 @@ from splitlib.model import (
 from splitlib.redaction import without_credentials
 
 _FORMAT = b"SLC1"
-_TRAILER = struct.Struct("<4sI")
 _LENGTH = struct.Struct("<Q")
 _COLUMNS = pa.schema(
     [
@@ -47,6 +47,20 @@ _COLUMNS = pa.schema(
         ("hosts", pa.list_(pa.string())),
     ]
 )
+# What reading bytes that say anything at all can come to.
+_WRONG = (
+    SplitlibError,
+    wire.Unreadable,
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_T = TypeVar("_T")
 _Kind = tuple[pa.Schema, tuple[PartitionField, ...] | None]
 
 
@@ -110,11 +124,11 @@ def encode(checkpoint: Checkpoint) -> bytes:
     filters = [event.data.to_bytes() for event in checkpoint.filters]
     sections = [json.dumps(header).encode(), checkpoint.known_files, *streams, *filters]
     body = b"".join(_LENGTH.pack(len(section)) + section for section in sections)
-    return body + _TRAILER.pack(_FORMAT, zlib.crc32(body))
+    return wire.seal(body, _FORMAT)
 
 
 def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
-    """The inverse of :func:`encode`.
+    """The inverse of :func:`encode`; safe with bytes from anyone.
 
     Args:
         data: What :func:`encode` made.
@@ -124,7 +138,19 @@ def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
     Raises:
         InvalidCheckpoint: if the bytes were damaged, or are of another scan or something else.
     """
-    header_bytes, known_files, *rest = _sections(data)
+    try:
+        return _decoded(list(_sections(wire.unseal(data, _FORMAT))), scan, keys)
+    except InvalidCheckpoint:
+        raise
+    except _WRONG as error:
+        raise InvalidCheckpoint(
+            "The bytes are no checkpoint of this version, or were damaged.",
+            hint="pass the result of snapshot_state() unchanged.",
+        ) from error
+
+
+def _decoded(sections: Sequence[bytes], scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
+    header_bytes, known_files, *rest = sections
     header = json.loads(header_bytes)
     for what, value in scan.items():
         if header["scan"].get(what) != value:
@@ -136,11 +162,13 @@ def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
     deletes = [tuple(_delete_file(file) for file in each) for each in header["deletes"]]
     kinds, filters = header["kinds"], rest[len(header["kinds"]) :]
     splits: dict[int, TrackedSplit] = {}
-    for fields, stream in zip(kinds, rest, strict=False):
+    for fields, stream in zip(kinds, rest[: len(kinds)], strict=True):
         splits.update(_from_stream(stream, fields, keys, formats, deletes))
+    if any(not isinstance(name, str | int | None) for name in header["producers"]):
+        raise wire.Unreadable("a producer has another name")
     return Checkpoint(
         scan=header["scan"],
-        complete=header["complete"],
+        complete=header["complete"] is True,
         filters=[
             DynamicFilteringEvent(DynamicFilteringData.from_bytes(each), producer)
             for each, producer in zip(filters, header["producers"], strict=True)
@@ -158,17 +186,13 @@ def _refuse_credentials(what: str, text: str) -> None:
         )
 
 
-def _sections(data: bytes) -> Iterator[bytes]:
-    body, trailer = data[: -_TRAILER.size], data[-_TRAILER.size :]
-    if trailer != _TRAILER.pack(_FORMAT, zlib.crc32(body)):
-        raise InvalidCheckpoint(
-            "The bytes are no checkpoint of this version, or were damaged.",
-            hint="pass the result of snapshot_state() unchanged.",
-        )
+def _sections(body: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(body):
         (length,) = _LENGTH.unpack_from(body, start)
         start += _LENGTH.size
+        if length > len(body) - start:
+            raise wire.Unreadable("a section ends beyond the bytes")
         yield body[start : start + length]
         start += length
 
@@ -209,11 +233,7 @@ def _to_stream(
     values = _values_of(some)
     fields = [*batch.schema, *values.schema]
     whole = pa.RecordBatch.from_arrays([*batch.columns, *values.columns], schema=pa.schema(fields))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, whole.schema) as writer:
-        writer.write_batch(whole)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    return wire.write_batch(whole)
 
 
 def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
@@ -250,19 +270,26 @@ def _from_stream(
     formats: Sequence[ReadFormat],
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
-    with pa.ipc.open_stream(stream) as reader:
-        batch = reader.read_next_batch()
+    batch = wire.read_batch(stream)
     # by place: a partition key may have the name of a column of our own
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))
     )
+    if own.schema.types != _COLUMNS.types or own.schema.names != _COLUMNS.names:
+        raise wire.Unreadable(f"splits have the columns {own.schema.names}")
+    if any(column.null_count for column in own.columns):
+        raise wire.Unreadable("something of a split is missing")
     every = pa.array(range(batch.num_rows), pa.int64())
     # what a transform makes of a value cannot be written: such a column decides nothing any more
     known = None
     if fields is not None:
         known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
     partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
+    if fields is None:
+        checked_partitions(partitions, keys)
+    elif not {name for name, _, _ in fields} <= set(values.schema.names):
+        raise wire.Unreadable(f"partitions have the values {values.schema.names}")
     columns = [own["path"], own["file_size"], own["modified"], every]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     origin = SelectedFiles(partitions, FileBatch(files, ReadFormat("")))
@@ -273,12 +300,18 @@ def _from_stream(
             **stored
             | {
                 "partition_values": {name: column[row] for name, column in typed.items()},
-                "read_format": formats[stored["read_format"]],
-                "deletes": deletes[stored["deletes"]],
+                "read_format": _one_of(formats, stored["read_format"]),
+                "deletes": _one_of(deletes, stored["deletes"]),
                 "hosts": tuple(stored["hosts"]),
             }
         )
         yield position, TrackedSplit(split, origin, row)
+
+
+def _one_of(known: Sequence[_T], place: int) -> _T:
+    if not 0 <= place < len(known):
+        raise wire.Unreadable(f"there is no number {place}")
+    return known[place]
 
 
 def _read_format(stored: Mapping[str, Any]) -> ReadFormat:

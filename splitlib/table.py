@@ -80,7 +80,8 @@ class Table:
 
         def following(batches: Iterator[PartitionBatch]) -> PartitionBatch | None:
             batch = next(batches, None)
-            return None if batch is None else checked_partitions(batch, self.metadata)
+            keys = self.metadata.partition_schema
+            return None if batch is None else checked_partitions(batch, keys)
 
         batches, batch = self._call(begin, config)
         once = replace(config, retry_attempts=1)
@@ -101,7 +102,8 @@ class Table:
         assert isinstance(connector, SupportsPartitionDetails)
 
         def load() -> PartitionBatch:
-            return checked_partitions(connector.load_details(partitions), self.metadata)
+            loaded = connector.load_details(partitions)
+            return checked_partitions(loaded, self.metadata.partition_schema)
 
         return self._call(load, config)
 

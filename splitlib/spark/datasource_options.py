@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import difflib
 import json
 from collections.abc import Mapping
@@ -144,7 +143,7 @@ def _structured(value: str) -> Any:
 def _filter(name: str, value: str) -> DynamicFilteringData:
     try:
         return DynamicFilteringData.from_bytes(base64.b64decode(value, validate=True))
-    except (binascii.Error, InvalidFilter) as error:
+    except (ValueError, InvalidFilter) as error:
         raise InvalidFilter(
             f"Option {name} is no filter.",
             hint="pass base64.b64encode(data.to_bytes()).decode().",
