@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.metrics import ScanMetrics
+from splitlib.mismatches import Mismatch
 from splitlib.model import FileBatch, Manifests, PartitionBatch
 from splitlib.predicate import AppliedFilter, Predicate
 from splitlib.redaction import get_logger, redact
@@ -33,6 +34,7 @@ class EnumerationRun:
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = 0
+        self._mismatches: dict[Mismatch, None] = {}
 
     @property
     def partitions_have_gone(self) -> bool:
@@ -78,6 +80,13 @@ class EnumerationRun:
             for stage, number in files.items():
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
+    def warn(self, mismatches: Iterable[Mismatch]) -> None:
+        """Log and note each once."""
+        with self._lock:
+            for mismatch in [m for m in mismatches if m not in self._mismatches]:
+                _log.warning("A filter prunes nothing: %s", mismatch)
+                self._mismatches[mismatch] = None
+
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Add the time that a block takes to a stage."""
@@ -114,6 +123,7 @@ class EnumerationRun:
             f"{number} values of {key} are no value of its type and were kept"
             for key, number in self._undecided.items()
         ]
+        notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         return ScanReport(

@@ -38,6 +38,7 @@ from splitlib.errors import (
 from splitlib.file_splits import HOSTS, SelectedFiles, SplitMaker, name_of
 from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.metrics import ScanMetrics
+from splitlib.mismatches import Mismatch, mismatches
 from splitlib.model import FileBatch, FileSplit, PartitionBatch
 from splitlib.predicate import PartitionFilter, Predicate
 from splitlib.redaction import without_credentials
@@ -54,6 +55,9 @@ class DynamicFileEnumerator:
         config: Settings; by default those of the environment.
         static: What holds for every row wanted: conditions on partition values, or values and
             ranges of columns.
+        strict: Whether a filter that can never prune this table is an error: one on a column that
+            the table has not, or of a type that cannot be compared. If not, it is logged as a
+            warning by each enumeration, and reported by :meth:`explain`.
     """
 
     def __init__(
@@ -62,11 +66,14 @@ class DynamicFileEnumerator:
         config: SplitConfig | None = None,
         *,
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
+        strict: bool = False,
     ) -> None:
         self.table = table
         self.config = config or SplitConfig.resolve()
         self._static_data = [s for s in static if isinstance(s, DynamicFilteringData)]
         self._static = [s for s in static if not isinstance(s, DynamicFilteringData)]
+        self._strict = strict
+        self._mismatches: dict[Mismatch, None] = {}
         self._lock = OwnCondition()
         self._announced: set[Hashable] = set()
         self._by_producer: dict[Hashable, DynamicFilteringData] = {}
@@ -83,6 +90,8 @@ class DynamicFileEnumerator:
         An enumeration that starts later waits for it, for at most ``filter_wait_seconds``; not if
         none of its ``fields``, where they are known, can prune.
         """
+        if isinstance(fields, str):
+            fields = [fields]
         accepted = {name.lower() for name in self.table.list_accepted_filter_fields()}
         if fields is not None and accepted.isdisjoint(name.lower() for name in fields):
             return
@@ -96,9 +105,19 @@ class DynamicFileEnumerator:
         """Add a filter; all filters hold together. May be called at any time, from any thread.
 
         Raises:
-            InvalidFilter: if the same ``producer`` (not None) has given a different filter.
+            InvalidFilter: if the same ``producer`` (not None) has given a different filter; if
+                ``strict``, for a filter that can never prune this table.
         """
+        wrong = mismatches(data, self.table.metadata)
+        if wrong and self._strict:
+            raise InvalidFilter(
+                wrong[0].message,
+                hint=wrong[0].hint,
+                connector=self.table.connector_name,
+                table=self.table.name,
+            )
         with self._lock:
+            self._mismatches |= dict.fromkeys(wrong)
             if producer is not None:
                 known = self._by_producer.setdefault(producer, data)
                 if known != data:
@@ -186,6 +205,7 @@ class DynamicFileEnumerator:
         run = self._run = EnumerationRun()
         with run.timed("wait"):
             self._await_announced()
+        run.warn(self._mismatches)
         if self.predicate.matches_nothing:
             return
         pending: deque[tuple[MatchedPartitions, int, Task[list[FileBatch]]]] = deque()
@@ -206,6 +226,7 @@ class DynamicFileEnumerator:
                 yield from self._finish(run, calls, *pending.popleft())
             if run.partitions_have_gone:
                 calls.run(lambda: table.check_identity(self.config))
+        run.warn(self._mismatches)  # of filters that came late, too
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate

@@ -247,7 +247,7 @@ class Predicate:
         key = self._schema[domain.field.name.lower()]
         if (
             not is_char(key)  # padding changes the order
-            and _same_order(domain.field.type, key.type)
+            and same_order(domain.field.type, key.type)
         ):
             # an end beyond the column's type is left open, which keeps too much, not too little
             lower, upper = try_cast(domain.ends, key.type)
@@ -299,7 +299,7 @@ def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Tab
     return rows
 
 
-def _same_order(one: pa.DataType, other: pa.DataType) -> bool:
+def same_order(one: pa.DataType, other: pa.DataType) -> bool:
     """Whether Arrow compares the two types as Spark does, without losing digits."""
     return bool(
         one == other

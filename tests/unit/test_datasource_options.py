@@ -93,7 +93,7 @@ def test_what_is_missing_or_malformed(wrong):
         ReadOptions.parse(wrong)
 
 
-@pytest.mark.parametrize("text", ["", "***", "aHVudGVyMg==", encoded(KEYS)[:-8]])
+@pytest.mark.parametrize("text", ["", "***", "é", "aHVudGVyMg==", encoded(KEYS)[:-8]])
 def test_what_is_no_filter(text):
     with pytest.raises(InvalidFilter, match=r"Option filter\.2 is no filter") as caught:
         ReadOptions.parse({"path": "db.t", "filter.2": text})
