@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import splitlib
+from splitlib import matchers
 from splitlib.model import ColumnStatistics
 from splitlib.predicate import Predicate
+from splitlib.row_groups import _of_group
 
 NAN = math.nan
 UTC = dt.UTC
@@ -188,6 +191,40 @@ def test_a_missing_column_is_unknown():
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     known = {"b": statistics_of([[2], [3]], pa.int64(), [(False,) * 5] * 2)}
     assert Predicate(schema, [keys]).match_bounds(known).to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize("budget", [0, 3, 10**9])
+def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget):
+    monkeypatch.setattr(matchers, "_TUPLE_BUDGET", budget)
+    keys = splitlib.DynamicFilteringData.from_values({"a": [1, 2, 3], "b": [1, 2, 3]})
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    complete = [(False,) * 5] * 3
+    known = {
+        "a": statistics_of([[1], [1], [9]], pa.int64(), complete),
+        "b": statistics_of([[2], [3], [1]], pa.int64(), complete),
+    }
+    kept = Predicate(schema, [keys]).match_bounds(known).to_pylist()
+    # each column alone has been compared by then
+    assert kept == {0: [True, True, False], 3: [False, True, False]}.get(budget, [False] * 3)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_null_count_that_is_unknown_is_not_none(known):
+    """A Parquet file may leave it out."""
+    found = SimpleNamespace(null_count=0, has_null_count=known, has_min_max=True, min=5, max=7)
+    group = SimpleNamespace(column=lambda _: SimpleNamespace(statistics=found), num_rows=9)
+    metadata: Any = SimpleNamespace(row_group=lambda _: group)
+    kind = pa.int64()
+    lower, upper, null, value = _of_group(metadata, 0, 0, kind, kind, lambda values, _: values)
+    statistics = ColumnStatistics(
+        pa.array([lower], kind),
+        pa.array([upper], kind),
+        pa.array([null], pa.bool_()),
+        pa.nulls(1, pa.bool_()),
+        pa.array([value], pa.bool_()),
+    )
+    predicate = Predicate(pa.schema([("k", kind)]), [keys_data(kind, [None])])
+    assert predicate.match_bounds({"k": statistics}).to_pylist() == [not known]
 
 
 def test_a_nan_is_no_bound():

@@ -72,3 +72,12 @@ def test_a_time_that_does_not_exist_is_undecided():
     values, undecided = typed(["2020-03-08 02:30:00", "2020-03-08 03:30:00.0"], kind)
     assert undecided.to_pylist() == [True, False]
     assert values[1].as_py().hour == 3
+
+
+@pytest.mark.parametrize("other", ["k", "K"])
+def test_a_newline_in_a_value(other):
+    """Also where the keys are spelled differently, which takes another way."""
+    names = pa.array(["k=a\nb", f"{other}=c\n", "k=\n"])
+    assert split_names(names, ["k"])["k"].to_pylist() == ["a\nb", "c\n", "\n"]
+    # is no number, nor the number before it
+    assert typed(["1\n", "1"], pa.int32()).undecided.to_pylist() == [True, False]

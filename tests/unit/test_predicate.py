@@ -161,3 +161,59 @@ def test_char_never_collapses_to_nothing(logical):
     assert kept(pa.schema([field]), batch, from_values({"c": ["ab"]})) == [True, True, False]
     ranged = DynamicFilteringData.from_range({"c": ("ab", "ab")})
     assert kept(pa.schema([field]), batch, ranged) == [True] * 3
+
+
+class Static:
+    """A condition with a fixed answer for each partition."""
+
+    def __init__(self, fields, answers):
+        self.fields, self.answers = fields, answers
+
+    def match(self, values):
+        assert set(self.fields) <= set(values.schema.names)
+        return pa.array(self.answers, pa.bool_())
+
+    def describe(self):
+        return "static"
+
+
+def test_a_static_condition_drops_only_where_it_is_false():
+    batch = pa.record_batch({"d": ["1", "2", "3"], "s": ["a", "b", "c"]})
+    predicate = Predicate(SCHEMA, (), [Static(("d",), [True, None, False])])
+    assert predicate.match(batch).to_pylist() == [True, True, False]
+
+
+@pytest.mark.parametrize("fields", [("d", "s"), ("s",)])
+def test_a_static_condition_over_a_key_that_is_not_known_yet_keeps(fields):
+    batch = pa.record_batch({"d": ["1", "2"]})
+    predicate = Predicate(SCHEMA, (), [Static(fields, [False, False])])
+    assert predicate.match(batch).to_pylist() == [True, True]
+
+
+def test_a_code_of_many_fields_does_not_wrap_around():
+    """256 values of nine fields: the first one's place would be worth 2^64, which is 0."""
+    names = [f"k{i}" for i in range(9)]
+    data = from_values({name: list(range(256)) for name in names})
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    batch = pa.record_batch({name: [0, 1 if name == "k0" else 0] for name in names})
+    assert kept(schema, batch, data) == [True, False]
+
+
+def test_nan_of_a_double_is_that_of_a_float():
+    keys = pa.array([float("nan"), 0.1, 0.5])
+    coerced = coerce(keys, pa.field("k", pa.float32()))
+    assert coerced is not None
+    assert coerced.matchable.to_pylist() == [True, False, True]
+    schema = pa.schema([("k", pa.float32())])
+    batch = pa.record_batch({"k": ["NaN", "0.1", "0.5"]})
+    assert kept(schema, batch, from_values({"k": keys})) == [True, False, True]
+
+
+def test_a_local_time_that_is_skipped_decides_nothing():
+    """Spark moves it on by the hour that is skipped, so it is not without an equal."""
+    target = pa.field("k", pa.timestamp("us", "America/New_York"))
+    skipped, plain = dt.datetime(2020, 3, 8, 2, 30), dt.datetime(2020, 3, 8, 3, 30)
+    assert coerce(pa.array([plain]), target) is not None
+    assert coerce(pa.array([plain, skipped]), target) is None
+    batch = pa.record_batch({"k": ["2020-03-08 03:30:00"]})
+    assert kept(pa.schema([target]), batch, from_values({"k": [skipped]})) == [True]
