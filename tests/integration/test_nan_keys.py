@@ -60,6 +60,9 @@ def test_every_join(spark, facts, keys):
         same(spark, f"SELECT a, k FROM {fact} WHERE k IN (SELECT d FROM {dim})")
         # a false null where the key was forgotten
         same(spark, f"SELECT d.d, f.a FROM {dim} d LEFT JOIN {fact} f ON f.k = d.d")
+    # keys that one fact hands to another
+    wanted = f"SELECT k, a FROM {facts}_p WHERE a IN (0, 1, 2)"
+    same(spark, f"SELECT f.a, o.a FROM {facts}_t f JOIN ({wanted}) o ON f.k = o.k")
     tuples = f"(SELECT CAST(d AS double) d, s FROM VALUES {values} v(d), VALUES (0), (1), (2) w(s))"
     same(spark, f"SELECT a FROM {facts}_t f JOIN {tuples} d ON f.k = d.d AND f.s = d.s")
     same(spark, f"SELECT a FROM {facts}_t WHERE (k, s) IN (SELECT d, s FROM {tuples})")
