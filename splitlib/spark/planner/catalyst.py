@@ -158,6 +158,23 @@ class Catalyst:
             )
         return self._new_node("Filter", condition, plan)
 
+    def attempted(self, expression: Any) -> Any:
+        """The expression with a null in the place of what it raises."""
+        return self._new_expression("TryEval", expression)
+
+    def raises(self, expression: Any) -> Any:
+        """Whether the expression raises, which no null in its place is mistaken for."""
+        value = self._new_expression("CreateArray", self.seq([expression]), False)
+        return self._new_expression("IsNull", self.attempted(value))
+
+    def any_of(self, conditions: Sequence[Any]) -> Any:
+        """Whether one of some conditions holds, of which there may be none."""
+        boolean = self.jvm.object_("org.apache.spark.sql.types.BooleanType")
+        together = self._new_expression("Literal", False, boolean)
+        for condition in conditions:
+            together = self._new_expression("Or", together, condition)
+        return together
+
     def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
         """``plan`` with other nodes at some paths; all else is kept, identifiers too."""
         if () in new:
@@ -232,6 +249,10 @@ class Catalyst:
     def is_a(self, value: Any, class_: str) -> bool:
         """Whether an object of the JVM is one of a class."""
         return bool(self.jvm.reflected(class_).isInstance(value))
+
+    def is_file_relation(self, relation: Any) -> bool:
+        """Whether what a ``LogicalRelation`` reads is a ``HadoopFsRelation``."""
+        return self.is_a(relation, "org.apache.spark.sql.execution.datasources.HadoopFsRelation")
 
     @property
     def none(self) -> Any:

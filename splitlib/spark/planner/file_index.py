@@ -46,8 +46,10 @@ def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, thr
     cache = _private_cache(catalyst)
     # Spark refuses to overwrite what it reads, going by the root directories of what it reads
     root = _qualified_one(catalyst, catalyst.jvm.class_(_PATH)(table.location()))
-    cache.putLeafFiles(root, _no_files(catalyst))
-    options = table.storage().properties()
+    if not paths.contains(root):  # where a partition may be as well
+        cache.putLeafFiles(root, _no_files(catalyst))
+    # options of the table that say which files to list hold for tables without partitions only
+    options = catalyst.empty_map
     # the planner's own session lists any number of directories on the driver
     index = _indexes(catalyst, catalyst.own_session, options, keys, cache, catalyst.seq([]))
     _list(paths, threads, index)

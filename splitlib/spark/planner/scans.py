@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -58,6 +60,11 @@ class Scan:
         """The columns by which it can be pruned."""
         self.paths: list[Path] = []
         """Where it stands in the plan."""
+
+    @property
+    def leaf(self) -> Any:
+        """The leaf itself."""
+        return self._leaf
 
     def reading_nothing(self) -> Any:
         """A scan of nothing, which the optimizer can take neither for empty nor for this table.
@@ -128,19 +135,44 @@ def evaluate(
 
     Returns:
         A column for each of ``wanted``, and :data:`UNDECIDED`: whether a value is none of its type,
-        so that the partition has to stay.
+        or an expression raises for it, so that the partition has to stay.
     """
-    doubt = [a for a in each(frame.output()) if a.name() == UNDECIDED]
-    for step in steps:
-        frame = catalyst.projected(frame, [*each(frame.output()), _named(catalyst, plan, step)])
+    doubts = [a for a in each(frame.output()) if a.name() == UNDECIDED]
+    named = [_named(catalyst, plan, step) for step in steps]
     columns = [
         catalyst.alias(catalyst.expression_at(plan, expression.place), name)
         for name, expression in wanted.items()
     ]
-    found = catalyst.dataframe(catalyst.projected(frame, [*columns, *doubt])).toArrow()
-    if not doubt:
-        found = found.append_column(UNDECIDED, pa.repeat(False, found.num_rows))
+    try:
+        return _projected(catalyst, frame, named, columns, doubts)
+    except (Py4JError, PySparkException):
+        return _attempted(catalyst, frame, named, columns, doubts)
+
+
+def _projected(
+    catalyst: Catalyst, frame: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+) -> pa.Table:
+    """``columns``, and whether there is any of ``doubts``."""
+    for one in named:
+        frame = catalyst.projected(frame, [*each(frame.output()), one])
+    doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
+    found = catalyst.dataframe(catalyst.projected(frame, [*columns, doubt])).toArrow()
     return found.combine_chunks()
+
+
+def _attempted(
+    catalyst: Catalyst, frame: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+) -> pa.Table:
+    """The same with a null, and a doubt, in the place of what raises."""
+    steps = []
+    for one in named:
+        if one.nodeName() == "Alias":
+            raised = catalyst.alias(catalyst.raises(one.child()), "raised")
+            steps += [raised, catalyst.alias(catalyst.attempted(one.child()), one.name(), one)]
+            doubts = [*doubts, raised.toAttribute()]
+    doubts = [*doubts, *(catalyst.raises(column.child()) for column in columns)]
+    tried = [catalyst.alias(catalyst.attempted(c.child()), c.name(), c) for c in columns]
+    return _projected(catalyst, frame, steps, tried, doubts)
 
 
 def _named(catalyst: Catalyst, plan: Any, step: Step) -> Any:
