@@ -6,40 +6,42 @@ of its joins are known it is opened up, by splitlib's own enumeration.
 
 from __future__ import annotations
 
-import re
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.config import SplitConfig
+from splitlib.errors import UnsupportedTable
 from splitlib.filtering import DynamicFilteringData
 from splitlib.model import FILE_SCHEMA
 from splitlib.predicate import PartitionFilter
 from splitlib.registry import load_table, named_catalogs
 from splitlib.report import ScanReport
 from splitlib.spark.file_scan import FileScan
+from splitlib.spark.jvm import jvm_of
 from splitlib.spark.pinned_scan import pinned_relation, why_not_pinned
+from splitlib.spark.planner.catalyst import each
+from splitlib.spark.planner.sql_names import Piece, pieces_of
 from splitlib.spark.pruned_rows import pruned_rows
 from splitlib.spark.settings import settings_of
 from splitlib.spark.types import spark_schema
 from splitlib.table import Table
 
-# What is left as it is, and names of several parts.
-_TOKEN = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/"""
-    r"""|(?P<name>(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+)""",
-    re.DOTALL,
-)
 # Global temporary views are the only ones that a name of several parts can mean, and the last part
 # of the name stays, by which columns may be qualified. All sessions share them.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
+_STATEMENTS = ("Command", "ParsedStatement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,50 +93,105 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
     Yields the text, and the tables that are still to be opened up, by the root of each.
 
     Raises:
-        SplitlibError: as :func:`splitlib.load_table`.
+        SplitlibError: as :func:`splitlib.load_table`; ``UnsupportedTable`` if the query is a
+            statement that changes one.
     """
     catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
-    found = {parts[:3] for parts in _names(query) if parts[0] in names and len(parts) > 2}
-    if not found:
+    if not any(name in query for name in names):
         yield query, {}
         return
+    pieces = list(pieces_of(query))
+    named = [p for p in pieces if len(p.parts) > 2 and p.parts[0] in names]
+    if not named:
+        yield query, {}
+        return
+    for piece in named:
+        if piece.is_changed:
+            raise UnsupportedTable(
+                "Tables of named catalogs can be read, not changed.",
+                hint="write to it through a catalog of Spark's own.",
+                table=".".join(piece.parts),
+            )
+    is_query = _is_query(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
         tables = {}
         try:
-            for parts in sorted(found):
-                view = parts[2] if parts[2] not in views.values() else "_".join(parts)
+            for parts in sorted({piece.parts[:3] for piece in named}):
                 table = NamedTable.open(spark, ".".join(parts))
-                # nothing depends on keys where there are none, or no plan to find them in
-                if table.table.partition_keys and why_not_pinned(spark) is None:
+                # nothing depends on keys where there are none, or no plan to find them in; and a
+                # statement is run at once
+                if is_query and table.table.partition_keys and why_not_pinned(spark) is None:
                     rows, root = table.placeholder()
                     tables[root] = table
                 else:
                     rows, _ = table.load()
-                rows.createGlobalTempView(view)
-                views[parts] = view
-            yield _TOKEN.sub(lambda token: _renamed(token, views), query), tables
+                views[parts] = _view_of(rows, parts[2])
+            yield _with_views(spark, pieces, views), tables
         finally:
             for view in views.values():
                 spark.catalog.dropGlobalTempView(view)
 
 
-def _names(query: str) -> Iterator[tuple[str, ...]]:
-    for token in _TOKEN.finditer(query):
-        if token["name"]:
-            yield _parts(token["name"])
+def _view_of(rows: DataFrame, name: str) -> str:
+    """Make a view, under another name if there is one of that name already."""
+    try:
+        rows.createGlobalTempView(name)
+    except AnalysisException:
+        name = f"splitlib_{uuid.uuid4().hex}"
+        rows.createGlobalTempView(name)
+    return name
 
 
-def _parts(name: str) -> tuple[str, ...]:
-    return tuple(part.strip("`") for part in re.findall(r"`[^`]+`|\w+", name))
+def _with_views(
+    spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
+) -> str:
+    """The query with its named tables exchanged for views."""
+    texts = [piece.text for piece in pieces]
+    for i, piece in enumerate(pieces):
+        view = views.get(piece.parts[:3])
+        if view is None:
+            continue
+        *_, last = piece.parts[:3]
+        if len(piece.parts) > 3:
+            # a column that the whole name qualifies is qualified by its last part just as well
+            texts[i] = _quoted(last, *piece.parts[3:])
+            continue
+        texts[i] = _quoted(_VIEWS, view)
+        if view != last:
+            # columns may be qualified by the table's name, unless it has an alias already
+            without, texts[i] = texts[i], f"{texts[i]} AS {_quoted(last)}"
+            if _parsed(spark, "".join(texts)) is None:
+                texts[i] = without
+    return "".join(texts)
 
 
-def _renamed(token: re.Match[str], views: Mapping[tuple[str, ...], str]) -> str:
-    parts = _parts(token["name"] or "")
-    view = views.get(parts[:3])
-    if view is None:
-        return token[0]
-    # a column that is qualified by the whole name is qualified by the last part just as well
-    rest = [view, *parts[3:]] if len(parts) > 3 else [_VIEWS, view]
-    return ".".join(f"`{part}`" for part in rest)
+def _quoted(*parts: str) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _is_query(spark: SparkSession, query: str) -> bool:
+    """Whether a text only asks, and does nothing at once."""
+    parsed = _parsed(spark, query)
+    if parsed is None:
+        return True
+    jvm = jvm_of(spark.sparkContext._gateway)
+    open_ = [parsed]
+    while open_:
+        node = open_.pop()
+        if any(jvm.reflected(_LOGICAL + name).isInstance(node) for name in _STATEMENTS):
+            return False
+        if node.nodeName() in ("UnresolvedWith", "Union"):  # one that inserts into several tables
+            open_ += each(node.children())
+    return True
+
+
+def _parsed(spark: SparkSession, query: str) -> Any | None:
+    """The plan of a text as it is written; None if it is none, or Spark is far away."""
+    if why_not_pinned(spark) is not None:
+        return None
+    try:
+        return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    except (Py4JError, PySparkException):
+        return None

@@ -1,0 +1,110 @@
+"""The names in a query, and how long it takes to find them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from splitlib.spark.planner.sql_names import pieces_of
+
+MARKS = [
+    "'",
+    '"',
+    "`",
+    "``",
+    "\\",
+    "\\'",
+    "/*",
+    "*/",
+    "--",
+    "\n",
+    ".",
+    " ",
+    "r'",
+    'R"',
+    "lake.d.t",
+    "a",
+]
+
+
+@given(st.lists(st.sampled_from(MARKS) | st.characters()).map("".join))
+def test_nothing_is_lost(query: str) -> None:
+    """The pieces are the text, and the names in it are spelled as they are."""
+    pieces = list(pieces_of(query))
+    assert "".join(piece.text for piece in pieces) == query
+    for piece in pieces:
+        if piece.parts and "`" not in piece.text:
+            assert "".join(piece.text.split()) == ".".join(piece.parts)
+
+
+def names(query: str) -> list[tuple[str, ...]]:
+    """Those of several parts."""
+    return [piece.parts for piece in pieces_of(query) if len(piece.parts) > 1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "'lake.d.t'",
+        '"lake.d.t"',
+        r"'it\'s lake.d.t'",
+        "'it''s lake.d.t'",
+        "-- lake.d.t",
+        "/* lake.d.t */",
+        "/* a /* b */ it's lake.d.t */",
+        r"r'\' || 'lake.d.t'",
+        r'R"\" || "lake.d.t"',
+        "'lake.d.t",
+        "/* lake.d.t",
+        "`lake.d.t`",
+    ],
+)
+def test_what_is_no_name(other: str) -> None:
+    """Strings and comments of all kinds, also those without an end."""
+    assert names(f"SELECT {other}") == []
+    assert names(f"SELECT x FROM lake.d.t {other}") == [("lake", "d", "t")]
+
+
+@pytest.mark.parametrize("name", ["lake.d.t", "`lake`.d . `t`", "lake\n.\nd.t"])
+def test_names(name: str) -> None:
+    """With whatever is allowed around the points."""
+    assert names(f"SELECT * FROM {name}, x") == [("lake", "d", "t")]
+    assert names("SELECT `a``b`.`c.d`") == [("a`b", "c.d")]
+
+
+CHANGED = {
+    "INSERT INTO lake.d.t VALUES (1)": True,
+    "insert into  table lake.d.t select 1": True,
+    "INSERT /* x */ OVERWRITE lake.d.t SELECT 1": True,
+    "DROP TABLE IF EXISTS lake.d.t": True,
+    "MERGE INTO lake.d.t USING s ON true": True,
+    "INSERT INTO s SELECT * FROM lake.d.t": False,
+    "INSERT INTO s TABLE lake.d.t": False,
+    "SHOW CREATE TABLE lake.d.t": False,
+    "SELECT 'insert into' FROM lake.d.t": False,
+    "SELECT 1 AS update FROM lake.d.t": False,
+    "DESCRIBE TABLE lake.d.t": False,
+}
+
+
+@pytest.mark.parametrize(("query", "changed"), CHANGED.items(), ids=CHANGED)
+def test_names_of_what_is_changed(query: str, changed: bool) -> None:
+    """A statement has one, and may read others."""
+    (piece,) = (piece for piece in pieces_of(query) if len(piece.parts) == 3)
+    assert piece.is_changed is changed
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "`", "'", '"', r"\'", "/*", "a ", "a.", "a. ", " ", "`a", "`a``", "-- ", "r'", "'a"],
+)
+@pytest.mark.parametrize("first", ["", "'", '"', "`", "/*", "a"])
+def test_time_is_linear(first: str, unit: str) -> None:
+    """Whatever it is that is long."""
+    query = first + unit * (200_000 // len(unit))
+    started = time.process_time()
+    assert "".join(piece.text for piece in pieces_of(query)) == query
+    assert time.process_time() - started < 5  # what is quadratic takes an hour
