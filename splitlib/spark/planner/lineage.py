@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from splitlib.spark.planner.casts import is_lossless
 from splitlib.spark.planner.plan import Expression, Node, Path, Place
 
 # Leaves that are read from files, or from wherever else a source has them.
@@ -59,7 +60,8 @@ class Lineage:
     steps: tuple[Step, ...] = ()
     """Named expressions, each over the scan's columns and those before it."""
     column: int | None = None
-    """The scan's attribute that it is, perhaps under another name or cast; None = computed."""
+    """The scan's attribute that it is, perhaps under another name or in a wider type; None =
+    computed."""
 
 
 class Lineages:
@@ -77,7 +79,7 @@ class Lineages:
             return ()
         found = [self.by_attribute.get(i, ()) for i in sorted(expression.references)]
         if len(found) == 1:
-            if _is_plain(expression):
+            if _is_column(expression):
                 return found[0]
             return tuple(replace(lineage, column=None) for lineage in found[0])
         leaves = {lineages[0].leaf.path for lineages in found if len(lineages) == 1}
@@ -92,10 +94,19 @@ def is_function(expression: Expression) -> bool:
     return not any(e.kind in _NOT_A_FUNCTION for e in expression.walk())
 
 
-def _is_plain(expression: Expression) -> bool:
-    while expression.kind in ("Alias", "Cast"):
+def _is_column(expression: Expression) -> bool:
+    """Whether an expression is a column, whose values may be in another type that loses nothing."""
+    wider = None
+    while expression.kind in ("Alias", "Cast", "AttributeReference"):
+        if expression.kind != "Alias":
+            kind = expression.fields["dataType"]
+            if wider is not None and not is_lossless(kind, wider):
+                return False
+            wider = kind
+        if expression.kind == "AttributeReference":
+            return True
         (expression,) = expression.children
-    return expression.kind == "AttributeReference"
+    return False
 
 
 def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:

@@ -1,0 +1,169 @@
+"""Tables of named catalogs in SQL: what casts say of their columns, names, and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.testing import HiveMetastore
+from tests.integration.test_planner import explained, rows_of
+
+pytestmark = pytest.mark.spark
+
+_SETUP = """
+CREATE TABLE nt_facts USING parquet PARTITIONED BY (i, big, f, s, t, z, x, day) AS SELECT id AS v,
+  CAST(id % 10 AS int) AS i, id % 10 * 3000000001 AS big, CAST(id % 10 AS float) / 4 AS f,
+  CAST(concat(id % 10, '.0') AS string) AS s,
+  timestamp_ntz'2024-01-01 07:30:00' + make_interval(0, 0, 0, CAST(id % 10 AS int)) AS t,
+  timestamp'2024-01-01 07:30:00' + make_interval(0, 0, 0, CAST(id % 10 AS int)) AS z,
+  CAST(id % 10 + 0.5 AS decimal(5,2)) AS x,
+  date_add(DATE'2024-01-01', CAST(id % 3 AS int)) AS day FROM range(40);
+CREATE TABLE nt_days USING parquet AS SELECT CAST(id AS int) AS id, id AS big,
+  date_add(DATE'2024-01-01', CAST(id AS int)) AS dt, CAST(id AS string) AS txt,
+  CAST(id AS double) / 4 AS f, CAST(id + 0.5 AS decimal(20,4)) AS wide, id % 5 AS week,
+  CAST(date_add(DATE'2024-01-01', CAST(id AS int)) AS timestamp_ntz) AS ntz,
+  CAST(date_add(DATE'2024-01-01', CAST(id AS int)) AS timestamp) AS ts FROM range(10);
+"""
+LOST = [
+    "date(f.t) = d.dt",
+    "date(f.z) = d.dt",
+    "date(f.t) >= d.dt",
+    "CAST(f.x AS int) = d.id",
+    "CAST(f.x AS decimal(5,0)) = d.id",
+    "CAST(f.f AS int) = d.id",
+    "try_cast(f.f AS int) = d.id",
+    "CAST(f.big AS float) = CAST(d.big * 3000000001 AS float)",
+    "CAST(CAST(f.s AS double) AS int) = d.id",
+    "CAST(f.i AS boolean) = CAST(d.id AS boolean)",
+    "CAST(f.day AS timestamp) = d.ts",
+    "CAST(f.z AS timestamp_ntz) > d.ntz",
+    "CAST(f.i AS string) = d.txt",
+    "f.i = d.f",
+    "CAST(f.f AS double) = d.f",  # normalized by Spark, because of -0.0 and NaN
+]
+KEPT = [
+    "CAST(f.i AS bigint) = d.big",
+    "CAST(f.i AS decimal(20,4)) = d.wide - 0.5",
+    "CAST(f.x AS decimal(20,4)) = d.wide",
+    "CAST(f.day AS timestamp_ntz) = d.ntz",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
+    """A fact and a dimension, in the session's catalog and in one called ``lake``."""
+    settings = {
+        "spark.splitlib.catalog.lake.connector": "hive",
+        "spark.splitlib.catalog.lake.uri": metastore.uri,
+        "spark.splitlib.plannerSmallFactPartitions": "0",
+    }
+    for statement in filter(str.strip, _SETUP.split(";")):
+        spark.sql(statement)
+    with changed(spark, settings):
+        yield
+    for table in ("nt_facts", "nt_days"):
+        spark.sql(f"DROP TABLE {table}")
+
+
+@pytest.mark.parametrize("condition", LOST + KEPT)
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
+    """Only what loses nothing is the column itself."""
+    sql = f"SELECT f.v, d.id FROM {{}} f JOIN nt_days d ON {condition} WHERE d.week = 2"
+    with changed(spark, {"spark.sql.ansi.enabled": ansi}):
+        optimized = splitlib.sql(spark, sql.format("lake.default.nt_facts"))
+        assert rows_of(optimized) == rows_of(spark.sql(sql.format("nt_facts")))
+        (scan,) = explained(optimized).scans
+        assert bool(scan.filters) == (condition in KEPT), scan
+
+
+VIEW_BESIDE = {
+    "no alias": "SELECT nt_facts.v FROM lake.default.nt_facts WHERE nt_facts.i = 3",
+    "whole name": "SELECT lake.default.nt_facts.v FROM lake.default.nt_facts",
+    "alias": "SELECT f.v, g.one FROM lake.default.nt_facts f JOIN global_temp.nt_facts g "
+    "ON f.i = g.one",
+    "alias with AS": "SELECT f.v FROM lake.default.nt_facts AS f -- as f",
+    "both": "SELECT a.v, nt_facts.i FROM lake.default.nt_facts a JOIN `lake`.default . nt_facts "
+    "ON a.v = nt_facts.v + 1",
+    "a join": "SELECT nt_facts.v, d.id FROM lake.default.nt_facts JOIN nt_days d "
+    "ON nt_facts.i = d.id WHERE d.week = 1",
+}
+
+
+@pytest.mark.parametrize("query", VIEW_BESIDE.values(), ids=VIEW_BESIDE)
+def test_view_of_the_same_name(spark: SparkSession, query: str) -> None:
+    """A global view of the user's own is left as it is."""
+    spark.sql("SELECT 1 AS one").createGlobalTempView("nt_facts")
+    try:
+        plain = query.replace("`lake`.default . ", "").replace("lake.default.", "")
+        assert rows_of(splitlib.sql(spark, query)) == rows_of(spark.sql(plain))
+        assert spark.table("global_temp.nt_facts").columns == ["one"]
+        assert [t.name for t in spark.catalog.listTables("global_temp") if t.isTemporary] == [
+            "nt_facts"
+        ]
+    finally:
+        spark.catalog.dropGlobalTempView("nt_facts")
+
+
+CHANGES = [
+    "INSERT INTO {} SELECT * FROM nt_facts",
+    "insert /* it */ into table {} VALUES (1)",
+    "INSERT OVERWRITE {} SELECT * FROM nt_facts",
+    "WITH a AS (SELECT * FROM nt_facts) INSERT INTO {} SELECT * FROM a",
+    "FROM nt_facts INSERT INTO {} SELECT *",
+    "UPDATE {} SET v = 1",
+    "DELETE FROM {} WHERE v = 1",
+    "MERGE INTO {} t USING nt_days d ON t.i = d.id WHEN MATCHED THEN DELETE",
+    "TRUNCATE TABLE {}",
+    "DROP TABLE IF EXISTS {}",
+    "ALTER TABLE {} DROP PARTITION (day = DATE'2024-01-01')",
+    "CREATE OR REPLACE TABLE {} AS SELECT 1 AS v",
+    "CREATE TABLE IF NOT EXISTS {} (v int)",
+]
+
+
+@pytest.mark.parametrize("statement", CHANGES)
+def test_named_tables_are_read_only(spark: SparkSession, statement: str) -> None:
+    """The error says so, and names the table."""
+    with pytest.raises(splitlib.UnsupportedTable, match="can be read, not changed") as caught:
+        splitlib.sql(spark, statement.format("lake.default.nt_facts"))
+    assert caught.value.table == "lake.default.nt_facts"
+    assert spark.table("nt_facts").count() == 40
+
+
+COPIES = {
+    "insert": "INSERT INTO nt_copy SELECT v FROM lake.default.nt_facts WHERE i < 7",
+    "insert of a table expression": "WITH a AS (SELECT v FROM lake.default.nt_facts WHERE i < 7) "
+    "INSERT INTO nt_copy SELECT v FROM a",
+    "table first": "FROM lake.default.nt_facts INSERT INTO nt_copy SELECT v WHERE i < 7 "
+    "INSERT INTO nt_copy SELECT v WHERE i < 0",
+    "parameters": "INSERT INTO nt_copy SELECT v FROM lake.default.nt_facts WHERE i < :most",
+}
+
+
+@pytest.mark.parametrize("statement", COPIES.values(), ids=COPIES)
+def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
+    """A statement runs at once, and reads all rows that it asks for."""
+    spark.sql("CREATE TABLE nt_copy (v bigint) USING parquet")
+    try:
+        splitlib.sql(spark, statement, args={"most": 7})
+        expected = rows_of(spark.sql("SELECT v FROM nt_facts WHERE i < 7"))
+        assert rows_of(spark.table("nt_copy")) == expected
+    finally:
+        spark.sql("DROP TABLE nt_copy")
+
+
+def test_table_made_of_a_named_table(spark: SparkSession) -> None:
+    """And the plan of one that is shown."""
+    spark.sql("DROP TABLE IF EXISTS nt_made")
+    splitlib.sql(
+        spark, "CREATE TABLE nt_made USING parquet AS SELECT v, day FROM lake.default.nt_facts"
+    )
+    assert spark.table("nt_made").count() == 40
+    spark.sql("DROP TABLE nt_made")
+    shown = splitlib.sql(spark, "EXPLAIN SELECT v FROM lake.default.nt_facts")
+    assert "Physical Plan" in str(shown.collect())
