@@ -54,6 +54,8 @@ def _column(expression: Any, columns: pa.Schema) -> pa.Field | None:
         return field.with_type(pa.int64()) if field and pa.types.is_int32(field.type) else None
     name = _name(expression)
     found = [field for field in columns if name is not None and field.name.lower() == name.lower()]
+    if found and pa.types.is_string(found[0].type) and expression.dataType().typeName() != "string":
+        return None  # a collation has an equality and an order of its own
     return found[0] if found else None
 
 

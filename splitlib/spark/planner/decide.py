@@ -19,6 +19,12 @@ def is_selective(dimension: Dimension) -> bool:
     return _drops_rows(dimension.node) or any(is_selective(d) for d, _ in dimension.narrowed_by)
 
 
+def worthwhile(dimension: Dimension) -> Dimension:
+    """The dimension without what narrows it but drops no rows."""
+    kept = ((worthwhile(other), conditions) for other, conditions in dimension.narrowed_by)
+    return Dimension(dimension.node, tuple((d, c) for d, c in kept if is_selective(d)))
+
+
 def _drops_rows(node: Node) -> bool:
     for part in node.walk():
         if part.kind in _FEW_ROWS:
@@ -56,12 +62,3 @@ class Costs:
         if total > self._limit:
             return f"its dimension reads {total:,} bytes, more than {self._limit:,}"
         return None
-
-    def worthwhile(self, dimension: Dimension) -> Dimension:
-        """The dimension without what narrows it but drops no rows, or is too large itself."""
-        kept = [
-            (self.worthwhile(other), conditions)
-            for other, conditions in dimension.narrowed_by
-            if self.too_large(other.node) is None
-        ]
-        return Dimension(dimension.node, tuple((d, c) for d, c in kept if is_selective(d)))

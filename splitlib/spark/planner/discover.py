@@ -9,8 +9,8 @@ by others before its keys reach the fact table.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from splitlib.spark.planner.lineage import Lineage, is_function, join_type, lineages_of, output_ids
@@ -96,12 +96,15 @@ class _Graph:
     """Attribute to the vertex whose output it is; None if several have it."""
 
 
-def discover(root: Node, partition_columns: frozenset[int]) -> list[JoinFilter]:
+def discover(
+    root: Node, partition_columns: frozenset[int], usable: Callable[[Node], bool]
+) -> list[JoinFilter]:
     """The filters that the joins of an optimized plan imply for its scans.
 
     Args:
         root: The plan.
         partition_columns: The attributes of scans that could be pruned.
+        usable: Whether a part of the plan may be run to narrow another one.
     """
     found: list[JoinFilter] = []
     open_ = [root]
@@ -113,7 +116,7 @@ def discover(root: Node, partition_columns: frozenset[int]) -> list[JoinFilter]:
         seen.add(top.path)
         graph = _Graph()
         _flatten(top, graph)
-        found += _filters(graph, partition_columns)
+        found += _filters(graph, partition_columns, usable)
         for vertex in graph.vertices:
             open_ += vertex.children
         open_ += [plan for node in _taken_apart(top) for plan in node.subqueries]
@@ -216,7 +219,9 @@ def _vertex_of(graph: _Graph, side: Expression) -> int | None:
     return owners.pop() if len(owners) == 1 else None
 
 
-def _filters(graph: _Graph, partition_columns: frozenset[int]) -> Iterator[JoinFilter]:
+def _filters(
+    graph: _Graph, partition_columns: frozenset[int], usable: Callable[[Node], bool]
+) -> Iterator[JoinFilter]:
     if not graph.edges:
         return
     inner = [lineages_of(vertex, partition_columns) for vertex in graph.vertices]
@@ -229,39 +234,86 @@ def _filters(graph: _Graph, partition_columns: frozenset[int]) -> Iterator[JoinF
             found[lineage.leaf.path, edge.target, edge.source, exact].append(
                 Comparison(lineage, edge.target_side, edge.operator, edge.source_side, key_lineage)
             )
-    for (_, target, source, _), comparisons in found.items():
+    narrowing = _Narrowing(graph, usable)
+    equal_to: dict[tuple[object, object], set[object]] = defaultdict(set)
+    for (leaf, *_), comparisons in found.items():
+        for comparison in comparisons:
+            if comparison.operator == "=":
+                equal_to[leaf, comparison.target.shape].add(comparison.key.shape)
+    for (leaf, target, source, _), comparisons in found.items():
         assert isinstance(target, int)
         assert isinstance(source, int)
-        yield JoinFilter(_narrowed(graph, source, {target, source}), tuple(comparisons))
+        # keys that reach the same column of the scan by themselves need not narrow these first
+        reached = {
+            (comparison.key.shape, other)
+            for comparison in comparisons
+            if comparison.operator == "="
+            for other in equal_to[leaf, comparison.target.shape]
+        }
+        yield JoinFilter(narrowing.of(source, target, reached), tuple(comparisons))
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
     """The edges, and those that follow: keys that reach something reach what equals it."""
     closed = list(edges)
     known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
+    equal_to = defaultdict(list)
+    for edge in edges:
+        if edge.operator == "=":
+            equal_to[edge.source, edge.source_side.shape].append(edge)
     for first in closed:  # grows meanwhile
-        for edge in edges:
+        for edge in equal_to[first.target, first.target_side.shape]:
             ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
-            if (
-                edge.operator == "="
-                and edge.source == first.target
-                and edge.target != first.source
-                and edge.source_side.shape == first.target_side.shape
-                and ends not in known
-            ):
+            if edge.target != first.source and ends not in known:
                 known.add(ends)
                 closed.append(replace(first, target=edge.target, target_side=edge.target_side))
     return closed
 
 
-def _narrowed(graph: _Graph, vertex: int, seen: set[int]) -> Dimension:
-    """A vertex, semi-joined with those that keys flow from, without going in circles."""
-    conditions: dict[int, list[Expression]] = defaultdict(list)
-    for edge in graph.edges:
-        if edge.target == vertex and edge.source not in seen:
-            conditions[edge.source].append(edge.condition)
-    others = tuple(
-        (_narrowed(graph, source, seen | {source}), tuple(parts))
-        for source, parts in conditions.items()
-    )
-    return Dimension(graph.vertices[vertex], others)
+class _Narrowing:
+    """The vertices of a graph as dimensions, each narrowed by those that keys flow from.
+
+    Each of those once, and where it is nearest. Along every path that does not go in circles would
+    be a little more exact where conditions form rings, but there may be more paths than atoms.
+    """
+
+    def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
+        self._vertices = graph.vertices
+        self._usable = usable
+        self._into: dict[int, dict[int, list[_Edge]]] = defaultdict(lambda: defaultdict(list))
+        for edge in graph.edges:
+            self._into[edge.target][edge.source].append(edge)
+
+    def of(self, vertex: int, target: int, reached: set[tuple[object, object]]) -> Dimension:
+        """A vertex, semi-joined with others.
+
+        Args:
+            vertex: Its number.
+            target: That of what the keys are for; it narrows nothing itself.
+            reached: Pairs of shapes of the vertex and of another one by which the other one need
+                not narrow it.
+        """
+        parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
+        taken = {vertex, target}
+        open_ = deque([vertex])
+        while open_:
+            at = open_.popleft()
+            for source, edges in self._into[at].items():
+                conditions = tuple(
+                    edge.condition
+                    for edge in edges
+                    if at != vertex
+                    or edge.operator != "="
+                    or (edge.target_side.shape, edge.source_side.shape) not in reached
+                )
+                if source not in taken and conditions and self._usable(self._vertices[source]):
+                    taken.add(source)
+                    parts[at].append((source, conditions))
+                    open_.append(source)
+        return self._dimension(vertex, parts)
+
+    def _dimension(
+        self, vertex: int, parts: dict[int, list[tuple[int, tuple[Expression, ...]]]]
+    ) -> Dimension:
+        others = tuple((self._dimension(source, parts), found) for source, found in parts[vertex])
+        return Dimension(self._vertices[vertex], others)

@@ -11,18 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
 from splitlib.filtering import Domain, DynamicFilteringData, RangeDomain, plain_schema
@@ -110,22 +99,12 @@ class KeyQueries:
                 f"its dimension may give other rows when it is joined: {reason}",
                 not_deterministic=True,
             )
-        if not all(_is_plain(f.dataType) for f in rows.schema):
-            raise Unusable(f"keys of type {rows.schema.simpleString()} are not compared")
         if operators[0] in ("=", "<=>"):
             # where one comparison is null-safe the nulls of all are kept: too much, not too little
             data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
             return Keys(data, time.perf_counter() - started)
         data, excluded = _ranges(rows, operators)
         return Keys(data, time.perf_counter() - started, excluded)
-
-
-def _is_plain(kind: DataType) -> bool:
-    """Whether equality is that of the values themselves; a collation has its own."""
-    if isinstance(kind, StringType):
-        return kind == StringType()
-    plain = BinaryType | BooleanType | DateType | NumericType | TimestampNTZType | TimestampType
-    return isinstance(kind, plain)
 
 
 def _ranges(

@@ -16,7 +16,7 @@ from splitlib.spark.planner.catalyst import Catalyst
 from splitlib.spark.planner.discover import Comparison
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.lineage import Step
-from splitlib.spark.planner.occurrence import Collected, Occurrence
+from splitlib.spark.planner.occurrence import COPIED, Collected, Occurrence
 from splitlib.spark.planner.plan import Expression, Node
 from splitlib.spark.planner.report import ScanPruning, strip
 from splitlib.spark.planner.scans import UNDECIDED, PartitionedScan, Pruned
@@ -101,12 +101,20 @@ class MaskedScan(Occurrence):
 
 
 def rewritten(
-    scan: PartitionedScan, occurrences: Sequence[MaskedScan]
+    scan: PartitionedScan, occurrences: Sequence[MaskedScan], *, is_copied: bool
 ) -> tuple[Pruned | None, ScanPruning]:
-    """The scan of what any of its occurrences needs, None if it is left to Spark; and why."""
+    """The scan of what any of its occurrences needs, None if it is left to Spark; and why.
+
+    Args:
+        scan: What stands in all these places.
+        occurrences: Where it stands in the optimized plan.
+        is_copied: Whether it may also stand where nothing is known of it.
+    """
     reasons = tuple(dict.fromkeys(reason for o in occurrences for reason in o.reasons))
     used = tuple(dict.fromkeys(use for o in occurrences for use in o.used))
     report = ScanPruning(scan.name, used, reasons=reasons)
+    if is_copied:
+        return None, report.because(COPIED)
     pairs = [(o.mask, o.before) for o in occurrences if o.mask is not None]
     if not pairs:
         return None, report.because("no join compares its partition columns.", if_first=True)

@@ -16,6 +16,9 @@ from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.plan import Node
 from splitlib.spark.planner.report import FilterUse
 
+COPIED = "the optimizer has put a copy of it into the plan, which may need every partition."
+"""Why a scan is read whole of whose copies the keys are not known."""
+
 
 class Collected(NamedTuple):
     """Keys, and what they are compared with; all comparisons hold together."""

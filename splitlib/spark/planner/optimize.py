@@ -17,7 +17,9 @@ from splitlib.spark.pinned_scan import why_not_pinned
 from splitlib.spark.planner.blocked import blocked_joins
 from splitlib.spark.planner.broadcasts import sharing_broadcasts
 from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.decide import Costs, is_selective
+from splitlib.spark.planner.comparable import comparable
+from splitlib.spark.planner.copied import copied_leaves, copied_scans
+from splitlib.spark.planner.decide import Costs, is_selective, worthwhile
 from splitlib.spark.planner.dimensions import compute_once
 from splitlib.spark.planner.discover import JoinFilter, discover, static_conditions
 from splitlib.spark.planner.frozen import Frozen
@@ -138,7 +140,11 @@ class _Planner:
         self._config = config
         self._optimized = optimized
         self._costs = Costs(self._size_of, config.planner_dimension_bytes)
+        self._not_run: dict[Path, str | None] = {}
+        """What :meth:`_why_not_run` has said so far, by the path of the part."""
         self._frozen = Frozen(catalyst, tree, optimized, optimized_tree)
+        self._copies = copied_leaves(tree, optimized_tree)
+        self._copied = copied_scans(catalyst, optimized, self._copies, scans)
         # what Spark takes a size to be that it does not know
         self._unknown_size = int(catalyst.session.sessionState().conf().defaultSizeInBytes())
         self.wants_same_rows = False
@@ -153,7 +159,8 @@ class _Planner:
         if dimensions:
             fetched = [executor.submit(o.prefetch) for o in occurrences.values() if o.filters]
             self._frozen.checkpoint(dimensions)
-            self._frozen.run(dimensions, occurrences, self._size_of, executor)
+            if not self._copies:  # which may need rows that the filter of the other one drops
+                self._frozen.run(dimensions, occurrences, self._size_of, executor)
             for future in fetched:
                 future.result()
             self._prune(occurrences, executor)
@@ -162,7 +169,7 @@ class _Planner:
 
         def rewritten(scan: PrunableScan) -> tuple[Pruned | None, ScanPruning]:
             if nothing.keys().isdisjoint(scan.paths):
-                return _rewritten(scan, plan, occurrences)
+                return _rewritten(scan, plan, occurrences, is_copied=self._is_copied(scan))
             return None, ScanPruning(scan.name, partitions_kept=0)
 
         scans = list(self._scans.by_columns.values())
@@ -193,7 +200,11 @@ class _Planner:
         nor take for another; then the result cannot depend on the rows that would be there.
         """
         read = {id(self._scans.of_leaf(node)) for node in self._frozen.tree.walk()}
-        unread = [scan for scan in self._scans.by_columns.values() if id(scan) not in read]
+        unread = [
+            scan
+            for scan in self._scans.by_columns.values()
+            if id(scan) not in read and not self._is_copied(scan)
+        ]
         nodes = [(scan, scan.reading_nothing()) for scan in unread]
         new = {path: node for scan, node in nodes if node is not None for path in scan.paths}
         if not new:
@@ -203,6 +214,9 @@ class _Planner:
         others = {leaf_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
         still_read = {leaf_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
         return new if still_read <= others else {}
+
+    def _is_copied(self, scan: PrunableScan) -> bool:
+        return any(scan in scans for scans in self._copied.values())
 
     def computed_once(self) -> DataFrame | None:
         """The query with other rows each time made the same ones; None if there are none."""
@@ -229,8 +243,12 @@ class _Planner:
             elif scan is not None:
                 few = self._config.planner_small_fact_partitions
                 found[node.path] = MaskedScan(self._catalyst, node, scan, few)
-        for join_filter in discover(tree, columns):
-            found[join_filter.leaf.path].filters.append(join_filter)
+        for join_filter in discover(tree, columns, lambda x: self._why_not_run(x) is None):
+            occurrence = found[join_filter.leaf.path]
+            kept, reasons = comparable(self._catalyst, self._optimized, join_filter)
+            occurrence.reasons += [f"{reason}." for reason in reasons]
+            if kept is not None:
+                occurrence.filters.append(kept)
         for condition in static_conditions(tree, columns):
             found[condition.lineage.leaf.path].conditions.append(condition)
         for path, reason in blocked_joins(tree, columns):
@@ -257,16 +275,28 @@ class _Planner:
 
     def _worthwhile(self, join_filter: JoinFilter) -> tuple[str | None, JoinFilter]:
         """Why it is not, or the filter with only those dimensions that are."""
-        reason = self._costs.too_large(join_filter.dimension.node)
+        reason = self._why_not_run(join_filter.dimension.node)
         if reason is not None:
             return reason, join_filter
-        dimension = self._costs.worthwhile(join_filter.dimension)
+        dimension = worthwhile(join_filter.dimension)
         if not is_selective(dimension):
             return "no condition leaves out rows of its dimension", join_filter
         return None, replace(join_filter, dimension=dimension)
 
+    def _why_not_run(self, node: Node) -> str | None:
+        """Why a part of the plan cannot be run for its keys; None if it can."""
+        if node.path not in self._not_run:
+            copies = (self._copies.get(part.path) for part in node.walk())
+            if any(leaf is not None and leaf.kind == "LogicalRDD" for leaf in copies):
+                # its rows here need not be those that the query itself reads
+                self._not_run[node.path] = "its dimension reads an RDD that is also read elsewhere"
+            else:
+                self._not_run[node.path] = self._costs.too_large(node)
+        return self._not_run[node.path]
+
     def _size_of(self, leaf: Node) -> int | None:
-        if isinstance(self._scans.of_leaf(leaf), TableScan):
+        scans = (self._scans.of_leaf(leaf), *self._copied.get(leaf.path, ()))
+        if any(isinstance(scan, TableScan) for scan in scans):
             return None  # a placeholder is never run
         return self._size(self._catalyst.node(self._optimized, leaf.path))
 
@@ -307,11 +337,11 @@ class _Planner:
 
 
 def _rewritten(
-    scan: PrunableScan, plan: Any, occurrences: Mapping[Path, Occurrence]
+    scan: PrunableScan, plan: Any, occurrences: Mapping[Path, Occurrence], *, is_copied: bool
 ) -> tuple[Pruned | None, ScanPruning]:
     """What takes the place of a scan, None if it stays; and why."""
     if isinstance(scan, TableScan):
         named = [o for o in occurrences.values() if isinstance(o, NamedScan) and o.scan is scan]
-        return opened_up(scan, plan, named)
+        return opened_up(scan, plan, named, is_copied=is_copied)
     masked = [o for o in occurrences.values() if isinstance(o, MaskedScan) and o.scan is scan]
-    return rewritten(scan, masked)
+    return rewritten(scan, masked, is_copied=is_copied)

@@ -85,7 +85,7 @@ def _scan(
             return None
         return _catalog_scan(catalyst, leaf, ids, leaf.tableMeta(), tables, threads)
     relation = leaf.relation()
-    if not catalyst.is_a(relation, _DATASOURCES + "HadoopFsRelation"):
+    if not catalyst.is_file_relation(relation):
         return None
     table = named.get(str(relation.location().rootPaths().headOption().getOrElse(None)))
     if table is not None:

@@ -16,7 +16,7 @@ from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.discover import Comparison, StaticCondition
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.named_tables import NamedTable
-from splitlib.spark.planner.occurrence import Collected, Occurrence
+from splitlib.spark.planner.occurrence import COPIED, Collected, Occurrence
 from splitlib.spark.planner.plan import Node
 from splitlib.spark.planner.report import ScanPruning
 from splitlib.spark.planner.scans import UNDECIDED, Ids, Pruned, Scan, evaluate, typed_values
@@ -112,7 +112,7 @@ class NamedScan(Occurrence):
 
 
 def opened_up(
-    scan: TableScan, plan: Any, occurrences: Sequence[NamedScan]
+    scan: TableScan, plan: Any, occurrences: Sequence[NamedScan], *, is_copied: bool
 ) -> tuple[Pruned, ScanPruning]:
     """The files that matter; all of them where several places read the same scan.
 
@@ -120,11 +120,14 @@ def opened_up(
         scan: A placeholder.
         plan: The optimized plan, in which conditions stand.
         occurrences: Where the scan stands in it.
+        is_copied: Whether it may also stand where nothing is known of it.
     """
     # of several places each needs other files, and one list of files serves them all
-    alone = occurrences[0] if len(occurrences) == 1 else None
+    alone = occurrences[0] if len(occurrences) == 1 and not is_copied else None
     pruned = scan.pruned(plan, alone.data, alone.conditions) if alone else scan.pruned(plan)
     reasons = dict.fromkeys(reason for o in occurrences for reason in o.reasons)
+    if is_copied:
+        reasons[COPIED] = None
     return pruned, ScanPruning(
         scan.name,
         tuple(alone.used) if alone else (),

@@ -1,0 +1,205 @@
+"""What is read off a plan without Spark: what narrows a dimension, and what a column is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from splitlib.spark.planner.casts import is_lossless
+from splitlib.spark.planner.discover import Dimension, JoinFilter, discover
+from splitlib.spark.planner.lineage import lineages_of
+from splitlib.spark.planner.plan import Node, parse_plan
+
+_CATALYST = "org.apache.spark.sql.catalyst."
+Tree = list[dict[str, Any]]
+
+
+def attribute(number: int, kind: object = "integer") -> Tree:
+    """A column."""
+    return [{"class": "AttributeReference", "num-children": 0, "dataType": kind}
+            | {"exprId": {"id": number}, "name": f"c{number}"}]  # fmt: skip
+
+
+def cast(child: Tree, kind: object, mode: str = "LEGACY") -> Tree:
+    """A cast of a column."""
+    return [{"class": "Cast", "num-children": 1, "dataType": kind, "evalMode": mode}, *child]
+
+
+def equal(left: Tree, right: Tree) -> Tree:
+    """``left = right``."""
+    return [{"class": "EqualTo", "num-children": 2}, *left, *right]
+
+
+def conjunction(conditions: list[Tree]) -> Tree:
+    """All of them; none is no condition."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else []
+    return [{"class": "And", "num-children": 2}, *conditions[0], *conjunction(conditions[1:])]
+
+
+def relation(*columns: Tree) -> Tree:
+    """A table."""
+    return [{"class": f"{_CATALYST}LogicalRelation", "num-children": 0, "output": list(columns)}]
+
+
+def joined(relations: list[Tree], conditions: list[Tree]) -> Node:
+    """Inner joins of all relations below a filter with all conditions."""
+    tree = relations[0]
+    for other in relations[1:]:
+        join = {"class": "Join", "num-children": 2, "joinType": {"object": f"{_CATALYST}Inner$"}}
+        tree = [join, *tree, *other]
+    condition = {"class": "Filter", "num-children": 1, "condition": conjunction(conditions)}
+    return parse_plan(json.dumps([condition, *tree]))
+
+
+def all_of(dimension: Dimension) -> Iterator[Dimension]:
+    """A dimension, and all that narrow it."""
+    yield dimension
+    for other, _ in dimension.narrowed_by:
+        yield from all_of(other)
+
+
+def found(root: Node, unusable: frozenset[int] = frozenset()) -> list[JoinFilter]:
+    """The filters for column 0."""
+    return discover(root, frozenset({0}), lambda node: id_of(node) not in unusable)
+
+
+def id_of(node: Node) -> int | None:
+    """The first column of a relation."""
+    return node.expressions("output")[0].attribute_id
+
+
+MANY = 12
+
+
+def in_pairs(column: int) -> Node:
+    """Dimensions whose keys are those of the fact, each equated with all others."""
+    dimensions = [relation(attribute(10 * i), attribute(10 * i + 1)) for i in range(1, MANY + 1)]
+    keys = [equal(attribute(0), attribute(10 * i)) for i in range(1, MANY + 1)]
+    pairs = [
+        equal(attribute(10 * i + column), attribute(10 * j + column))
+        for i, j in combinations(range(1, MANY + 1), 2)
+    ]
+    return joined([relation(attribute(0)), *dimensions], keys + pairs)
+
+
+def test_equal_keys_are_not_narrowed_by_each_other() -> None:
+    """Each reaches the fact itself."""
+    filters = found(in_pairs(0))
+    assert len(filters) == MANY
+    assert all(not f.dimension.narrowed_by for f in filters)
+
+
+def test_other_columns_narrow_once_each() -> None:
+    """However many ways there are from one dimension to another."""
+    filters = found(in_pairs(1))
+    assert len(filters) == MANY
+    for join_filter in filters:
+        places = [dimension.node.path for dimension in all_of(join_filter.dimension)]
+        assert len(places) == len(set(places)) == MANY
+
+
+def chain() -> Node:
+    """A fact with a dimension, that with another, and that with one more."""
+    return joined(
+        [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
+                                   for i in (1, 2, 3))],
+        [equal(attribute(0), attribute(10)), equal(attribute(11), attribute(20)),
+         equal(attribute(21), attribute(30))],
+    )  # fmt: skip
+
+
+def test_snowflake() -> None:
+    """Each dimension is narrowed by the next; one that cannot be run, and what is beyond, not."""
+    (only,) = found(chain())
+    assert [id_of(d.node) for d in all_of(only.dimension)] == [10, 20, 30]
+    (only,) = found(chain(), frozenset({20}))
+    assert [id_of(d.node) for d in all_of(only.dimension)] == [10]
+
+
+def test_another_way_around_what_cannot_be_run() -> None:
+    """A dimension that also a large table would lead to."""
+    root = joined(
+        [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
+                                   for i in (1, 2, 3, 4))],
+        [equal(attribute(0), attribute(10)), equal(attribute(11), attribute(20)),
+         equal(attribute(20), attribute(30)), equal(attribute(11), attribute(40)),
+         equal(attribute(41), attribute(31))],
+    )  # fmt: skip
+    (only,) = found(root, frozenset({20}))
+    assert sorted(str(id_of(d.node)) for d in all_of(only.dimension)) == ["10", "30", "40"]
+
+
+def test_equalities_through_casts() -> None:
+    """What equals the same is equal, if it is the same: collations of strings are not told."""
+
+    def implied(first: Tree, second: Tree) -> bool:
+        root = joined(
+            [relation(attribute(0)), relation(attribute(10)), relation(attribute(20))],
+            [equal(attribute(0), first), equal(second, attribute(20))],
+        )
+        return any(id_of(f.dimension.node) == 20 for f in found(root))
+
+    column = attribute(10)
+    assert implied(column, column)
+    assert implied(cast(column, "long"), cast(column, "long"))
+    assert not implied(cast(column, "long"), cast(column, "short"))
+    assert not implied(cast(column, "short"), cast(column, "short", "TRY"))
+    assert not implied(cast(column, "string"), cast(column, "string"))
+
+
+LOSSLESS: list[tuple[object, object]] = [
+    ("byte", "short"),
+    ("integer", "long"),
+    ("short", "short"),
+    ("integer", "decimal(10,0)"),
+    ("long", "decimal(38,18)"),
+    ("decimal(5,2)", "decimal(7,4)"),
+    ("float", "double"),
+    ("date", "timestamp_ntz"),
+]
+LOSSY: list[tuple[object, object]] = [
+    ("short", "byte"),
+    ("long", "integer"),
+    ("long", "decimal(18,0)"),
+    ("integer", "decimal(10,1)"),
+    ("decimal(5,2)", "decimal(6,4)"),
+    ("decimal(5,2)", "decimal(9,1)"),
+    ("decimal(5,0)", "integer"),
+    ("integer", "double"),
+    ("long", "float"),
+    ("float", "integer"),
+    ("double", "float"),
+    ("date", "timestamp"),
+    ("timestamp", "date"),
+    ("timestamp_ntz", "date"),
+    ("timestamp", "timestamp_ntz"),
+    ("timestamp_ntz", "timestamp"),
+    ("string", "string"),
+    ("string", "date"),
+    ("string", "integer"),
+    ("integer", "string"),
+    ("date", "string"),
+    ("integer", "boolean"),
+    ("boolean", "integer"),
+    ("binary", "string"),
+    ({"type": "struct"}, {"type": "struct"}),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), LOSSLESS + LOSSY, ids=str)
+def test_casts(source: object, target: object) -> None:
+    """A column in a wider type is still the column; through several casts, if all are wider."""
+    lossless = (source, target) in LOSSLESS
+    assert is_lossless(source, target) == lossless
+    table = {"class": "LogicalRelation", "num-children": 0, "output": [attribute(0, source)]}
+    once = cast(attribute(0, source), target)
+    alias = [{"class": "Alias", "num-children": 1, "exprId": {"id": 1}}, *once]
+    project = {"class": "Project", "num-children": 1, "projectList": [alias]}
+    plan = parse_plan(json.dumps([project, table]))
+    (lineage,) = lineages_of(plan, frozenset({0})).by_attribute[1]
+    assert lineage.column == (0 if lossless else None)
