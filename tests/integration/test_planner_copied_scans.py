@@ -82,7 +82,8 @@ def test_reason_for_a_copy(spark: SparkSession) -> None:
     with changed(spark, THROUGH_UNION):
         optimized = splitlib.sql(spark, sql)
         assert rows_of(optimized) == rows_of(spark.sql(sql))
-        assert "the optimizer has put a copy of it" in str(explained(optimized))
+        copies = spark.conf.isModifiable(next(iter(THROUGH_UNION)))  # as newer Sparks do
+        assert ("the optimizer has put a copy of it" in str(explained(optimized))) == copies
     optimized = splitlib.sql(spark, sql)
     assert "a copy of it" not in str(explained(optimized))
     assert rows_of(optimized) == rows_of(spark.sql(sql))
@@ -169,5 +170,7 @@ DUPLICATING = {
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files"])
 def test_other_rules_that_duplicate(spark: SparkSession, query: str, table: str) -> None:
     """Whatever the optimizer makes of a query out of several parts of it."""
+    if "RECURSIVE" in query and not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
+        pytest.skip("this Spark has no recursion")
     plain = spark.sql(query.replace("cs_sales", table))
     assert rows_of(splitlib.optimize(plain)) == rows_of(plain)
