@@ -9,17 +9,19 @@ would go by directory, and directories may be shared, nested or mixed.
 from __future__ import annotations
 
 import functools
-import uuid
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from splitlib.model import FILE_SCHEMA
 from splitlib.spark.paths_scan import typed_columns, with_row_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -27,11 +29,15 @@ if TYPE_CHECKING:
 
 _KNOWN_VERSIONS: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
 
-# Indexes are equal when their roots are, so each scan has its own. Spark takes a root that is not
-# found for an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan
-# fails, and the files stay pinned, where they would be forgotten without a word.
+# Indexes are equal when their roots are, and Spark reads once, or takes from its cache, what is
+# equal: the root of a scan is a digest of what it reads. Spark takes a root that is not found for
+# an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan fails,
+# and the files stay pinned, where they would be forgotten without a word.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
 """Where the files of a pinned scan seem to lie."""
+
+PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
+"""Options of every pinned scan: a file that has gone is an error, whatever the session says."""
 
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -77,8 +83,13 @@ def has_file_system(spark: object, scheme: str) -> bool:
     return _session(spark).sessionState().newHadoopConf().get(key) is not None
 
 
-def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
+def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None) -> Any:
     """Return the scan as Spark's `HadoopFsRelation`, a JVM object.
+
+    Args:
+        spark: As for `pinned_scan`.
+        scan: What to read.
+        name: What tells it from other scans; None = what it reads.
 
     Raises:
         RuntimeError: As `pinned_scan`.
@@ -86,7 +97,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
     jvm = _jvm(spark.sparkContext._gateway)
     session = _session(spark)
     keys = session.parseDataType(scan.partition_schema.json()).asNullable()
-    index = _file_index(spark, scan, jvm, keys)
+    index = _file_index(spark, scan, jvm, keys, name or _digest(spark, scan))
     _verify(index, scan, jvm)
     return jvm.HadoopFsRelation(
         index,
@@ -94,9 +105,37 @@ def pinned_relation(spark: SparkSession, scan: FileScan) -> Any:
         session.parseDataType(scan.data_schema.json()).asNullable(),
         jvm.none,
         jvm.file_format(scan.format, session),
-        jvm.options(scan.options),
+        jvm.options(with_pinned_options(scan.options)),
         _finding_by_id(session) if scan.by_field_id else session,
     )
+
+
+def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
+    """Return a relation of whatever is in a directory, which it does not look into; no columns.
+
+    It is for Spark to find in a plan, not for being read.
+    """
+    jvm = _jvm(spark.sparkContext._gateway)
+    session, root = _session(spark), jvm.Path(location)
+    cache = jvm.SharedInMemoryCache(1 << 40, -1).createForNewClient()
+    cache.putLeafFiles(root, jvm.statuses(encode_statuses(FILE_SCHEMA.empty_table()), 0))
+    columns = session.parseDataType(StructType().json())
+    index = jvm.InMemoryFileIndex(
+        session, jvm.nil.appended(root), jvm.options({}), jvm.none, cache, jvm.none, jvm.none
+    )
+    text = jvm.file_format("text", session)
+    relation = jvm.HadoopFsRelation(
+        index, columns, columns, jvm.none, text, jvm.options({}), session
+    )
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame(session.baseRelationToDataFrame(relation), spark)
+
+
+def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options of a data source, whose names know no case, with those of a pinned scan."""
+    pinned = {name.lower() for name in PINNED_OPTIONS}
+    return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _finding_by_id(session: Any) -> Any:
@@ -158,9 +197,29 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _file_index(spark: SparkSession, scan: FileScan, jvm: _Jvm, keys: Any) -> Any:
+def _digest(spark: SparkSession, scan: FileScan) -> str:
+    """A text that two scans share only if they read the same files to the same partition values.
+
+    Schemas of the data, format and options are no part of it: Spark itself compares those.
+    """
+    columns = [scan.files[name] for name in ("path", "size", "modified")]
+    if scan.partition_schema.fields:
+        columns += scan.partitions.take(scan.files["partition"]).columns
+    # without its order, in which partitions may have been listed by several threads
+    files = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+    files = files.sort_by("c0").combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, files.schema) as stream:
+        stream.write_table(files)
+    # text becomes an instant in the session's zone
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    meaning = f"{scan.partition_schema.json()} {scan.by_field_id} {zone} "
+    return hashlib.sha256(meaning.encode() + sink.getvalue().to_pybytes()).hexdigest()
+
+
+def _file_index(spark: SparkSession, scan: FileScan, jvm: _Jvm, keys: Any, name: str) -> Any:
     statuses = jvm.statuses(encode_statuses(scan.files), scan.files.num_rows)
-    root = jvm.Path(f"{PINNED_ROOT}{uuid.uuid4()}")
+    root = jvm.Path(f"{PINNED_ROOT}{name}")
     # a cache shared with other scans evicts, and what was evicted is no file to Spark
     cache = jvm.SharedInMemoryCache(1 << 40, -1).createForNewClient()
     cache.putLeafFiles(root, statuses)

@@ -12,6 +12,7 @@ from splitlib.filtering import DynamicFilteringData
 from splitlib.predicate import PartitionFilter
 from splitlib.report import ScanReport
 from splitlib.spark.bloom import MOST_KEYS, among
+from splitlib.spark.known_table import saying_its_table
 from splitlib.spark.row_conditions import many_keys, row_conditions, undecided_columns
 from splitlib.spark.scan import scan_selected
 from splitlib.spark.types import spark_schema
@@ -61,4 +62,4 @@ def pruned_rows(
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null)
-    return rows, enumerator.explain()
+    return saying_its_table(spark, rows, table), enumerator.explain()

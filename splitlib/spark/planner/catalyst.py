@@ -143,6 +143,23 @@ class Catalyst:
         hint = self.jvm.class_(f"{_LOGICAL}.HintInfo")(strategy)
         return self.jvm.class_(f"{_LOGICAL}.ResolvedHint")(plan, hint)
 
+    def beside(self, plan: Any, others: Sequence[Any]) -> Any:
+        """The rows of ``plan``; and relations, of which nothing is read.
+
+        Each is joined by a condition that never holds. The optimizer drops such a join before all
+        else, but who asks an analyzed plan what it reads finds the relation: Spark does before it
+        overwrites a table, and when it looks for cached results of one that has changed.
+        """
+        if plan.nodeName() == "ResolvedHint":  # it is for the join above
+            return plan.withNewChildren(self.seq([self.beside(plan.child(), others)]))
+        never = self.jvm.object_(f"{_EXPRESSIONS}.Literal").FalseLiteral()
+        anti = self.jvm.object_(f"{_CATALYST}.plans.LeftAnti")
+        hint = self.jvm.object_(f"{_LOGICAL}.JoinHint").NONE()
+        for other in others:
+            nothing = self._new_node("Filter", never, other.newInstance())
+            plan = self._new_node("Join", plan, nothing, anti, self.some(never), hint)
+        return plan
+
     def might_contain(self, bloom_filter: bytes, attribute: Any) -> Any:
         """Whether a value's hash is in a Bloom filter, as Spark serializes it."""
         binary = self.jvm.object_("org.apache.spark.sql.types.BinaryType")
@@ -235,6 +252,10 @@ class Catalyst:
     def empty_map(self) -> Any:
         """Scala's empty immutable ``Map``."""
         return self.jvm.object_("scala.collection.immutable.Map").empty()
+
+    def case_insensitive(self, options: Any) -> Any:
+        """A ``Map`` of options as Spark has them, whose names know no case."""
+        return self.jvm.object_(f"{_CATALYST}.util.CaseInsensitiveMap").apply(options)
 
     @cached_property
     def build_from(self) -> Any:

@@ -9,7 +9,6 @@ An index takes ten milliseconds to be made, whatever it lists, so that there are
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,6 +21,7 @@ _PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
 _PATH = "org.apache.hadoop.fs.Path"
 _STRUCT = "org.apache.spark.sql.types.StructType"
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
+_UNSAFE = "org.apache.spark.sql.catalyst.expressions.Unsafe"
 _SPARK = "org.apache.spark.sql.execution.datasources."
 
 # Directories that one thread lists one after the other.
@@ -57,25 +57,30 @@ def listed_index(catalyst: Catalyst, table: Any, keys: Any, partitions: Any, thr
     return index(paths.prepended(root))
 
 
-def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) -> Any:
-    """An ``InMemoryFileIndex`` of some partitions of another one. Nothing is listed.
+def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any = None) -> Any:
+    """An ``InMemoryFileIndex`` of some partitions of another one, pinned. Nothing is listed.
+
+    Its files stay those that they are, whatever Spark would have an index list again for.
 
     Args:
         catalyst: Of the session that will read.
         index: The other one.
         keys: The ``StructType`` of the partition columns.
-        positions: A ``Seq`` of the numbers of the partitions.
+        positions: A ``Seq`` of the numbers of the partitions; None = all.
     """
     functions = catalyst.functions
-    directories = positions.map(index.partitionSpec().partitions())
+    directories = index.partitionSpec().partitions()
     files = functions.method(_SPARK + "PartitionDirectory", "files")
     status = functions.method(_SPARK + "FileStatusWithMetadata", "fileStatus")
     nothing = catalyst.seq([])
-    kept = positions.map(index.listFiles(nothing, nothing))
+    kept = index.listFiles(nothing, nothing)
+    if positions is not None:
+        directories, kept = positions.map(directories), positions.map(kept)
     statuses = kept.flatMap(functions.function(files)).map(functions.function(status))
     array = catalyst.array("org.apache.hadoop.fs.FileStatus", statuses)
     # indexes are equal when their roots are
-    root = catalyst.jvm.class_(_PATH)(f"{PINNED_ROOT}{uuid.uuid4()}")
+    name = _digest(catalyst, index.rootPaths().head().toString(), keys, kept, statuses)
+    root = catalyst.jvm.class_(_PATH)(f"{PINNED_ROOT}{name}")
     cache = _private_cache(catalyst)
     cache.putLeafFiles(root, array)
     new = _indexes(catalyst, catalyst.session, catalyst.empty_map, keys, cache, directories)
@@ -83,6 +88,43 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any) ->
     if index.rootPaths().head().toString().startswith(PINNED_ROOT):
         group_by_partition(catalyst.spark, narrowed, array)
     return narrowed
+
+
+def _digest(catalyst: Catalyst, root: str, keys: Any, partitions: Any, statuses: Any) -> str:
+    """A text that two indexes share only if they have the same files under the same values.
+
+    Args:
+        catalyst: Of the session that will read.
+        root: Of the table.
+        keys: The ``StructType`` of the partition columns.
+        partitions: A ``Seq[PartitionDirectory]``.
+        statuses: A ``Seq[FileStatus]`` of all their files.
+    """
+    functions, class_ = catalyst.functions, catalyst.jvm.class_
+    directory, status = _SPARK + "PartitionDirectory", "org.apache.hadoop.fs.FileStatus"
+    # a row of this kind shows every byte of itself
+    projection = catalyst.jvm.object_(_UNSAFE + "Projection").create(keys)
+    to_bytes = functions.bound(
+        functions.method(_UNSAFE + "Projection", "apply", _ROW), 0, projection
+    )
+    shown = functions.then(to_bytes, functions.method(_UNSAFE + "Row", "toString"))
+    files = functions.function(functions.method(directory, "files"))
+    path = functions.method(status, "getPath")
+    digest = class_("java.security.MessageDigest").getInstance("SHA-256")
+    utf8 = class_("java.nio.charset.StandardCharsets").UTF_8
+    digest.update(utf8.encode(root))
+    for items, handle in (
+        (partitions, functions.then(functions.method(directory, "values"), shown)),
+        (partitions.map(files), functions.method("scala.collection.SeqOps", "length")),
+        (statuses, functions.then(path, functions.method(_PATH, "toString"))),
+        (statuses, functions.method(status, "getLen")),
+        (statuses, functions.method(status, "getModificationTime")),
+    ):
+        # it stays in the JVM: there may be a hundred thousand files
+        text = class_("scala.collection.mutable.StringBuilder")()
+        items.map(functions.function(handle)).addString(text, "\n", "\n", "\n")
+        digest.update(utf8.encode(class_("java.nio.CharBuffer").wrap(text)))
+    return bytes(digest.digest()).hex()
 
 
 def _indexes(

@@ -68,7 +68,7 @@ class NamedTable:
             partitions=pa.table({}),
             files=FILE_SCHEMA.empty_table(),
         )
-        relation: Any = pinned_relation(self.spark, scan)
+        relation: Any = pinned_relation(self.spark, scan, f"{uuid.uuid4()}")
         # not there where only a Connect client is installed
         from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 

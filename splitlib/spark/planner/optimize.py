@@ -32,6 +32,7 @@ from splitlib.spark.planner.plan import Node, Path, parse_plan
 from splitlib.spark.planner.prunable import PrunableScan, PrunableScans, prunable_scans
 from splitlib.spark.planner.report import PlanReport, ScanPruning
 from splitlib.spark.planner.scans import Pruned
+from splitlib.spark.planner.sources import rewritten_query
 from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
 from splitlib.spark.settings import settings_of
 
@@ -115,7 +116,7 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     for scan in scans.by_columns.values():
         if isinstance(scan, TableScan):
             new |= dict.fromkeys(scan.paths, scan.pruned(analyzed).node)
-    return catalyst.dataframe(catalyst.replaced(analyzed, new))
+    return rewritten_query(catalyst, df, analyzed, new)
 
 
 class _Planner:
@@ -185,7 +186,7 @@ class _Planner:
                     if id(scan) in sharing_scans:
                         node = self._catalyst.not_broadcast(node)
                     new |= dict.fromkeys(scan.paths, node)
-            planned = self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, new))
+            planned = rewritten_query(self._catalyst, self._df, self._analyzed, new)
             if not planned._jdf.schema().equals(self._df._jdf.schema()):
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
@@ -231,7 +232,7 @@ class _Planner:
         once = compute_once(self._catalyst, self._analyzed, self._tree, usable)
         if not once:
             return None
-        return self._catalyst.dataframe(self._catalyst.replaced(self._analyzed, once))
+        return rewritten_query(self._catalyst, self._df, self._analyzed, once)
 
     def _occurrences(self) -> dict[Path, Occurrence]:
         tree, columns = self._frozen.tree, self._scans.columns

@@ -136,9 +136,20 @@ def _has_strings(kind: Any) -> bool:
 def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
     fields = next(objects)
     children = tuple(_node(objects, (*path, i)) for i in range(fields["num-children"]))
+    if _matches_nothing(fields):
+        # its rows are those of the first child, and the other is not read
+        fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
     return Node(_kind(fields), fields, children, subqueries, path)
+
+
+def _matches_nothing(fields: Mapping[str, Any]) -> bool:
+    """Whether an operator is an anti join whose condition never holds."""
+    if _kind(fields) != "Join" or not fields["joinType"]["object"].endswith(".LeftAnti$"):
+        return False
+    (condition,) = list(_trees(fields["condition"])) or [[{"class": ""}]]
+    return _kind(condition[0]) == "Literal" and condition[0]["value"] == "false"
 
 
 def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from splitlib.casting import try_cast
+from splitlib.spark.pinned_scan import PINNED_OPTIONS
 from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.file_index import listed_index, narrowed_index
 from splitlib.spark.planner.lineage import Step, UnionOutput
@@ -270,10 +271,12 @@ class CatalogScan(PartitionedScan):
         if self._leaf.nodeName() == "HiveTableRelation":
             return Pruned(catalyst.with_arguments(self._leaf, {4: catalyst.some(partitions)}))
         metadata, keys, threads = self._metadata, self._keys, self._threads
-        index = self._table.listed(
-            mask, lambda: listed_index(catalyst, metadata, keys, partitions, threads)
-        )
-        return _with_index(catalyst, self._leaf, index)
+
+        def pinned() -> Any:
+            index = listed_index(catalyst, metadata, keys, partitions, threads)
+            return narrowed_index(catalyst, index, keys)
+
+        return _with_index(catalyst, self._leaf, self._table.listed(mask, pinned))
 
 
 class IndexedScan(PartitionedScan):
@@ -307,16 +310,18 @@ class IndexedScan(PartitionedScan):
 
 
 def _with_index(catalyst: Catalyst, leaf: Any, index: Any) -> Pruned:
-    """A ``LogicalRelation`` over other files."""
+    """A ``LogicalRelation`` over other files, pinned."""
     relation = leaf.relation()
+    options = catalyst.case_insensitive(relation.options())
+    for name, value in PINNED_OPTIONS.items():
+        options = options.updated(name, value)
     relation = relation.copy(
         index,
         relation.partitionSchema(),
         relation.dataSchema(),
         relation.bucketSpec(),
         relation.fileFormat(),
-        # indexes are equal when their roots are: one of no partitions is not all of the directory
-        relation.options().updated("splitlib", "pruned"),
+        options,
         relation.sparkSession(),
     )
     # without the table's entry its size is that of the files that are left
