@@ -49,7 +49,7 @@ from splitlib.table import Table
 if TYPE_CHECKING:
     from splitlib.spark.automatic import optimize, sql
     from splitlib.spark.datasource import SplitlibDataSource
-    from splitlib.spark.explained import explain
+    from splitlib.spark.explained import explain, replan
     from splitlib.spark.freeze import freeze
     from splitlib.spark.reader import read
 
@@ -59,6 +59,7 @@ _SPARK = {
     "freeze": "splitlib.spark.freeze",
     "optimize": "splitlib.spark.automatic",
     "read": "splitlib.spark.reader",
+    "replan": "splitlib.spark.explained",
     "sql": "splitlib.spark.automatic",
 }
 
@@ -109,6 +110,7 @@ __all__ = [
     "paths",
     "read",
     "register",
+    "replan",
     "sql",
 ]
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib.spark.explained import remember
 from splitlib.spark.planner.named_tables import named_tables
 from splitlib.spark.planner.optimize import plan
+from splitlib.spark.planner.sources import is_command, refresh
 
 
 def optimize(df: DataFrame) -> DataFrame:
@@ -17,9 +18,11 @@ def optimize(df: DataFrame) -> DataFrame:
     The keys of the dimensions are collected now, and the partitions that they need are listed; see
     :func:`splitlib.explain` for what was pruned, and why something was not. Where nothing can be
     pruned ``df`` itself is returned. Nothing is raised that plain Spark would not raise.
+
+    It is planned once: see :func:`splitlib.replan`.
     """
     planned, report = plan(df)
-    remember(planned, report)
+    remember(planned, report, _again if planned is df else lambda _: _again(df))
     return planned
 
 
@@ -35,5 +38,12 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     with named_tables(spark, query) as (text, tables):
         df = spark.sql(text, *args, **kwargs)
     planned, report = plan(df, tables)
-    remember(planned, report)
+    again = None if is_command(df) else lambda _: sql(spark, query, *args, **kwargs)
+    remember(planned, report, again)
     return planned
+
+
+def _again(df: DataFrame) -> DataFrame:
+    """``df`` optimized once more, with what there is now in the directories that it reads."""
+    refresh(df)
+    return optimize(df)

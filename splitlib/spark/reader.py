@@ -110,7 +110,8 @@ class TableReader:
         """Collect the keys, prune, list what is left, and return a DataFrame over those files.
 
         Its schema is that of ``spark.table``: data columns, then partition columns. Nothing is
-        fetched or listed again when it runs. See :func:`explain` for what was pruned.
+        fetched or listed again when it runs: see :func:`splitlib.replan`. See :func:`explain` for
+        what was pruned.
 
         Raises:
             InvalidFilter: if a join column does not exist.
@@ -141,7 +142,7 @@ class TableReader:
             df, report = pruned_rows(self.spark, table, config, filters, static)
             for condition in conditions:
                 df = df.where(condition)
-            remember(df, report)
+            remember(df, report, lambda _: self.load())
         return df
 
     def _keys_of(

@@ -16,7 +16,7 @@ InvalidFilter LargestFirstAssigner LocalityAssigner MissingFile MissingPartition
 NonDeterministicDimension ReadFormat RequestIgnored ScanMetrics ScanReport SnapshotNotFound
 SourceError SourceUnavailable SplitAssigner SplitConfig SplitlibDataSource SplitlibError Table
 TableNotFound TooManyPartitions UnsupportedTable WaitForSplits __version__ connector_names explain
-freeze load_table optimize paths read register sql
+freeze load_table optimize paths read register replan sql
 """
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from splitlib.spark.pinned_scan import PINNED_ROOT
+from splitlib.errors import ConfigError
+from splitlib.spark.pinned_scan import PINNED_ROOT, why_not_pinned
 from splitlib.spark.planner.catalyst import Catalyst, each
 from splitlib.spark.planner.lineage import RELATIONS
-from splitlib.spark.planner.plan import Path
+from splitlib.spark.planner.plan import Path, parse_plan
 
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
@@ -36,6 +37,36 @@ def rewritten_query(
     if place is not None:
         new = {**new, place: catalyst.beside(new[place], _relations(catalyst, df))}
     return catalyst.dataframe(catalyst.replaced(analyzed, new))
+
+
+def refresh(df: DataFrame) -> None:
+    """Let Spark list again what it has listed for the relations of a query.
+
+    Raises:
+        ConfigError: if files are given in it, which are not listed.
+    """
+    if why_not_pinned(df.sparkSession) is not None:
+        return  # on Spark Connect a query is analyzed whenever it runs
+    catalyst = Catalyst(df.sparkSession)
+    execution: Any = df._jdf.queryExecution()
+    plan = execution.analyzed()
+    leaves = [node for node in parse_plan(plan.toJSON()).walk() if node.kind == "LogicalRelation"]
+    relations = [catalyst.node(plan, leaf.path) for leaf in leaves]
+    if any(_is_pinned(catalyst, relation) for relation in relations):
+        raise ConfigError(
+            "The query reads files that were selected before it was optimized.",
+            hint="give replan what load() returned, and repeat the steps that followed.",
+        )
+    for relation in relations:
+        relation.refresh()
+
+
+def is_command(df: DataFrame) -> bool:
+    """Whether ``df`` is the result of a command, or may be: it would not be run twice."""
+    if why_not_pinned(df.sparkSession) is not None:
+        return True
+    execution: Any = df._jdf.queryExecution()
+    return bool(execution.commandExecuted().nodeName() == "CommandResult")
 
 
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:

@@ -1,0 +1,113 @@
+"""What is planned is planned once: what changes later is an error or not seen, until replanned."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.reader import TableReader
+from splitlib.testing import HiveMetastore
+
+pytestmark = pytest.mark.spark
+
+JOIN = "SELECT f.v, f.day FROM r_fact f JOIN r_dim d ON f.day = d.id WHERE d.name = 'n3'"
+GONE = r"FILE_NOT_EXIST(.|\n)*/r_fact/day=3/part-"
+
+
+@pytest.fixture(autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """A fact of five partitions with eight rows each, and its dimension."""
+    spark.sql(
+        "CREATE TABLE r_fact USING parquet PARTITIONED BY (day) "
+        "AS SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
+    )
+    spark.sql(
+        "CREATE TABLE r_dim USING parquet AS SELECT CAST(id AS int) AS id, concat('n', id) AS name "
+        "FROM range(5)"
+    )
+    yield
+    spark.sql("DROP TABLE r_fact")
+    spark.sql("DROP TABLE r_dim")
+
+
+@pytest.fixture
+def reader(spark: SparkSession, metastore: HiveMetastore) -> TableReader:
+    """Of the fact, by a condition on its dimension."""
+    found = splitlib.read(spark).table("default.r_fact", connector="hive", uri=metastore.uri)
+    return found.filtered_by(spark.table("r_dim").where("name = 'n3'"), on={"day": "id"})
+
+
+def test_the_query_is_planned_again_on_the_tables_as_they_are(spark, reader):
+    by_text = splitlib.sql(spark, JOIN)
+    by_query = splitlib.optimize(spark.sql(JOIN))
+    by_name = reader.load()
+    twice = splitlib.replan(by_text)
+    for change, before, after in (
+        ("INSERT INTO r_fact SELECT 100, 3", 8, 9),
+        ("INSERT INTO r_dim SELECT 4, 'n3'", 9, 17),
+        ("ALTER TABLE r_fact DROP PARTITION (day = 3)", 17, 8),
+    ):
+        planned = [by_text, by_query, by_name, twice]
+        for df in planned:
+            assert df.count() == before
+        spark.sql(change)
+        by_text, by_query, by_name, twice = (splitlib.replan(df) for df in planned)
+        for df in (by_text, by_query, by_name, twice):
+            assert df.count() == after == spark.sql(JOIN).count()
+            assert splitlib.explain(df) is not splitlib.explain(planned[0])
+
+
+def test_what_is_not_pruned_is_planned_again_too(spark):
+    plain = spark.table("r_dim")
+    same = splitlib.optimize(plain)
+    assert same is plain
+    assert splitlib.replan(same).count() == 5
+    alive = weakref.ref(same)
+    del plain, same
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_cannot_be_planned_again_says_so(spark, reader):
+    planned = splitlib.sql(spark, JOIN)
+    for df in (planned.select("v"), spark.table("r_dim")):
+        with pytest.raises(splitlib.ConfigError, match=r"no query that splitlib has planned"):
+            splitlib.replan(df)
+    done = splitlib.sql(spark, "INSERT INTO r_fact SELECT 100, 3")
+    with pytest.raises(splitlib.ConfigError):
+        splitlib.replan(done)
+    assert spark.table("r_fact").count() == 41
+    dim = spark.table("r_dim").where("name = 'n3'")
+    joined = splitlib.optimize(reader.load().join(dim, F.expr("day = id")))
+    with pytest.raises(splitlib.ConfigError, match="what load\\(\\) returned"):
+        splitlib.replan(joined)
+
+
+IGNORING = [
+    {},
+    {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"},
+]
+
+
+@pytest.mark.parametrize("settings", IGNORING, ids=["", "ignoring"])
+def test_a_file_that_has_gone_is_an_error_that_names_it(spark, reader, settings):
+    with changed(spark, settings):
+        planned = [splitlib.sql(spark, JOIN), reader.load()]
+        planned[0].createOrReplaceTempView("r_view")
+        spark.sql("INSERT OVERWRITE r_fact PARTITION (day = 3) SELECT 100")
+        for df in planned:
+            for rows in (df, df.select("v"), df.groupBy().count()):
+                with pytest.raises(Exception, match=GONE):
+                    rows.collect()
+        with pytest.raises(Exception, match=GONE):
+            spark.table("r_view").collect()
+        spark.catalog.dropTempView("r_view")
+        for df in planned:
+            assert [v for v, *_ in splitlib.replan(df).collect()] == [100]
