@@ -111,3 +111,16 @@ def test_a_file_that_has_gone_is_an_error_that_names_it(spark, reader, settings)
         spark.catalog.dropTempView("r_view")
         for df in planned:
             assert [v for v, *_ in splitlib.replan(df).collect()] == [100]
+
+
+def test_a_command_runs_once(spark):
+    spark.sql("CREATE TABLE r_copy (v bigint, day int) USING parquet")
+    try:
+        splitlib.sql(spark, f"INSERT INTO r_copy {JOIN}")
+        assert spark.table("r_copy").count() == 8
+        done = splitlib.sql(spark, f"INSERT OVERWRITE r_copy {JOIN}")
+        splitlib.optimize(done)
+        assert spark.table("r_copy").count() == 8
+        assert "it is a command, which has run" in str(splitlib.explain(done))
+    finally:
+        spark.sql("DROP TABLE r_copy")

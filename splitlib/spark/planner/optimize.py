@@ -32,7 +32,7 @@ from splitlib.spark.planner.plan import Node, Path, parse_plan
 from splitlib.spark.planner.prunable import PrunableScan, PrunableScans, prunable_scans
 from splitlib.spark.planner.report import PlanReport, ScanPruning
 from splitlib.spark.planner.scans import Pruned
-from splitlib.spark.planner.sources import rewritten_query
+from splitlib.spark.planner.sources import is_command, rewritten_query
 from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
 from splitlib.spark.settings import settings_of
 
@@ -78,6 +78,9 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
         return None, PlanReport(reasons=("dynamic_filtering_enabled is off.",))
     if df.isStreaming:
         return None, PlanReport(reasons=("it is a streaming query.",))
+    if not named and is_command(df):
+        # what is made of its plan would run it again
+        return None, PlanReport(reasons=("it is a command, which has run.",))
     catalyst = Catalyst(df.sparkSession)
     if catalyst.has_run_a_command(df):
         return None, PlanReport(reasons=("it is a command, which has run.",))
