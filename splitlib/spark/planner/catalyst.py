@@ -66,11 +66,6 @@ class Catalyst:
             plan = self._inline_ctes().apply(plan)
         return plan
 
-    def has_run_a_command(self, df: DataFrame) -> bool:
-        """Whether ``df`` is what a command returned; its analyzed plan would run it again."""
-        execution: Any = df._jdf.queryExecution()
-        return not execution.commandExecuted().fastEquals(execution.analyzed())
-
     def _inline_ctes(self) -> Any:
         rule = self.jvm.reflected(f"{_CATALYST}.optimizer.InlineCTE")
         constructor = rule.getConstructors()[0]

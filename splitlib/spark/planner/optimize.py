@@ -78,12 +78,10 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
         return None, PlanReport(reasons=("dynamic_filtering_enabled is off.",))
     if df.isStreaming:
         return None, PlanReport(reasons=("it is a streaming query.",))
-    if not named and is_command(df):
+    if is_command(df):
         # what is made of its plan would run it again
         return None, PlanReport(reasons=("it is a command, which has run.",))
     catalyst = Catalyst(df.sparkSession)
-    if catalyst.has_run_a_command(df):
-        return None, PlanReport(reasons=("it is a command, which has run.",))
     analyzed = catalyst.analyzed(df)
     tree = parse_plan(analyzed.toJSON())
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())

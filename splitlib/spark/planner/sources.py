@@ -66,7 +66,8 @@ def is_command(df: DataFrame) -> bool:
     if why_not_pinned(df.sparkSession) is not None:
         return True
     execution: Any = df._jdf.queryExecution()
-    return bool(execution.commandExecuted().nodeName() == "CommandResult")
+    # a command may stand below others, as in WITH … INSERT
+    return not execution.commandExecuted().fastEquals(execution.analyzed())
 
 
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:
