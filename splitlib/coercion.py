@@ -50,9 +50,8 @@ def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
         return pc.if_else(same, narrow, pa.scalar(None, target))
     if pa.types.is_timestamp(source):
         if pa.types.is_date(target):
-            midnight = pc.equal(pc.floor_temporal(_wall_clock(keys), unit="day"), _wall_clock(keys))
             dates = _wall_clock(keys).cast(pa.date32(), safe=False)
-            return pc.if_else(midnight, dates, pa.scalar(None, pa.date32()))
+            return pc.if_else(_begins_day(keys), dates, pa.scalar(None, pa.date32()))
         if pa.types.is_timestamp(target):
             return _timestamp(keys, target)
     if pa.types.is_date(source) and pa.types.is_timestamp(target):
@@ -89,6 +88,18 @@ def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _wall_clock(keys: pa.Array) -> pa.Array:
     return pc.local_timestamp(keys) if keys.type.tz else keys
+
+
+def _begins_day(keys: pa.Array) -> pa.BooleanArray:
+    """Whether each time is the first of its date, which clocks may have skip midnight."""
+    wall = _wall_clock(keys)
+    midnight = pc.floor_temporal(wall, unit="day")
+    begins = pc.equal(midnight, wall)
+    if not keys.type.tz:
+        return begins
+    zone = keys.type.tz
+    first = pc.assume_timezone(midnight, zone, ambiguous="earliest", nonexistent="latest")
+    return pc.or_(begins, pc.equal(first, keys))
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:

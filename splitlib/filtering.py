@@ -19,6 +19,7 @@ from splitlib.errors import InvalidFilter
 from splitlib.filter_bytes import Part, Parts, decode, encode
 from splitlib.given_values import columns_of, ends_of
 from splitlib.partition_values import normal_floats, shown
+from splitlib.time_zones import arrow_zone
 from splitlib.wire import Unreadable
 
 # What Arrow raises for types that have no hash, or no order.
@@ -250,6 +251,9 @@ class DynamicFilteringData:
         """The same instants, whose wall-clock times are those of ``zone``.
 
         Which date an instant falls on depends on it, and so which date partition it matches.
+
+        Raises:
+            ConfigError: if the zone is not known.
         """
         schema = pa.schema([field.with_type(_zoned(field.type, zone)) for field in self.schema])
         domains: list[Domain] = []
@@ -431,7 +435,9 @@ def has_range(kind: pa.DataType) -> bool:
 
 
 def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
-    return pa.timestamp(kind.unit, zone) if pa.types.is_timestamp(kind) and kind.tz else kind
+    if not (pa.types.is_timestamp(kind) and kind.tz):
+        return kind
+    return pa.timestamp(kind.unit, arrow_zone(zone))
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:

@@ -22,6 +22,7 @@ from splitlib.spi import (
     SupportsIdentityCheck,
     SupportsPartitionDetails,
 )
+from splitlib.time_zones import arrow_zone
 
 T = TypeVar("T")
 
@@ -51,17 +52,21 @@ class Table:
         return tuple(self.metadata.filterable.names)
 
     def in_time_zone(self, zone: str) -> Table:
-        """The same table, its instants that can prune shown in ``zone``.
+        """The same table, its instants shown in ``zone``.
 
         Hive stores a partition's timestamp as wall-clock text: which instant that is depends on
-        the reader. And dates are compared with instants by the wall clock of the reader.
+        the reader. And dates and local times are compared with instants by the wall clock of the
+        reader, in columns of files as well.
+
+        Raises:
+            ConfigError: if the zone is not known.
         """
         moved = copy.copy(self)
         known = self.metadata.filter_schema
         moved.metadata = replace(
             self.metadata,
-            schema=_in_zone(self.schema, self.metadata.filterable.names, zone),
-            filter_schema=None if known is None else _in_zone(known, known.names, zone),
+            schema=_in_zone(self.schema, zone),
+            filter_schema=None if known is None else _in_zone(known, zone),
         )
         return moved
 
@@ -157,11 +162,11 @@ class Table:
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
 
 
-def _in_zone(schema: pa.Schema, names: Sequence[str], zone: str) -> pa.Schema:
+def _in_zone(schema: pa.Schema, zone: str) -> pa.Schema:
     def zoned(field: pa.Field) -> pa.Field:
         kind = field.type
-        if field.name in names and pa.types.is_timestamp(kind) and kind.tz:
-            return field.with_type(pa.timestamp(kind.unit, zone))
+        if pa.types.is_timestamp(kind) and kind.tz:
+            return field.with_type(pa.timestamp(kind.unit, arrow_zone(zone)))
         return field
 
     return pa.schema(map(zoned, schema))

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from splitlib.spark.local_rows import local_rows
 from splitlib.spark.planner.catalyst import Catalyst, each
 
 # One row in so many that has no key is kept all the same.
@@ -36,7 +37,7 @@ def among(df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False) 
 
 def _filter_of(df: DataFrame, column: str, keys: pa.Array) -> bytes:
     """Spark's serialized filter of the keys' hashes, which depend on their type."""
-    rows = df.sparkSession.createDataFrame(pa.table({"key": keys}))
+    rows = local_rows(df.sparkSession, pa.table({"key": keys}))
     typed = F.col("key").cast(df.schema[column].dataType)
     hashes: Any = rows.select(F.xxhash64(typed).alias("hash"))._jdf
     made = hashes.stat().bloomFilter("hash", len(keys), _FALSE_POSITIVES)

@@ -95,7 +95,11 @@ class ReadOptions:
         )
         if self.time_zone is not None:
             return table.in_time_zone(self.time_zone)
-        schemas = (table.metadata.partition_schema, *(data.schema for data in self.filters))
+        named = {name.lower() for data in self.filters for name in data.fields}
+        columns = (*table.metadata.schema, *table.metadata.filterable)
+        compared = [column for column in columns if column.name.lower() in named]
+        filters = [column for data in self.filters for column in data.schema]
+        schemas = (table.metadata.partition_schema, filters, compared)
         if any(_is_instant(column.type) for schema in schemas for column in schema):
             table.close()
             raise ConfigError(

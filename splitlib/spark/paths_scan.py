@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StringType
 
+from splitlib.spark.local_rows import local_rows
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
@@ -75,8 +77,7 @@ def typed_columns(
     # Numbered names: keys may hold dots, or differ in case only.
     numbered = [f"c{i}" for i in range(len(schema))]
     arrow = pa.table([*values.columns, *more.values()], names=[*numbered, *more])
-    # in one batch: of several, the server of Spark Connect 4.0 takes the first and drops the others
-    frame = spark.createDataFrame(arrow.combine_chunks())
+    frame = local_rows(spark, arrow)
     columns = [
         _typed(sf.col(name), given.dataType, field)
         for name, given, field in zip(numbered, frame.schema, schema, strict=False)

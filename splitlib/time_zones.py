@@ -1,0 +1,67 @@
+"""Names of time zones: what Java, and so Spark, takes for one, as Arrow spells it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import ConfigError
+
+# java.time.ZoneId.SHORT_IDS
+_SHORT: Final = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "EST": "-05:00",
+    "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "MST": "-07:00",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
+
+
+@lru_cache
+def arrow_zone(zone: str) -> str:
+    """The zone that a session's setting names, as Arrow knows it.
+
+    Raises:
+        ConfigError: if Arrow does not know it.
+    """
+    offset = _OFFSET.fullmatch(zone)
+    if offset is not None:
+        known = f"{offset[1]}{int(offset[2]):02}:{int(offset[3] or 0):02}"
+    else:
+        known = "UTC" if zone in ("Z", "UT") else _SHORT.get(zone, zone)
+    try:
+        pc.local_timestamp(pa.array([0], pa.timestamp("us", known)))
+    except pa.ArrowException as error:
+        raise ConfigError(
+            f"Time zone {zone!r} is not known here.",
+            hint="spark.sql.session.timeZone (timeZone) such as 'Europe/Berlin' or '+08:00'.",
+        ) from error
+    return known
