@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from splitlib.errors import UnsupportedTable
-from splitlib.model import LOGICAL_TYPE
+from splitlib.model import COLLATED, LOGICAL_TYPE
 
 # An instant, as Spark and Arrow's Spark bridge see it; the zone only says how text is read.
 _INSTANT = pa.timestamp("us", "UTC")
@@ -142,8 +142,13 @@ def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
 
 
 def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
-    logical = (field.get("metadata") or {}).get("__CHAR_VARCHAR_TYPE_STRING")
+    declared = field.get("metadata") or {}
+    logical = declared.get("__CHAR_VARCHAR_TYPE_STRING")
     kind = _from_spark_type(field["type"])
+    # of strings in arrays and maps, under longer names, nobody asks whether they are equal
+    collation = declared.get("__COLLATIONS", {}).get(field["name"])
+    if collation is not None:
+        logical = f"{COLLATED} {collation}"
     if kind is None:
         kind, logical = pa.string(), str(field["type"])
     metadata = {LOGICAL_TYPE: logical.encode()} if logical else None

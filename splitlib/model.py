@@ -20,6 +20,9 @@ from splitlib.redaction import show
 # under this key, as b"char(5)" or b"varchar(7)".
 LOGICAL_TYPE = b"splitlib.logical_type"
 
+# What LOGICAL_TYPE begins with where strings are not compared by their bytes; then the collation.
+COLLATED = "string collate"
+
 # Where columns are found by identifier, each field of the table's schema, nested ones too, carries
 # its own under the key that Arrow uses for Parquet's.
 FIELD_ID = b"PARQUET:field_id"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from splitlib.casting import try_cast
 from splitlib.errors import SourceError
-from splitlib.model import LOGICAL_TYPE
+from splitlib.model import COLLATED, LOGICAL_TYPE
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Directory value of null, and of the empty string of a string key."""
@@ -110,6 +110,11 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
 def is_char(key: pa.Field) -> bool:
     """Whether ``key`` is CHAR(n), whose trailing spaces carry no meaning."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
+
+
+def is_collated(key: pa.Field) -> bool:
+    """Whether strings of other bytes may equal each other, and their order is another one."""
+    return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:

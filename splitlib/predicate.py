@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,9 @@ from splitlib.coercion import coerce
 from splitlib.filtering import Domain, DynamicFilteringData, RangeDomain, ValueDomain, distinct
 from splitlib.matchers import Matcher, RangeMatcher, ValueMatcher
 from splitlib.model import ColumnStatistics, PartitionField
-from splitlib.partition_values import TypedValues, is_char, parse
+from splitlib.partition_values import TypedValues, is_char, is_collated, parse
+
+_COLLATED: Final = "by its collation other bytes are equal, too"
 
 
 class PartitionFilter(Protocol):
@@ -232,6 +234,9 @@ class Predicate:
         for name in fields:
             key = self._schema[name.lower()]
             keys = _one_array(domain.rows[name])
+            if is_collated(key):
+                reasons.append(f"{name}: {_COLLATED}")
+                continue
             coerced = coerce(keys, key)
             if coerced is None:
                 reasons.append(f"{name}: {keys.type} is not compared with {key.type} exactly")
@@ -245,6 +250,9 @@ class Predicate:
 
     def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
         key = self._schema[domain.field.name.lower()]
+        if is_collated(key):
+            reasons.append(f"{key.name}: {_COLLATED}")
+            return None
         if (
             not is_char(key)  # padding changes the order
             and same_order(domain.field.type, key.type)
