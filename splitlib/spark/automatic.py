@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.explained import remember
+from splitlib.spark.given import given_dataframe
 from splitlib.spark.planner.named_tables import named_tables
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.sources import is_command, refresh
@@ -21,7 +22,7 @@ def optimize(df: DataFrame) -> DataFrame:
 
     It is planned once: see :func:`splitlib.replan`.
     """
-    planned, report = plan(df)
+    planned, report = plan(given_dataframe(df))
     remember(planned, report, _again if planned is df else lambda _: _again(df))
     return planned
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from splitlib.collector import DynamicFilteringDataCollector
 from splitlib.config import SplitConfig
-from splitlib.errors import InvalidFilter, NonDeterministicDimension
+from splitlib.errors import NonDeterministicDimension
 from splitlib.filtering import DynamicFilteringData, RangeDomain, has_range, plain_schema
 from splitlib.spark.determinism import why_not_deterministic
+from splitlib.spark.key_columns import key_columns
 from splitlib.spark.static import quoted
 from splitlib.spark.types import char_length
 
@@ -47,11 +48,7 @@ def collect_keys(
         NonDeterministicDimension: with a hint at :func:`splitlib.freeze`.
         InvalidFilter: if a column does not exist.
     """
-    if missing := [column for column in on.values() if column not in dimension.columns]:
-        raise InvalidFilter(
-            f"The dimension has no column {', '.join(missing)}.",
-            hint=f"its columns are {', '.join(dimension.columns)}.",
-        )
+    columns = key_columns(dimension, on.values())
     reason = why_not_deterministic(dimension)
     if reason is not None:
         raise NonDeterministicDimension(
@@ -59,9 +56,14 @@ def collect_keys(
             hint="dimension = splitlib.freeze(dimension) computes it once; filter by and join with "
             "the result.",
         )
-    keys = dimension.select([dimension[column].alias(name) for name, column in on.items()])
-    keys = _of_full_length(keys, dimension, on, fact)
-    return collect_distinct(keys, config, null_safe=null_safe)
+    # numbered names: those of columns may hold dots, or differ in case only
+    numbered = {f"k{i}": name for i, name in enumerate(on)}
+    keys = dimension.select(
+        [columns[column].column.alias(k) for k, column in zip(numbered, on.values(), strict=True)]
+    )
+    wanted = {k: columns[on[name]].field for k, name in numbered.items()}
+    keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
+    return collect_distinct(keys, config, null_safe=null_safe).renamed(numbered)
 
 
 def collect_distinct(
@@ -160,17 +162,22 @@ def _beyond(
 
 
 def _of_full_length(
-    keys: DataFrame, dimension: DataFrame, on: Mapping[str, str], fact: StructType
+    keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
 ) -> DataFrame:
     """Without keys that no CHAR(n) of the fact equals: Spark pads those to n characters on reading.
 
     A key that is CHAR itself is padded for the comparison, so its length says nothing.
+
+    Args:
+        keys: Columns to test.
+        dimension: What they are in the dimension.
+        fact: And in the fact.
     """
     session = keys.sparkSession
     if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":
         return keys
-    for name, column in on.items():
-        length = char_length(fact[name])
-        if length is not None and char_length(dimension.schema[column]) is None:
-            keys = keys.where((F.char_length(F.col(f"`{name}`")) == length) | F.isnull(f"`{name}`"))
+    for name, field in fact.items():
+        length = char_length(field)
+        if length is not None and char_length(dimension[name]) is None:
+            keys = keys.where((F.char_length(F.col(name)) == length) | F.isnull(name))
     return keys

@@ -1,10 +1,12 @@
-"""Values as literals of Spark's SQL, those of rows older than their column among them."""
+"""Values as literals of Spark's, those of rows older than their column among them."""
 
 from __future__ import annotations
 
 import json
 
 import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 
 from splitlib.errors import UnsupportedTable
@@ -30,13 +32,16 @@ def sql_literal(field: pa.Field) -> str | None:
         return f"X'{value}'"
     if pa.types.is_boolean(kind):
         return "true" if value else "false"
-    return text_literal(str(value), kind)
-
-
-def text_literal(text: str, kind: pa.DataType) -> str:
-    """A value given as text as a literal of type ``kind``."""
     # as bytes: how a quote is escaped depends on the session
-    plain = f"CAST(X'{text.encode().hex()}' AS STRING)"
-    if pa.types.is_string(kind):
-        return plain
-    return f"CAST({plain} AS {from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()})"
+    plain = f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    return plain if pa.types.is_string(kind) else f"CAST({plain} AS {_spark_type(kind)})"
+
+
+def text_literal(text: str, kind: pa.DataType) -> Column:
+    """A value given as text as a literal of type ``kind``."""
+    plain = F.lit(text)
+    return plain if pa.types.is_string(kind) else plain.cast(_spark_type(kind))
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    return from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
+from splitlib.spark.given import given_dataframe
 
 if TYPE_CHECKING:
     from splitlib.report import ScanReport
@@ -71,6 +72,7 @@ def explain(df: DataFrame) -> Any:
     other DataFrame, what :func:`splitlib.optimize` would do with it, for which the keys of its
     dimensions are collected.
     """
+    df = given_dataframe(df)
     if df in _reports:
         return _reports[df]
     from splitlib.spark.planner.optimize import plan

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from splitlib.spark.given import given_dataframe
+
 
 def freeze(df: DataFrame) -> DataFrame:
     """Compute ``df`` now and return a DataFrame of just these rows.
@@ -12,4 +14,4 @@ def freeze(df: DataFrame) -> DataFrame:
     join runs later, and both must see the same rows. They are kept on the executors; losing one is
     an error, never other rows.
     """
-    return df.localCheckpoint(eager=True)
+    return given_dataframe(df).localCheckpoint(eager=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from splitlib.file_splits import SelectedFiles
 from splitlib.filtering import DynamicFilteringData, has_range
@@ -14,6 +16,7 @@ from splitlib.model import TableMetadata
 from splitlib.partition_values import is_char
 from splitlib.predicate import Predicate
 from splitlib.spark.defaults import text_literal
+from splitlib.spark.static import quoted
 
 # More would cost every row more than skipping saves; then there is a range.
 _MANY = 1000
@@ -49,8 +52,8 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
     return pa.schema([field for field in table.schema if field.name.lower() in names])
 
 
-def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[str]:
-    """What holds of every row that joins with these keys can need, as SQL.
+def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[Column]:
+    """What holds of every row that joins with these keys can need.
 
     Tuples are taken apart: what is tested of each column alone is less than what holds of them.
 
@@ -69,7 +72,7 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
                 yield _among(matcher.rows[i], field)
             elif isinstance(matcher, RangeMatcher):
                 found = _between(field, matcher.lower, matcher.upper)
-                yield _or_null(found, field) if matcher.includes_null else found
+                yield found | _column(field).isNull() if matcher.includes_null else found
 
 
 def many_keys(
@@ -93,37 +96,34 @@ def many_keys(
                 yield field.name, plain, bool(values.null_count)
 
 
-def _among(keys: pa.Array, field: pa.Field) -> str:
+def _among(keys: pa.Array, field: pa.Field) -> Column:
     values = pc.unique(keys)
     plain = values.drop_null()
     if len(plain) > _MANY:
         ends = pc.min_max(plain)
         found = _between(field, ends["min"], ends["max"])
     elif len(plain):
-        literals = ", ".join(_literal(value, field) for value in plain)
-        found = f"{_name(field)} IN ({literals})"
+        # a literal apart takes several calls of the JVM
+        simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
+        listed = plain.to_pylist() if simple else [_literal(value, field) for value in plain]
+        found = _column(field).isin(listed)
     else:
-        found = "false"
-    return _or_null(found, field) if values.null_count else found
+        found = F.lit(False)
+    return found | _column(field).isNull() if values.null_count else found
 
 
-def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> str:
-    ends = (
-        f"{_name(field)} {sign} {_literal(end, field)}"
-        for sign, end in ((">=", low), ("<=", high))
-        if end.is_valid
-    )
-    return " AND ".join(ends) or f"{_name(field)} IS NOT NULL"
+def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
+    found = _column(field).isNotNull()
+    if low.is_valid:
+        found = found & (_column(field) >= _literal(low, field))
+    if high.is_valid:
+        found = found & (_column(field) <= _literal(high, field))
+    return found
 
 
-def _or_null(found: str, field: pa.Field) -> str:
-    return f"({found}) OR {_name(field)} IS NULL"
-
-
-def _literal(value: pa.Scalar, field: pa.Field) -> str:
+def _literal(value: pa.Scalar, field: pa.Field) -> Column:
     if pa.types.is_binary(field.type):
-        data: bytes = value.as_py()
-        return f"X'{data.hex()}'"
+        return F.lit(value.as_py())
     # not through Python, which has no instants beyond the year 9999, nor nanoseconds
     return text_literal(str(pc.cast(_in_utc(value), pa.string())), field.type)
 
@@ -136,6 +136,5 @@ def _in_utc(value: pa.Scalar) -> pa.Scalar:
     )
 
 
-def _name(field: pa.Field) -> str:
-    name: str = field.name
-    return "`" + name.replace("`", "``") + "`"
+def _column(field: pa.Field) -> Column:
+    return F.col(quoted(field.name))

@@ -1,62 +1,225 @@
-"""What a condition says of single columns, as values and ranges that files can be pruned by."""
+"""What a condition says of single columns, read from its expression in Catalyst."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type
 
-from splitlib.filtering import DynamicFilteringData, RangeDomain, has_range
+from splitlib.filtering import DynamicFilteringData
+from splitlib.spark.value_domains import domain_of, is_exact, key_of
+from splitlib.spark.value_sets import UNKNOWN, Truth, always, among, compared, is_null
 
-# By the name of Catalyst's class: the same with the sides exchanged.
-_MIRRORED: Final = {
-    "EqualTo": "EqualTo",
-    "EqualNullSafe": "EqualNullSafe",
-    "LessThan": "GreaterThan",
-    "LessThanOrEqual": "GreaterThanOrEqual",
-    "GreaterThan": "LessThan",
-    "GreaterThanOrEqual": "LessThanOrEqual",
+# By the name of Catalyst's class: the comparison, and the one with the sides exchanged.
+_COMPARISONS: Final = {
+    "EqualTo": ("=", "="),
+    "EqualNullSafe": ("<=>", "<=>"),
+    "LessThan": ("<", ">"),
+    "LessThanOrEqual": ("<=", ">="),
+    "GreaterThan": (">", "<"),
+    "GreaterThanOrEqual": (">=", "<="),
 }
 
 
-def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None:
-    """What must hold of one column where ``condition`` is true; None if that is not known.
+class Known(NamedTuple):
+    """What must hold of columns where a condition is true."""
 
-    It may say less than the condition, as ``<`` is taken for ``<=``.
+    data: DynamicFilteringData
+    is_exact: bool
+    """Whether that is all that the condition says."""
+
+
+def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None:
+    """What must hold of columns where ``condition`` is true; None if nothing is known.
+
+    It may say less than the condition.
 
     Args:
-        condition: One conjunct, a resolved expression of Catalyst.
+        condition: A resolved expression of Catalyst.
         columns: With the table's types, ``a.b`` for a field of a struct.
     """
-    name = condition.nodeName()
-    if name == "IsNull":
-        field = _column(condition.child(), columns)
-        return None if field is None else _among(field, [None])
-    if name == "In":
-        field = _column(condition.value(), columns)
-        return None if field is None else _in_list(field, _each(condition.list()))
-    if name not in _MIRRORED:
+    known = known_of(condition, columns)
+    return known and known.data
+
+
+def known_of(condition: Any, columns: pa.Schema) -> Known | None:
+    """As :func:`values_of`, and whether it is all."""
+    reader = _Reader(columns)
+    region = reader.truth_of(condition).true
+    if region is None:
+        return Known(_nothing(columns), True) if len(columns) else None
+    fields = {name: reader.fields[name] for name in columns.names if name in region}
+    domains = {name: domain_of(region[name], field) for name, field in fields.items()}
+    known = {name: domain for name, domain in domains.items() if domain is not None}
+    if not known:
         return None
-    left, right = condition.left(), condition.right()
-    field = _column(left, columns)
-    if field is None:
-        field, right, name = _column(right, columns), left, _MIRRORED[name]
-    return None if field is None else _compared(field, name, right)
+    schema = pa.schema([fields[name].remove_metadata() for name in known])
+    exact = len(region) == 1 and not reader.missed
+    return Known(
+        DynamicFilteringData(schema, known.values(), exceeds_threshold=False),
+        exact and all(is_exact(region[name], domain) for name, domain in domains.items()),
+    )
 
 
-def _column(expression: Any, columns: pa.Schema) -> pa.Field | None:
-    """The column that an expression is, in the type in which it is compared."""
-    if expression.nodeName() == "Cast" and expression.dataType().typeName() == "long":
-        field = _column(expression.child(), columns)
-        return field.with_type(pa.int64()) if field and pa.types.is_int32(field.type) else None
-    name = _name(expression)
-    found = [field for field in columns if name is not None and field.name.lower() == name.lower()]
-    if found and pa.types.is_string(found[0].type) and expression.dataType().typeName() != "string":
-        return None  # a collation has an equality and an order of its own
-    return found[0] if found else None
+def _nothing(columns: pa.Schema) -> DynamicFilteringData:
+    return DynamicFilteringData.from_arrow(columns.empty_table(), columns.names[:1])
+
+
+class _Reader:
+    """Reads one expression.
+
+    Catalyst's analyzer has made both sides of a comparison one type. So a column stands there as
+    itself or under a cast; of casts only those between whole numbers lose nothing, and keep the
+    order, for certain.
+    """
+
+    def __init__(self, columns: pa.Schema) -> None:
+        lower = Counter(name.lower() for name in columns.names)
+        # of names that differ in case only, what prunes does not know one from another
+        self._columns = {f.name: f for f in columns if lower[f.name.lower()] == 1}
+        self.fields: dict[str, pa.Field] = {}
+        """The columns read, in the types in which they are compared."""
+        self.missed = False
+        """Whether something was not understood."""
+
+    def truth_of(self, condition: Any, shared: Mapping[str, Any] | None = None) -> Truth:
+        """Where a condition is true.
+
+        Args:
+            condition: An expression of type boolean.
+            shared: What its common expressions stand for.
+        """
+        shared = shared or {}
+        match condition.nodeName():
+            case "And":
+                left = self.truth_of(condition.left(), shared)
+                return left & self.truth_of(condition.right(), shared)
+            case "Or":
+                left = self.truth_of(condition.left(), shared)
+                return left | self.truth_of(condition.right(), shared)
+            case "Not":
+                return ~self.truth_of(condition.child(), shared)
+            case "Between":
+                return self.truth_of(condition.replacement(), shared)
+            case "With":
+                added = {d.id().toString(): d.child() for d in _each(condition.defs())}
+                return self.truth_of(condition.child(), {**shared, **added})
+        found = self._of_column(condition, shared)
+        self.missed = self.missed or found is None
+        return UNKNOWN if found is None else found
+
+    def _of_column(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+        """Of a condition on one column; None if it is none."""
+        name = condition.nodeName()
+        if name in ("IsNull", "IsNotNull"):
+            field = self._column(condition.child(), shared)
+            if field is None:
+                return None
+            return is_null(field.name) if name == "IsNull" else ~is_null(field.name)
+        if name in ("In", "InSet"):
+            return self._in_list(condition, shared)
+        if name in _COMPARISONS:
+            return self._compared(condition, shared)
+        field = self._column(condition, shared)
+        if field is not None:
+            return compared(field.name, "=", 1) if pa.types.is_boolean(field.type) else None
+        constant = self._constant(condition, pa.bool_(), shared)
+        return constant and always(None if constant.value is None else bool(constant.value))
+
+    def _compared(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+        left, right = condition.left(), condition.right()
+        comparison, mirrored = _COMPARISONS[condition.nodeName()]
+        field = self._column(left, shared)
+        if field is None:
+            field, right, comparison = self._column(right, shared), left, mirrored
+        if field is None:
+            return None
+        value = self._constant(right, field.type, shared)
+        return value and compared(field.name, comparison, value.value)
+
+    def _in_list(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
+        is_set = condition.nodeName() == "InSet"  # the optimizer makes it of many constants
+        field = self._column(condition.child() if is_set else condition.value(), shared)
+        if field is None:
+            return None
+        if is_set:
+            keys = [_constant_of(value, field.type) for value in _each(condition.hset())]
+        else:
+            keys = [self._constant(item, field.type, shared) for item in _each(condition.list())]
+        values = [key.value for key in keys if key is not None]
+        return among(field.name, values) if len(values) == len(keys) else None
+
+    def _column(self, expression: Any, shared: Mapping[str, Any]) -> pa.Field | None:
+        """The column that an expression is, in the type in which it is compared."""
+        expression = _resolved(expression, shared)
+        if expression.nodeName() == "Cast":
+            field = self._column(expression.child(), shared)
+            wide = _INTEGERS.get(expression.dataType().simpleString())
+            if field is None or wide is None or not pa.types.is_signed_integer(field.type):
+                return None
+            return self._seen(field.with_type(wide)) if _widens(field.type, wide) else None
+        field = self._columns.get(_name(expression) or "")
+        if field is None:
+            return None
+        return self._seen(field) if _is_of(expression.dataType(), field.type) else None
+
+    def _seen(self, field: pa.Field) -> pa.Field:
+        # in several types, ranges are of the widest
+        known = self.fields.get(field.name)
+        if known is None or (known.type != field.type and not _widens(field.type, known.type)):
+            self.fields[field.name] = field
+        return field
+
+    def _constant(
+        self, expression: Any, kind: pa.DataType, shared: Mapping[str, Any]
+    ) -> _Constant | None:
+        """The value of an expression without columns, if it is of this very type; else None."""
+        expression = _resolved(expression, shared)
+        try:
+            if not expression.foldable() or not _is_of(expression.dataType(), kind):
+                return None
+            return _constant_of(expression.eval(None), kind)
+        except (Py4JError, PySparkException):
+            return None  # it raises for every row, or is evaluated in another way
+
+
+_INTEGERS: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
+
+
+class _Constant(NamedTuple):
+    value: Any
+    """As it stands in a set; None = null."""
+
+
+def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
+    """From Catalyst's own representation."""
+    try:
+        if value is None:
+            return _Constant(None)
+        if pa.types.is_decimal(kind):
+            value = Decimal(value.toString())
+        elif pa.types.is_string(kind):
+            value = bytes(value.getBytes()).decode()
+        elif pa.types.is_binary(kind):
+            value = bytes(value)
+        if not isinstance(value, int | float | str | bytes | Decimal):
+            return None
+        return _Constant(key_of(value, kind))
+    except (Py4JError, ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def _resolved(expression: Any, shared: Mapping[str, Any]) -> Any:
+    """What a common expression stands for."""
+    while expression.nodeName() == "CommonExpressionRef":
+        expression = shared[expression.id().toString()]
+    return expression
 
 
 def _name(expression: Any) -> str | None:
@@ -70,59 +233,23 @@ def _name(expression: Any) -> str | None:
     return None
 
 
-def _in_list(field: pa.Field, items: Iterator[Any]) -> DynamicFilteringData | None:
-    found = [_constant(item, field.type) for item in items]
-    values = [value for value in found if value is not None]
-    if len(values) < len(found):
-        return None
-    return _among(field, [value for value in values if value.is_valid])
-
-
-def _compared(field: pa.Field, comparison: str, side: Any) -> DynamicFilteringData | None:
-    value = _constant(side, field.type)
-    if value is None:
-        return None
-    if comparison == "EqualNullSafe" or (comparison == "EqualTo" and value.is_valid):
-        return _among(field, [value])
-    if not value.is_valid:
-        return _among(field, [])
-    if not has_range(field.type):
-        return None
-    open_ = pa.scalar(None, field.type)
-    ends = (open_, value) if comparison.startswith("Less") else (value, open_)
-    plain = field.remove_metadata()
-    return DynamicFilteringData(
-        pa.schema([plain]), [RangeDomain(plain, *ends)], exceeds_threshold=False
-    )
-
-
-def _among(field: pa.Field, values: list[Any]) -> DynamicFilteringData:
-    return DynamicFilteringData.from_arrow(pa.table({field.name: pa.array(values, field.type)}))
-
-
-def _constant(expression: Any, kind: pa.DataType) -> pa.Scalar | None:
-    """The value of an expression without columns, if it is of this very type; else None."""
+def _is_of(spark_type: Any, kind: pa.DataType) -> bool:
+    """Whether a type of Catalyst's is that of Arrow's; a string with a collation is not."""
     try:
-        if not expression.foldable():
-            return None
-        value = expression.eval(None)
-        return _scalar(value, kind)
-    except (Py4JError, pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None  # it raises for every row, or is evaluated in another way
+        own = from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except TypeError:
+        return False
+    if pa.types.is_timestamp(kind) and kind.unit != "us":
+        return False
+    return bool(spark_type.simpleString() == own.simpleString())
 
 
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """From Catalyst's own representation."""
-    if value is None:
-        return pa.scalar(None, kind)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        ticks = pa.int32() if pa.types.is_date(kind) else pa.int64()
-        return pa.scalar(int(value), ticks).cast(kind)
-    if pa.types.is_decimal(kind):
-        return pa.scalar(Decimal(value.toString()), kind)
-    if pa.types.is_string(kind):
-        return pa.scalar(value.toString(), kind)
-    return pa.scalar(value, kind)
+def _widens(narrow: pa.DataType, wide: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_signed_integer(narrow)
+        and pa.types.is_signed_integer(wide)
+        and narrow.bit_width <= wide.bit_width
+    )
 
 
 def _each(items: Any) -> Iterator[Any]:

@@ -88,6 +88,22 @@ OVER_CONNECT = """
     static = reader.where("d = DATE'2020-01-03'").where("a > 3").load()
     assert sorted(row.a for row in static.collect()) == [30, 30, 30]
     assert splitlib.explain(static).metrics.partitions_matched == 3
+    assert "prunes if it reads partition keys alone" in str(splitlib.explain(static))
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    for condition in (
+        F.col("d").between("2020-01-02", "2020-01-03") & F.col("s").isin(["01", "it's"]),
+        "d BETWEEN '2020-01-02' AND '2020-01-03' AND s IN ('01', 'it''s')",
+    ):
+        between = reader.where(condition).load()
+        assert between.count() == 4
+        assert splitlib.explain(between).metrics.partitions_matched == 2
+    spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+    table = pa.table({"day": ["2020-01-02"], "shop": ["01"]})
+    given = reader.filtered_by(table, [("d", "day"), ("s", "shop")]).load()
+    assert given.count() == 2
+    nested = spark.sql("SELECT named_struct('Id', 30L) AS st, '01' AS `s.x`")
+    by_name = reader.filtered_by(nested, {"a": "ST.id", "s": "s.x"}).load()
+    assert [tuple(row) for row in by_name.select("a", "s").collect()] == [(30, "01")]
 
     for volatile in (
         dimension.where(F.rand() < 2),
