@@ -1,0 +1,124 @@
+"""One small table for each type of partition key, all with data columns of many types."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+_DATA = """v bigint, i int, l bigint, s string, lc string COLLATE UTF8_LCASE,
+  ci string COLLATE UNICODE_CI, rt string COLLATE UTF8_BINARY_RTRIM, uc string COLLATE UNICODE,
+  d date, t timestamp, n timestamp_ntz, m decimal(8, 2), g float, f double, b boolean, ch char(4),
+  vc varchar(6), `x.y` int, st struct<id: int, name: string>"""
+
+_NUMBERS = "1", "2", "3", "-1", "70000", "0"
+_FLOATS = "double('NaN')", "-0.0D", "0.0D", "1.5D", "2.0D", "-3.0D"
+_TEXTS = "'a'", "'A'", "'b'", "'it''s'", r"'a\\b'", "'\"q\"'", "'a%'", "'1'", "'01'", "'2020-02-27'"
+_PADDED = "'a'", "'A'", "'a '", "'b'", "'B '", "'é'"
+_ZONELESS = (
+    "TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-27 05:00:00'",
+    "TIMESTAMP_NTZ'2020-02-27 18:30:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'",
+    "TIMESTAMP_NTZ'2020-03-08 02:30:00'", "TIMESTAMP_NTZ'2020-03-08 03:30:00'",
+    "TIMESTAMP_NTZ'2019-11-03 01:30:00.5'",
+)  # fmt: skip
+_DATES = "DATE'2020-02-27'", "DATE'2020-02-28'", "DATE'2020-03-08'", "DATE'1969-12-31'"
+
+# What the literals below have to be cast to, what values there are, and how far apart the columns
+# of one row are, so that not every column says the same.
+_KINDS = {
+    "i": ("int", _NUMBERS),
+    "l": ("bigint", _NUMBERS),
+    "s": ("string", _TEXTS),
+    "lc": ("string", _PADDED),
+    "ci": ("string", _PADDED),
+    "rt": ("string", _PADDED),
+    "uc": ("string", _PADDED),
+    "d": ("date", _DATES),
+    "t": ("timestamp", _ZONELESS),
+    "n": ("timestamp_ntz", _ZONELESS),
+    "m": ("decimal(8, 2)", ("1", "2", "1.5", "-1", "0", "70000.25")),
+    "g": ("float", _FLOATS),
+    "f": ("double", _FLOATS),
+    "b": ("boolean", ("true", "false")),
+    "ch": ("string", ("'a'", "'A'", "'ab'", "'abcd'")),
+    "vc": ("string", ("'a'", "'A'", "'ab'", "'abcd'", "'1'")),
+    "x.y": ("int", _NUMBERS),
+}
+
+# Keys may not be collated, and Derby takes 'a' and 'a ' for one name of a partition.
+KEYS = {
+    "q_int": (("k", "int", "i"),),
+    "q_long": (("k", "bigint", "l"),),
+    "q_text": (("k", "string", "s"),),
+    "q_date": (("k", "date", "d"),),
+    "q_time": (("k", "timestamp", "t"),),
+    "q_zoneless": (("k", "timestamp_ntz", "n"),),
+    "q_decimal": (("k", "decimal(8, 2)", "m"),),
+    "q_float": (("k", "float", "g"),),
+    "q_double": (("k", "double", "f"),),
+    "q_boolean": (("k", "boolean", "b"),),
+    "q_char": (("k", "char(4)", "ch"),),
+    "q_varchar": (("k", "varchar(6)", "vc"),),
+    "q_two": (("k", "int", "i"), ("day", "date", "d")),
+    "q_none": (),
+}
+"""Names, types and kinds of the partition keys of each table; kinds are names of data columns."""
+ORC = ("q_date", "q_double", "q_none")
+DIMENSION = "q_dim"
+"""A table with the data columns alone, of which dimensions are taken."""
+KIND_OF = {name: name for name in ("v", *_KINDS)}
+"""The kind of each data column; ``v`` is a number of its own for each row."""
+
+
+def create(spark: SparkSession) -> None:
+    """Make the tables."""
+    for statement in statements():
+        spark.sql(statement)
+
+
+def drop(spark: SparkSession) -> None:
+    """Remove them."""
+    for table in (*KEYS, DIMENSION):
+        spark.sql(f"DROP TABLE {table}")
+
+
+def statements(only: str | None = None) -> list[str]:
+    """What makes them, or one of them."""
+    found = []
+    for table, keys in {**KEYS, DIMENSION: ()}.items():
+        if only not in (None, table):
+            continue
+        columns = ", ".join(f"{name} {kind}" for name, kind, _ in keys)
+        # Spark itself cannot read such a name from ORC
+        data = _DATA.replace("`x.y`", "x_y") if table in ORC else _DATA
+        names = ", ".join(name for name, _, _ in keys)
+        found.append(
+            f"CREATE TABLE {table} ({data}{', ' if keys else ''}{columns}) "
+            f"USING {'orc' if table in ORC else 'parquet'}"
+            + (f" PARTITIONED BY ({names})" if keys else "")
+        )
+        # zeros of both signs are one value to the writer, and two partitions
+        parts = ("id % 6 != 1", "id % 6 = 1") if table in ("q_float", "q_double") else ("true",)
+        found += [f"INSERT INTO {table} {_rows(keys, part)}" for part in parts]
+    return found
+
+
+def _rows(keys: tuple[tuple[str, str, str], ...], part: str) -> str:
+    data = ["id AS v", *(f"{_value(kind, i + 1)} AS `{kind}`" for i, kind in enumerate(_KINDS))]
+    data.append(
+        "named_struct('id', CAST(id % 3 AS int), 'name', concat('n', CAST(id % 2 AS string))) AS st"
+    )
+    data += [f"{_value(kind, 7 * i)} AS {name}" for i, (name, _, kind) in enumerate(keys)]
+    return f"SELECT {', '.join(data)} FROM range(30) WHERE {part}"
+
+
+def _value(kind: str, shift: int) -> str:
+    """One of the kind's values, by the number of the row; now and then null."""
+    type_name, values = _KINDS[kind]
+    position = f"CAST((id + {shift}) % {len(values)} + 1 AS int)"
+    null = "id = 29" if shift % 7 == 0 else f"(id + {shift}) % 11 = 0"
+    value = f"element_at(array({', '.join(values)}), {position})"
+    return f"CAST(if({null}, NULL, {value}) AS {type_name})"
+
+
+def literals(kind: str) -> tuple[str, ...]:
+    """Values of a kind as SQL spells them."""
+    return tuple(map(str, range(0, 30, 4))) if kind == "v" else _KINDS[kind][1]

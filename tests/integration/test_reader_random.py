@@ -1,0 +1,136 @@
+"""Tables read at random, joined with what they were filtered by, have the rows of plain Spark."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.report import ScanReport
+from splitlib.testing import HiveMetastore
+from tests.integration import reader_tables
+from tests.integration.random_programs import Verdict, compare, outcome
+from tests.integration.reader_tables import KEYS
+from tests.integration.reader_trials import FORMATS, Dimension, Trial, draw_trial
+from tests.integration.star_tables import location
+from tests.integration.test_planner_random import QUICK
+
+pytestmark = pytest.mark.spark
+
+QUERIES = int(os.environ.get("RANDOM_QUERIES", "300"))
+SEED = int(os.environ.get("RANDOM_SEED", "20210304"))
+_AT_A_TIME = 5
+
+
+class Trials:
+    """What has been tried so far."""
+
+    def __init__(self, spark: SparkSession, metastore_uri: str) -> None:
+        self._spark = spark
+        self._uri = metastore_uri
+        self._locations = {table: str(location(spark, table)) for table in KEYS}
+        self.ingredients: Counter[str] = Counter()
+        self.verdicts: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.forms: Counter[str] = Counter()
+        self.pruned = 0
+
+    def of(self, seed: int) -> tuple[Trial, Verdict]:
+        """The trial of a seed by plain Spark and by splitlib, and what that came to."""
+        trial = draw_trial(seed)
+        with changed(self._spark, trial.settings):
+            expected = outcome(lambda: self._joined(trial, self._plain(trial)))
+            found = outcome(lambda: self._joined(trial, self._loaded(trial)))
+        verdict = compare([expected], [found])
+        self.verdicts[verdict.kind] += 1
+        if verdict.kind == "same":
+            self.ingredients.update(trial.ingredients)
+        if verdict.kind == "refused":
+            self.refused[verdict.text.partition("[")[0]] += 1
+        return trial, verdict
+
+    def _plain(self, trial: Trial) -> DataFrame:
+        if trial.connector == "files":
+            schema = self._reader(trial).load().schema
+            files = self._spark.read.schema(schema).format(FORMATS[trial.table])
+            df = files.load(self._locations[trial.table])
+        else:
+            df = self._spark.table(trial.table)
+        for condition in trial.conditions:
+            df = df.where(condition)
+        return df
+
+    def _loaded(self, trial: Trial) -> DataFrame:
+        reader = self._reader(trial)
+        for condition in trial.conditions:
+            reader = reader.where(condition)
+        for dimension in trial.dimensions:
+            keys = self._spark.sql(dimension.query)
+            reader = reader.filtered_by(keys, on=dimension.on, null_safe=dimension.null_safe)
+        df = reader.load()
+        report = splitlib.explain(df)
+        assert isinstance(report, ScanReport)
+        if report.metrics.partitions_matched < report.metrics.partitions_total:
+            self.pruned += 1
+            self.forms.update(trial.forms)
+        return df
+
+    def _reader(self, trial: Trial) -> splitlib.spark.reader.TableReader:
+        reader = splitlib.read(self._spark)
+        if trial.connector == "files":
+            keys = ", ".join(f"{name} {kind}" for name, kind, _ in KEYS[trial.table])
+            reader = reader.table(
+                self._locations[trial.table],
+                connector="files",
+                format=FORMATS[trial.table],
+                partition_schema=keys or None,
+            )
+        else:
+            reader = reader.table(f"default.{trial.table}", connector="hive", uri=self._uri)
+        return reader.config(**trial.config)
+
+    def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
+        """The join that the keys were for; by names, as the files have an order of their own."""
+        names = sorted(fact.columns)
+        for dimension in trial.dimensions:
+            keys = self._spark.sql(dimension.query).alias("d")
+            joined = fact.alias("f").join(keys, _equal(dimension), dimension.join)
+            fact = joined.select(*(F.col(f"f.`{name}`") for name in names))
+        return fact.select(*(f"`{name}`" for name in names))
+
+
+def _equal(dimension: Dimension) -> Column:
+    found = F.lit(True)
+    for name, column in dimension.on.items():
+        # a field of a struct is no name to quote
+        other = F.col("d.st.id" if column.lower() == "st.id" else f"d.`{column}`")
+        one = F.col(f"f.`{name}`")
+        found = found & (one.eqNullSafe(other) if dimension.null_safe else one == other)
+    return found
+
+
+@pytest.fixture(scope="module")
+def trials(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Trials]:
+    """The tables, and what is known of the trials so far."""
+    reader_tables.create(spark)
+    with changed(spark, QUICK):
+        yield Trials(spark, metastore.uri)
+    reader_tables.drop(spark)
+
+
+@pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
+def test_same_rows(start: int, trials: Trials) -> None:
+    """Each table as Spark reads it, and as splitlib does."""
+    done = [trials.of(SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
+    different = [
+        "\n".join((v.text, str(trial), *reader_tables.statements(trial.table)))
+        for trial, v in done
+        if v.kind == "different"
+    ]
+    assert not different, "\n\n".join(different)
