@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.integration.reader_tables import DIMENSION, KEYS, KIND_OF, ORC, literals
+from tests.integration.reader_tables import DIMENSION, KEYS, KINDS, KINDS_OF_ORC, ORC, literals
 from tests.integration.star_programs import ZONES
 
 # What a key may be of that is compared with a column of a kind.
@@ -89,6 +89,8 @@ class Trial:
     config: Mapping[str, object]
     conditions: tuple[str, ...]
     dimensions: tuple[Dimension, ...]
+    narrow: bool
+    """Whether only few columns are compared."""
     forms: tuple[str, ...] = ()
     """Conditions that are each of one form and of one partition key."""
     ingredients: frozenset[str] = field(default_factory=frozenset)
@@ -105,6 +107,41 @@ class Trial:
         return "\n".join(lines)
 
 
+_FORMS = ("=", "IN", "<", ">=", "BETWEEN", "OR", "NOT", "IS NULL", "IS NOT NULL", "<=>", "LIKE")
+_COMPARISONS = (
+    "=", "<>", "literal first", "<=", ">", "BETWEEN", "NOT BETWEEN", "IN", "IN with null", "NOT IN",
+    "IS NULL", "IS NOT NULL", "<=>", "<=> NULL", "= or =", "NOT =", "NOT <", "LIKE", "NOT LIKE",
+    "startswith", "COLLATE", "RLIKE",
+)  # fmt: skip
+_COMMON = [kind for kind in KINDS if kind not in ("v", "x.y")]  # which are numbers like others
+EVERY_INGREDIENT = frozenset(
+    [
+        *(f"{name}={value}" for name, value in _SETTINGS.items()),
+        *(f"spark.sql.session.timeZone={zone}" for zone in ZONES),
+        *(f"spark.sql.ansi.enabled={value}" for value in ("true", "false")),
+        *(f"spark.sql.parser.escapedStringLiterals={value}" for value in ("true", "false")),
+        *(f"spark_scan={how}" for how in ("auto", "paths")),
+        *(f"filter_max_values={most}" for most in (1, 3)),
+        *(f"filter_on_exceed={what}" for what in ("range", "all")),
+        *(f"connector={connector}" for connector in ("hive", "files")),
+        *(f"table={table}" for table in KEYS),
+        *(f"form {form}" for form in _FORMS),
+        *(f"comparison {comparison}" for comparison in _COMPARISONS),
+        *(f"condition {form}" for form in ("AND", "OR", "NOT", "CASE")),
+        *(f"condition on kind {kind}" for kind in KINDS),
+        *(f"function {kind}: {text}" for kind in _COMMON for text, _ in _FUNCTIONS.get(kind, ())),
+        *(f"filtered by key {kind}" for keys in KEYS.values() for _, _, kind in keys),
+        *(f"filtered by data {kind}" for kind in KINDS),
+        *(f"kind {kind} by {name}" for kind in _COMMON for name in _TYPES[kind]),
+        *(f"many keys for kind {kind}" for kind in _COMMON),
+        *(f"a {safe}join: {how}" for safe in ("", "null-safe ") for how in ("inner", "left_semi")),
+        *("a tuple", "names in another case", "an empty dimension"),
+        *("a dimension that is a table", "many keys"),
+    ]
+)
+"""All that a trial may be made of; each has to be drawn if there are enough of them."""
+
+
 def draw_trial(seed: int) -> Trial:
     """The trial of this seed."""
     return _Draw(seed).trial()
@@ -119,7 +156,7 @@ class _Draw:
         self._ingredients: Counter[str] = Counter()
         self._table = self._random.choice(tuple(KEYS))
         self._keys = {name: kind for name, _, kind in KEYS[self._table]}
-        self._data = [k for k in KIND_OF if k != "x.y" or self._table not in ORC]
+        self._data = KINDS_OF_ORC if self._table in ORC else KINDS
 
     def trial(self) -> Trial:
         """The whole of it."""
@@ -143,17 +180,18 @@ class _Draw:
         forms: tuple[str, ...] = ()
         conditions: tuple[str, ...] = ()
         dimensions: tuple[Dimension, ...] = ()
-        if shape < 0.1 and self._keys:
+        if shape < 0.12 and self._keys:
             conditions, forms = self._of_one_form()
         else:
-            if shape < 0.6:
+            if shape < 0.55:
                 conditions = tuple(self._condition() for _ in range(choice((1, 1, 2))))
-            if shape > 0.5:
+            if shape > 0.47:
                 dimensions = tuple(self._dimension() for _ in range(choice((1, 1, 1, 2))))
         every = {**settings, **config, "connector": connector, "table": self._table}
         self._ingredients.update(f"{name}={value}" for name, value in every.items())
         return Trial(
-            self._seed, self._table, connector, settings, config, conditions, dimensions, forms,
+            self._seed, self._table, connector, settings, config, conditions, dimensions,
+            self._random.random() < 0.8, forms,
             frozenset(self._ingredients),
         )  # fmt: skip
 
@@ -203,9 +241,9 @@ class _Draw:
         column, kind = self._column()
         self._ingredients[f"condition on kind {kind}"] += 1
         if self._random.random() < 0.3 and kind in _FUNCTIONS:
-            text, kind = self._random.choice(_FUNCTIONS[kind])
-            column = f"({text.format(column)})"
-            self._ingredients[f"function {text.partition('(')[0].strip()}"] += 1
+            text, to = self._random.choice(_FUNCTIONS[kind])
+            self._ingredients[f"function {kind}: {text}"] += 1
+            column, kind = f"({text.format(column)})", to
         if kind in _TEXTUAL and self._random.random() < 0.3:
             return self._of_text(column)
         return self._simple(column, kind)
@@ -214,7 +252,7 @@ class _Draw:
         values = literals(kind)
         if self._random.random() < 0.12:
             # of another kind, which Spark coerces
-            values = literals(self._random.choice([k for k in KIND_OF if _near(k, kind)]))
+            values = literals(self._random.choice([k for k in KINDS if _near(k, kind)]))
         one, other, third = (self._random.choice(values) for _ in range(3))
         forms = {
             "=": f"{column} = {one}",
@@ -266,7 +304,7 @@ class _Draw:
         self._ingredients[f"a {'null-safe ' if null_safe else ''}join: {join}"] += 1
         if len(fact) > 1:
             self._ingredients["a tuple"] += 1
-        if self._random.random() < 0.08:
+        if self._random.random() < 0.04:
             self._ingredients["names in another case"] += 1
             on = {name.upper(): column.upper() for name, column in on.items()}
         return Dimension(query, on, null_safe, join)

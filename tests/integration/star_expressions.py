@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -61,6 +62,21 @@ _COERCED = (
     ("d", "t"), ("d", "z"), ("t", "z"),
 )  # fmt: skip
 
+EVERY_EXPRESSION = frozenset(
+    [
+        *(f"keys of kind {kind}" for kind in LITERALS),
+        *(f"condition on kind {kind}" for kind in LITERALS),
+        *(f"COLLATE {collation}" for collation in COLLATIONS),
+        *(f"cast {kind}: {text}" for kind, casts in _CASTS.items() for text, _ in casts),
+        *(f"kinds {one} and {other} compared" for one, other in _COERCED),
+        "a cast on both sides",
+        "a cast on one side",
+        "<=>",
+        "BETWEEN columns",
+    ]
+)
+"""The ingredients that are counted here."""
+
 
 @dataclass
 class Scope:
@@ -85,22 +101,27 @@ class Expressions:
     def __init__(self, drawn: random.Random, ingredients: Counter[str]) -> None:
         self._random = drawn
         self._ingredients = ingredients
+        self._theme = ""
+
+    def draw_theme(self) -> str:
+        """What kinds of column to prefer from now on; '' = none."""
+        self._theme = self._random.choice(("", "", "f", "f", "cls", "cl", "tzd", "tz", "mqn", "q"))
+        return self._theme
 
     def comparison(self, left: Scope, right: Scope) -> str | None:
         """Between a column of each; None if no two can be compared."""
         match self._random.random():
-            case x if x < 0.2:
+            case x if x < 0.25:
                 return self._with_casts(left, right)
-            case x if x < 0.28:
+            case x if x < 0.34:
                 return self._coerced(left, right) or self._of_one_kind(left, right)
         return self._of_one_kind(left, right) or self._with_casts(left, right)
 
     def _of_one_kind(self, left: Scope, right: Scope) -> str | None:
         kinds = [k for k in LITERALS if left.keys(k) and right.keys(k)]
-        rare = [k for k in kinds if k not in "ns"]
         if not kinds:
             return None
-        kind = self._random.choice(rare if rare and self._random.random() < 0.6 else kinds)
+        kind = self._random.choice([k for k in kinds if k in self._theme] or kinds)
         one = self._random.choice(left.keys(kind))
         other = self._random.choice(right.keys(kind))
         if kind == "n" and self._random.random() < 0.15:
@@ -109,7 +130,7 @@ class Expressions:
 
     def _compared(self, one: str, other: str, kind: str) -> str:
         self._ingredients[f"keys of kind {kind}"] += 1
-        if kind in "sc" and self._random.random() < (0.5 if kind == "c" else 0.1):
+        if kind in "sc" and self._random.random() < (0.5 if kind == "c" else 0.25):
             collation = self._random.choice(COLLATIONS)
             self._ingredients[f"COLLATE {collation}"] += 1
             one, other = f"{one} COLLATE {collation}", f"{other} COLLATE {collation}"
@@ -126,30 +147,33 @@ class Expressions:
 
     def _with_casts(self, left: Scope, right: Scope) -> str | None:
         """Two that are of one kind once at least one of them has been converted."""
-        ones, others = self._converted(left), self._converted(right)
         pairs = [
-            (one, other, kind)
-            for one, kind, cast in ones
-            for other, other_kind, other_cast in others
-            if kind == other_kind and (cast or other_cast)
+            (one, other)
+            for one, other in itertools.product(self._converted(left), self._converted(right))
+            if one[1] == other[1] and (one[2] or other[2])
         ]
         if not pairs:
             return None
-        one, other, kind = self._random.choice(pairs)
-        for side in (one, other):
-            if "(" in side:
-                self._ingredients[f"cast {side.partition('(')[0]}() to kind {kind}"] += 1
-        both = "(" in one and "(" in other
+        # each conversion as often as any other, whatever the number of columns that it is for
+        casts = sorted({cast for pair in pairs for _, _, cast in pair if cast})
+        cast = self._random.choice([c for c in casts if c[0] in self._theme] or casts)
+        one, other = self._random.choice([p for p in pairs if cast in (p[0][2], p[1][2])])
+        for _, _, cast in (one, other):
+            if cast:
+                self._ingredients[f"cast {cast}"] += 1
+        both = one[2] and other[2]
         self._ingredients["a cast on both sides" if both else "a cast on one side"] += 1
-        return self._compared(one, other, kind)
+        return self._compared(one[0], other[0], one[1])
 
-    def _converted(self, scope: Scope) -> list[tuple[str, str, bool]]:
-        """Columns as they are and converted: the text, its kind, and whether it is converted."""
+    def _converted(self, scope: Scope) -> list[tuple[str, str, str]]:
+        """Columns as they are and converted: the text, its kind, and what converts it."""
         found = []
         for kind in LITERALS:
-            for name in scope.keys(kind) if scope.of(kind) else ():
-                found.append((name, kind, False))
-                found += [(text.format(name), to, True) for text, to in _CASTS.get(kind, ())]
+            for name in scope.keys(kind):
+                found.append((name, kind, ""))
+                found += [
+                    (text.format(name), to, f"{kind}: {text}") for text, to in _CASTS.get(kind, ())
+                ]
         return found
 
     def _coerced(self, left: Scope, right: Scope) -> str | None:
@@ -157,8 +181,10 @@ class Expressions:
         pairs = [(a, b) for a, b in both if left.keys(a) and right.keys(b)]
         if not pairs:
             return None
-        one, other = self._random.choice(pairs)
-        self._ingredients[f"kinds {one} and {other} compared"] += 1
+        preferred = [(a, b) for a, b in pairs if a in self._theme or b in self._theme]
+        one, other = self._random.choice(preferred or pairs)
+        kinds = (one, other) if (one, other) in _COERCED else (other, one)
+        self._ingredients["kinds {} and {} compared".format(*kinds)] += 1
         sign = self._random.choice(("=", "=", "=", "<=>", "<", ">="))
         left_name, right_name = (
             self._random.choice(left.keys(one)),

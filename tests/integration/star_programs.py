@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 from tests.integration.random_programs import Program, Step
+from tests.integration.star_expressions import EVERY_EXPRESSION
 from tests.integration.star_queries import StarQueries
 
 CATALOG = "r_lake"
@@ -71,6 +72,21 @@ _CHANGES = (
     ("TRUNCATE the dimension", "TRUNCATE TABLE o_dim"),
     ("REFRESH", ""),
 )
+
+EVERY_INGREDIENT = EVERY_EXPRESSION | {
+    *(f"{name}={value}" for name, values in _SETTINGS.items() for value in values),
+    *(f"spark.sql.session.timeZone={zone}" for zone in ZONES),
+    *(f"spark.sql.ansi.enabled={value}" for value in ("true", "false")),
+    "spark.sql.parser.escapedStringLiterals=true",
+    *(f"splitlib.{how}" for how in ("optimize", "sql", "twice")),
+    *(f"a cache, then {name}" for name, _ in _CHANGES),
+    *(f"an overwrite by {kind}" for kind in ("write", "insert", "do", "append")),
+    *("an overwrite of o_fact", "an overwrite of o_dim", "an overwrite through a view"),
+    *("a view of an optimized query", "a view joined with itself"),
+    *("a view in a union with itself", "a named catalog", "union", "subquery"),
+    *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
+}
+"""All that a program may be made of; each has to be drawn if there are enough of them."""
 
 
 def draw_program(seed: int) -> Program:

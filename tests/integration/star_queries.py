@@ -37,6 +37,7 @@ class StarQueries:
         self._preferred = tuple(more_facts or ())
         self._named = named
         self._aliases = 0
+        self._theme = ""
 
     def draw(self) -> str:
         """A query without an order, whose rows are the same each time."""
@@ -45,6 +46,7 @@ class StarQueries:
     def draw_with_columns(self) -> tuple[str, dict[str, str]]:
         """The same, and the kinds of its columns."""
         self._aliases = 0
+        self._theme = self._expressions.draw_theme()
         scope = Scope()
         text = self._relation(scope, fact=True)
         for _ in range(self._random.choice((1, 1, 2, 2, 3))):
@@ -78,7 +80,9 @@ class StarQueries:
     def _table(self, *, fact: bool) -> str:
         if fact and self._preferred and self._random.random() < 0.6:
             return self._random.choice(self._preferred)
-        return self._random.choice(self._facts if fact else DIMENSIONS)
+        tables = self._facts if fact else DIMENSIONS
+        fitting = [t for t in tables if not set(self._theme).isdisjoint(self._columns[t].values())]
+        return self._random.choice(fitting if fitting and self._random.random() < 0.75 else tables)
 
     def _in_from(self, table: str) -> str:
         """A table by its name, or by that which it has in the named catalog."""

@@ -13,13 +13,14 @@ from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration import star_tables
 from tests.integration.random_programs import Optimizing, Program, Verdict, compare, plain, run
-from tests.integration.star_programs import CATALOG, NAMED, draw_program
+from tests.integration.star_programs import CATALOG, EVERY_INGREDIENT, NAMED, draw_program
 
 pytestmark = pytest.mark.spark
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "500"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
 _AT_A_TIME = 5
+_MANY = 3000
 # Queries over so few rows take much longer to compile, and to plan again and again, than to run.
 QUICK = {
     "spark.splitlib.plannerSmallFactPartitions": "0",
@@ -83,3 +84,21 @@ def test_same_rows(spark: SparkSession, start: int, trials: Trials) -> None:
     done = [trials.of(spark, SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     different = [f"{v.text}\n{program}" for program, v in done if v.kind == "different"]
     assert not different, "\n\n".join(different)
+
+
+def test_enough_were_pruned(trials: Trials) -> None:
+    """Or all of the above would say nothing."""
+    assert trials.pruned >= QUERIES // 5
+    assert trials.verdicts["same"] >= QUERIES * 3 // 4, trials.verdicts
+
+
+def test_every_ingredient_was_compared(trials: Trials) -> None:
+    """A short run has most of them, a long one each."""
+    missing = EVERY_INGREDIENT - trials.ingredients.keys()
+    assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
+
+
+def test_every_ingredient_can_be_drawn() -> None:
+    """Without running any of it."""
+    drawn = {name for seed in range(_MANY) for name in draw_program(seed).ingredients}
+    assert drawn >= EVERY_INGREDIENT

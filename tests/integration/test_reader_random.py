@@ -17,7 +17,7 @@ from splitlib.testing import HiveMetastore
 from tests.integration import reader_tables
 from tests.integration.random_programs import Verdict, compare, outcome
 from tests.integration.reader_tables import KEYS
-from tests.integration.reader_trials import FORMATS, Dimension, Trial, draw_trial
+from tests.integration.reader_trials import EVERY_INGREDIENT, FORMATS, Dimension, Trial, draw_trial
 from tests.integration.star_tables import location
 from tests.integration.test_planner_random import QUICK
 
@@ -26,6 +26,9 @@ pytestmark = pytest.mark.spark
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "300"))
 SEED = int(os.environ.get("RANDOM_SEED", "20210304"))
 _AT_A_TIME = 5
+_MANY = 3000
+# Forms of a condition on one partition key that prune wherever a value is out of them.
+_PRUNING = {"=", "IN", "<", ">=", "BETWEEN", "OR", "NOT", "IS NULL", "IS NOT NULL", "<=>", "LIKE"}
 
 
 class Trials:
@@ -98,6 +101,10 @@ class Trials:
     def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
         """The join that the keys were for; by names, as the files have an order of their own."""
         names = sorted(fact.columns)
+        if trial.narrow:
+            used = {name.lower() for d in trial.dimensions for name in d.on}
+            used |= {"v", *(key for key, _, _ in KEYS[trial.table])}
+            names = [name for name in names if name.lower() in used]
         for dimension in trial.dimensions:
             keys = self._spark.sql(dimension.query).alias("d")
             joined = fact.alias("f").join(keys, _equal(dimension), dimension.join)
@@ -134,3 +141,23 @@ def test_same_rows(start: int, trials: Trials) -> None:
         if v.kind == "different"
     ]
     assert not different, "\n\n".join(different)
+
+
+def test_enough_were_pruned(trials: Trials) -> None:
+    """Or all of the above would say nothing."""
+    assert trials.pruned >= QUERIES // 4
+    assert trials.verdicts["same"] >= QUERIES * 3 // 4, (trials.verdicts, trials.refused)
+    if QUERIES >= 300:
+        assert trials.forms.keys() == _PRUNING
+
+
+def test_every_ingredient_was_compared(trials: Trials) -> None:
+    """A short run has most of them, a long one each."""
+    missing = EVERY_INGREDIENT - trials.ingredients.keys()
+    assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
+
+
+def test_every_ingredient_can_be_drawn() -> None:
+    """Without running any of it."""
+    drawn = {name for seed in range(_MANY) for name in draw_trial(seed).ingredients}
+    assert drawn >= EVERY_INGREDIENT
