@@ -15,9 +15,10 @@ _NUMBERS = "1", "2", "3", "-1", "70000", "0"
 _FLOATS = "double('NaN')", "-0.0D", "0.0D", "1.5D", "2.0D", "-3.0D"
 _TEXTS = "'a'", "'A'", "'b'", "'it''s'", r"'a\\b'", "'\"q\"'", "'a%'", "'1'", "'01'", "'2020-02-27'"
 _PADDED = "'a'", "'A'", "'a '", "'b'", "'B '", "'é'"
+# in New York; some of them are midnight in UTC, or in India
 _ZONELESS = (
-    "TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-27 05:00:00'",
-    "TIMESTAMP_NTZ'2020-02-27 18:30:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'",
+    "TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-27 19:00:00'",
+    "TIMESTAMP_NTZ'2020-02-27 13:30:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'",
     "TIMESTAMP_NTZ'2020-03-08 02:30:00'", "TIMESTAMP_NTZ'2020-03-08 03:30:00'",
     "TIMESTAMP_NTZ'2019-11-03 01:30:00.5'",
 )  # fmt: skip
@@ -116,7 +117,7 @@ def _rows(keys: tuple[tuple[str, str, str], ...], part: str) -> str:
         "named_struct('id', CAST(id % 3 AS int), 'name', concat('n', CAST(id % 2 AS string))) AS st"
     )
     data += [f"{_value(kind, 7 * i)} AS {name}" for i, (name, _, kind) in enumerate(keys)]
-    return f"SELECT {', '.join(data)} FROM range(30) WHERE {part}"
+    return f"SELECT {', '.join(data)} FROM range(0, 30, 1, 1) WHERE {part}"
 
 
 def _value(kind: str, shift: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.integration.reader_tables import DIMENSION, KEYS, KINDS, KINDS_OF_ORC, ORC, literals
@@ -51,6 +51,9 @@ _FUNCTIONS = {
     "n": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("hour({})", "i")),
     "b": (("NOT {}", "b"),),
 }  # fmt: skip
+# What is more easily got wrong is drawn more often.
+_TABLES = (*KEYS, "q_text", "q_text", "q_time", "q_zoneless", "q_date", "q_double", "q_float")
+_MORE = ("t", "t", "n", "d", "g", "f", "lc", "ci", "rt", "uc")
 _PATTERNS = ("'a%'", "'%a'", "'_'", "'%''%'", r"'a\\\\%'", r"'a\\%%'", "'a!%' ESCAPE '!'")
 _SETTINGS = {
     "spark.sql.parquet.filterPushdown": "false",
@@ -154,9 +157,10 @@ class _Draw:
         self._seed = seed
         self._random = random.Random(seed)
         self._ingredients: Counter[str] = Counter()
-        self._table = self._random.choice(tuple(KEYS))
+        self._table = self._random.choice(_TABLES)
         self._keys = {name: kind for name, _, kind in KEYS[self._table]}
-        self._data = KINDS_OF_ORC if self._table in ORC else KINDS
+        kinds = KINDS_OF_ORC if self._table in ORC else KINDS
+        self._data = (*kinds, *(kind for kind in _MORE if kind in kinds))
 
     def trial(self) -> Trial:
         """The whole of it."""
@@ -293,9 +297,10 @@ class _Draw:
     def _dimension(self) -> Dimension:
         fact = dict(self._column_of_fact() for _ in range(self._random.choice((1, 1, 1, 2))))
         how = self._random.random()
-        if how < 0.25:
+        collated = not {"lc", "ci", "rt", "uc"}.isdisjoint(fact.values())
+        if how < 0.3:
             query, on = self._of_the_table(fact)
-        elif how < 0.37:
+        elif how < (0.7 if collated else 0.42):
             query, on = self._many(fact)
         else:
             query, on = self._of_values(fact)
@@ -333,12 +338,21 @@ class _Draw:
         if not count:
             self._ingredients["an empty dimension"] += 1
             query += " WHERE x0 <> x0"
-        return query, {name: f"x{i}" for i, name in enumerate(fact)}
+        return query, _numbered(fact)
 
     def _of_the_table(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Columns of a table, of the very types, for which text has a length and a collation."""
         self._ingredients["a dimension that is a table"] += 1
         where = self._random.choice(("v % 5 = 1", "v < 4", "b", "v = 7", "d IS NULL"))
+        if self._random.random() < 0.5:
+            types = [self._random.choice(_TYPES[kind]) for kind in fact.values()]
+            cast = ", ".join(
+                f"try_cast(`{kind}` AS {wanted}) AS x{i}"
+                for i, (kind, wanted) in enumerate(zip(fact.values(), types, strict=True))
+            )
+            for kind, wanted in zip(fact.values(), types, strict=True):
+                self._ingredients[f"kind {kind} by {wanted}"] += 1
+            return f"SELECT {cast} FROM {DIMENSION} WHERE {where}", _numbered(fact)
         nested = self._random.random() < 0.05
         on = {name: "st.id" if nested and kind == "i" else kind for name, kind in fact.items()}
         return f"SELECT * FROM {DIMENSION} WHERE {where}", on
@@ -358,7 +372,11 @@ class _Draw:
             few.append(f"try_cast({self._random.choice(literals(kind))} AS {wanted}) AS x{i}")
             self._ingredients[f"many keys for kind {kind}"] += 1
         query = f"SELECT {', '.join(columns)} FROM range(1200) UNION ALL SELECT {', '.join(few)}"
-        return query, {name: f"x{i}" for i, name in enumerate(fact)}
+        return query, _numbered(fact)
+
+
+def _numbered(fact: Iterable[str]) -> dict[str, str]:
+    return {name: f"x{i}" for i, name in enumerate(fact)}
 
 
 def _near(one: str, other: str) -> bool:

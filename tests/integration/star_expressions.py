@@ -16,7 +16,7 @@ LITERALS = {
     "l": ("'g1'", "'G1'", "'g2 '"),
     "q": ("'1'", "'01'", "'2'"),
     "d": ("DATE'2020-02-27'", "DATE'2020-03-01'"),
-    "t": ("TIMESTAMP'2020-02-27 00:00:00'", "TIMESTAMP'2020-02-27 18:30:00'"),
+    "t": ("TIMESTAMP'2020-02-27 00:00:00'", "TIMESTAMP'2020-02-28 05:00:00Z'"),
     "z": ("TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'"),
 }
 """By kind of column; for the kinds see :mod:`tests.integration.star_tables`."""

@@ -56,13 +56,16 @@ _SETTINGS = {
 
 _OWN = {"o_fact": {"v": "n", "a": "n", "k": "n"}, "o_dim": {"id": "n", "grp": "n", "f": "f"}}
 _OWN_TABLES = (
-    "CREATE TABLE o_fact (v bigint, a bigint, k int) USING parquet PARTITIONED BY (k)",
-    "INSERT INTO o_fact SELECT id, id % 3, CAST(id % 5 AS int) FROM range(20)",
-    "CREATE TABLE o_dim (id int, grp int, f double) USING parquet",
-    "INSERT INTO o_dim VALUES (1, 1, 1.0D), (2, 1, double('NaN')), (3, 2, 2.5D), (9, 1, -0.0D)",
+    """CREATE TABLE o_fact USING parquet PARTITIONED BY (k) AS
+       SELECT id AS v, id % 3 AS a, CAST(id % 5 AS int) AS k FROM range(0, 20, 1, 1)""",
+    """CREATE TABLE o_dim USING parquet AS SELECT * FROM
+       VALUES (1, 1, 1.0D), (2, 1, double('NaN')), (3, 2, 2.5D), (9, 1, -0.0D) AS (id, grp, f)""",
 )
 _CHANGES = (
-    ("INSERT into the fact", "INSERT INTO o_fact SELECT id, 1, CAST(id % 8 AS int) FROM range(16)"),
+    (
+        "INSERT into the fact",
+        "INSERT INTO o_fact SELECT id, 1, CAST(id % 8 AS int) FROM range(0, 16, 1, 1)",
+    ),
     ("TRUNCATE", "TRUNCATE TABLE o_fact"),
     ("TRUNCATE a partition", "TRUNCATE TABLE o_fact PARTITION (k = 2)"),
     ("DROP PARTITION", "ALTER TABLE o_fact DROP PARTITION (k = 1)"),

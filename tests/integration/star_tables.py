@@ -13,68 +13,68 @@ from pyspark.sql import SparkSession
 _FLOAT = "element_at(array(double('NaN'), -0.0D, 0.0D, 1.0D, 2.5D, 2.0D), CAST({} % 6 + 1 AS int))"
 _CASE = "element_at(array('g1', 'G1', 'g1 ', 'g2', 'G2 ', 'g3'), CAST({} % 6 + 1 AS int))"
 _TEXT_NUMBER = "element_at(array('1', '01', '1.0', '2', ' 2', '5', 'x'), CAST({} % 7 + 1 AS int))"
-# both are read in whatever zone a session has: the first of Hive's text, the second as written
+# in New York; some of them are midnight in UTC, or in India
 _ZONELESS = (
-    "element_at(array(TIMESTAMP_NTZ'2020-02-27 00:00:00', TIMESTAMP_NTZ'2020-02-27 05:00:00',"
-    " TIMESTAMP_NTZ'2020-02-27 18:30:00', TIMESTAMP_NTZ'2020-02-28 00:00:00',"
+    "element_at(array(TIMESTAMP_NTZ'2020-02-27 00:00:00', TIMESTAMP_NTZ'2020-02-27 19:00:00',"
+    " TIMESTAMP_NTZ'2020-02-27 13:30:00', TIMESTAMP_NTZ'2020-02-28 00:00:00',"
     " TIMESTAMP_NTZ'2020-03-08 02:30:00', TIMESTAMP_NTZ'2020-03-08 03:30:00',"
     " TIMESTAMP_NTZ'2019-11-03 01:30:00'), CAST({} % 7 + 1 AS int))"
 )
 
 _STATEMENTS = (
     """CREATE TABLE r_int USING parquet PARTITIONED BY (k) AS
-       SELECT id AS v, id % 4 AS a, CAST(id % 9 AS int) AS k FROM range(72)
+       SELECT id AS v, id % 4 AS a, CAST(id % 9 AS int) AS k FROM range(0, 72, 1, 1)
        UNION ALL SELECT 500, 1, NULL""",
     """CREATE TABLE r_two USING parquet PARTITIONED BY (s, k) AS
        SELECT id AS v, id % 5 AS a, nullif(concat('g', id % 4), 'g3') AS s,
-              CAST(id % 3 AS bigint) AS k FROM range(48)""",
+              CAST(id % 3 AS bigint) AS k FROM range(0, 48, 1, 1)""",
     """CREATE TABLE r_date USING orc PARTITIONED BY (d) AS
        SELECT id AS v, id % 3 AS a, date_add(DATE'2020-02-26', CAST(id % 7 AS int)) AS d
-       FROM range(42)""",
+       FROM range(0, 42, 1, 1)""",
     "CREATE TABLE r_text (v bigint, a bigint) PARTITIONED BY (k int) STORED AS textfile",
-    "INSERT INTO r_text SELECT id, id % 3, CAST(id % 8 AS int) FROM range(40)",
+    "INSERT INTO r_text SELECT id, id % 3, CAST(id % 8 AS int) FROM range(0, 40, 1, 1)",
     f"""CREATE TABLE r_float USING parquet PARTITIONED BY (f) AS
        SELECT id AS v, id % 3 AS a, CAST({_FLOAT.format("(id + 2)")} AS float) AS x,
-              {_FLOAT.format("id")} AS f FROM range(24) WHERE id % 6 != 1
+              {_FLOAT.format("id")} AS f FROM range(0, 24, 1, 1) WHERE id % 6 != 1
        UNION ALL SELECT 500, 1, 1, NULL""",
     # Spark takes both zeros for one partition, and then for two, when one task writes them
-    "INSERT INTO r_float SELECT id, id % 3, -0.0, -0.0D FROM range(30, 33)",
+    "INSERT INTO r_float SELECT id, id % 3, -0.0, -0.0D FROM range(30, 33, 1, 1)",
     """CREATE TABLE r_case (v bigint, a bigint, lc string COLLATE UTF8_LCASE,
          ci string COLLATE UNICODE_CI, c string) USING parquet PARTITIONED BY (c)""",
     f"""INSERT INTO r_case SELECT id, id % 3, {_CASE.format("(id + 1)")},
               {_CASE.format("(id + 2)")},
-              trim({_CASE.format("id")}) || if(id % 5 = 4, ' x', '') FROM range(24)
+              trim({_CASE.format("id")}) || if(id % 5 = 4, ' x', '') FROM range(0, 24, 1, 1)
        UNION ALL SELECT 500, 1, 'g1', 'g1', NULL""",
     f"""CREATE TABLE r_time USING parquet PARTITIONED BY (t) AS
        SELECT id AS v, id % 3 AS a, {_ZONELESS.format("(id + 1)")} AS z,
               date_add(DATE'2020-02-26', CAST(id % 4 AS int)) AS d,
-              CAST({_ZONELESS.format("id")} AS timestamp) AS t FROM range(28)""",
+              CAST({_ZONELESS.format("id")} AS timestamp) AS t FROM range(0, 28, 1, 1)""",
     f"""CREATE TABLE r_zone USING orc PARTITIONED BY (z) AS
        SELECT id AS v, id % 3 AS a, CAST({_ZONELESS.format("(id + 1)")} AS timestamp) AS t,
-              {_ZONELESS.format("id")} AS z FROM range(28)""",
+              {_ZONELESS.format("id")} AS z FROM range(0, 28, 1, 1)""",
     f"""CREATE TABLE r_dec USING parquet PARTITIONED BY (m) AS
        SELECT id AS v, id % 3 AS a, {_TEXT_NUMBER.format("id")} AS q,
-              CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m FROM range(32)""",
+              CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m FROM range(0, 32, 1, 1)""",
     f"""CREATE TABLE r_num USING parquet PARTITIONED BY (q) AS
        SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m,
-              {_TEXT_NUMBER.format("id")} AS q FROM range(28)""",
+              {_TEXT_NUMBER.format("id")} AS q FROM range(0, 28, 1, 1)""",
     """CREATE TABLE r_root USING parquet PARTITIONED BY (k) AS
-       SELECT id AS v, id % 3 AS a, CAST(id % 6 AS int) AS k FROM range(24)""",
+       SELECT id AS v, id % 3 AS a, CAST(id % 6 AS int) AS k FROM range(0, 24, 1, 1)""",
     """CREATE TABLE r_glob (v bigint, a bigint, k int) USING parquet PARTITIONED BY (k)
        OPTIONS (pathGlobFilter 'nothing*', modifiedBefore '2001-01-01T00:00:00')""",
-    "INSERT INTO r_glob SELECT id, id % 3, CAST(id % 6 AS int) FROM range(24)",
+    "INSERT INTO r_glob SELECT id, id % 3, CAST(id % 6 AS int) FROM range(0, 24, 1, 1)",
     f"""CREATE TABLE r_dim USING parquet AS
        SELECT CAST(id % 12 AS int) AS id, CAST(id % 4 AS int) AS grp, concat('g', id % 5) AS s,
               date_add(DATE'2020-02-24', CAST(id AS int)) AS d, {_FLOAT.format("id")} AS f,
               {_CASE.format("id")} AS c, CAST({_ZONELESS.format("id")} AS timestamp) AS t,
               {_ZONELESS.format("id")} AS z, CAST(id % 7 * 0.5 AS decimal(8, 3)) AS m,
-              {_TEXT_NUMBER.format("id")} AS q FROM range(16)
+              {_TEXT_NUMBER.format("id")} AS q FROM range(0, 16, 1, 1)
        UNION ALL SELECT NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
     """CREATE TABLE r_group (grp int, s string, id int, d date, f float,
          lc string COLLATE UTF8_LCASE, ci string COLLATE UNICODE_CI) USING parquet""",
     f"""INSERT INTO r_group SELECT CAST(id AS int), concat('g', id), CAST(id * 2 AS int),
               date_add(DATE'2020-02-26', CAST(id AS int)), {_FLOAT.format("id")},
-              {_CASE.format("id")}, {_CASE.format("id")} FROM range(4)""",
+              {_CASE.format("id")}, {_CASE.format("id")} FROM range(0, 4, 1, 1)""",
 )
 NAMES = tuple(s.split()[2] for s in _STATEMENTS if s.startswith("CREATE"))
 DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
