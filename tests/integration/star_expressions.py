@@ -197,7 +197,7 @@ class Expressions:
         column = self._random.choice(list(scope.columns))
         kind = scope.columns[column]
         self._ingredients[f"condition on kind {kind}"] += 1
-        if self._random.random() < 0.15 and kind in _CASTS:
+        if self._random.random() < 0.2 and kind in _CASTS:
             text, kind = self._random.choice(_CASTS[kind])
             column = f"({text.format(column)})"
         if kind in "sc" and self._random.random() < 0.2:

@@ -25,7 +25,6 @@ ZONES = (
 
 # Where there are several values, one is drawn; rules that copy, move or merge scans first.
 _SETTINGS = {
-    "spark.sql.optimizer.pushDownJoinThroughUnion.enabled": ("true", "true", "false"),
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": ("true", "false"),
     "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled": ("false",),
     "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled": ("true",),
@@ -40,8 +39,6 @@ _SETTINGS = {
     "spark.sql.exchange.reuse": ("false",),
     "spark.sql.autoBroadcastJoinThreshold": ("-1",),
     "spark.sql.sources.useV1SourceList": ("orc,json,csv,text",),
-    "spark.sql.hive.convertMetastoreParquet": ("false",),
-    "spark.sql.hive.manageFilesourcePartitions": ("false",),
     "spark.sql.hive.metastorePartitionPruning": ("false",),
     "spark.sql.sources.partitionOverwriteMode": ("dynamic",),
     "spark.sql.caseSensitive": ("true",),
@@ -81,12 +78,15 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     *(f"spark.sql.session.timeZone={zone}" for zone in ZONES),
     *(f"spark.sql.ansi.enabled={value}" for value in ("true", "false")),
     "spark.sql.parser.escapedStringLiterals=true",
+    "spark.sql.optimizer.pushDownJoinThroughUnion.enabled=true",
     *(f"splitlib.{how}" for how in ("optimize", "sql", "twice")),
     *(f"a cache, then {name}" for name, _ in _CHANGES),
     *(f"an overwrite by {kind}" for kind in ("write", "insert", "do", "append")),
     *("an overwrite of o_fact", "an overwrite of o_dim", "an overwrite through a view"),
     *("a view of an optimized query", "a view joined with itself"),
     *("a view in a union with itself", "a named catalog", "union", "subquery"),
+    "union of dimensions",
+    "a broadcast",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
 }
 """All that a program may be made of; each has to be drawn if there are enough of them."""
@@ -96,15 +96,15 @@ def draw_program(seed: int) -> Program:
     """The program of this seed."""
     drawn, ingredients = random.Random(seed), Counter[str]()
     settings = _settings(drawn, ingredients)
-    how = drawn.choice(("optimize", "optimize", "sql", "twice"))
+    how = drawn.choice(("optimize", "optimize", "sql", "sql", "twice"))
     shape = drawn.random()
     steps: tuple[Step, ...]
     tables: tuple[str, ...] = ()
-    if shape < 0.12:
+    if shape < 0.1:
         steps = _of_views(drawn, ingredients)
-    elif shape < 0.19:
+    elif shape < 0.15:
         steps, tables = _with_a_cache(drawn, ingredients), _OWN_TABLES
-    elif shape < 0.25:
+    elif shape < 0.19:
         steps, tables = _that_overwrites(drawn, ingredients), _OWN_TABLES
     else:
         named = NAMED if how == "sql" and drawn.random() < 0.6 else None
@@ -118,6 +118,9 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
         "spark.sql.session.timeZone": drawn.choice(ZONES),
         "spark.sql.ansi.enabled": drawn.choice(("true", "false")),
     }
+    # it copies the right side of a join for each branch of a union on the left
+    if drawn.random() < 0.5:
+        settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
     if drawn.random() < 0.5:
         names = drawn.sample(list(_SETTINGS), drawn.choice((1, 1, 2, 3)))
         settings |= {name: drawn.choice(_SETTINGS[name]) for name in names}

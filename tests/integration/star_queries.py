@@ -38,6 +38,7 @@ class StarQueries:
         self._named = named
         self._aliases = 0
         self._theme = ""
+        self._more_facts = 0.25
 
     def draw(self) -> str:
         """A query without an order, whose rows are the same each time."""
@@ -47,8 +48,13 @@ class StarQueries:
         """The same, and the kinds of its columns."""
         self._aliases = 0
         self._theme = self._expressions.draw_theme()
+        self._more_facts = self._random.choice((0.1, 0.25, 0.7))
         scope = Scope()
-        text = self._relation(scope, fact=True)
+        if self._random.random() < 0.08:
+            text = self._union_of_dimensions(scope)
+            text += self._join(scope, fact=True)
+        else:
+            text = self._relation(scope, fact=True)
         for _ in range(self._random.choice((1, 1, 2, 2, 3))):
             text += self._join(scope)
         where = [self._condition(scope) for _ in range(self._random.choice((0, 1, 1, 2)))]
@@ -59,7 +65,7 @@ class StarQueries:
         kinds = {f"c{i}": scope.columns[name] for i, name in enumerate(names)}
         if self._random.random() < 0.3:
             key, kind = self._grouped(names[0], kinds["c0"])
-            query = f"SELECT {key} AS c0, count(*) AS c1 FROM {text} GROUP BY {key}"
+            query = f"SELECT{self._hint()} {key} AS c0, count(*) AS c1 FROM {text} GROUP BY {key}"
             return query, {"c0": kind, "c1": "n"}
         if self._random.random() < 0.15:
             # Spark takes subqueries of one table together
@@ -68,10 +74,17 @@ class StarQueries:
                 kinds[f"c{len(names)}"] = "n"
                 names.append(self._measure(table))
         listed = ", ".join(f"{name} AS c{i}" for i, name in enumerate(names))
-        query = f"SELECT {listed} FROM {text}"
+        query = f"SELECT{self._hint()} {listed} FROM {text}"
         if self._random.random() < 0.1:
             query = f"WITH q AS ({query}) SELECT * FROM q UNION ALL SELECT * FROM q"
         return query, kinds
+
+    def _hint(self) -> str:
+        """Some rules copy only what is going to be broadcast, and no size is known of these."""
+        if self._random.random() < 0.6:
+            return ""
+        self._ingredients["a broadcast"] += 1
+        return f" /*+ BROADCAST(t{self._random.choice((2, 2, 2, 1, 3))}) */"
 
     def _alias(self) -> str:
         self._aliases += 1
@@ -144,19 +157,34 @@ class StarQueries:
         )
         return text, {"tag": "s", "v": "n", "k": kind}
 
+    def _union_of_dimensions(self, scope: Scope) -> str:
+        """Before a fact: a rule may give each of its branches a copy of that."""
+        self._ingredients["union of dimensions"] += 1
+        table = self._table(fact=False)
+        columns = COLUMNS[table]
+        key = self._random.choice(list(columns))
+        inner = Scope(dict(columns))
+        branches = [
+            f"SELECT {key} AS k, {i} AS v FROM {table} WHERE {self._condition(inner)}"
+            for i in range(self._random.choice((2, 2, 3)))
+        ]
+        alias = self._alias()
+        scope.columns |= {f"{alias}.k": columns[key], f"{alias}.v": "n"}
+        return f"({' UNION ALL '.join(branches)}) {alias}"
+
     def _measure(self, table: str) -> str:
         inner = Scope({f"{table}.{name}": kind for name, kind in COLUMNS[table].items()})
         function = self._random.choice(("max(v)", "sum(a)", "count(*)"))
         where = f" WHERE {self._condition(inner)}" if self._random.random() < 0.5 else ""
         return f"(SELECT {function} FROM {table}{where})"
 
-    def _join(self, scope: Scope) -> str:
+    def _join(self, scope: Scope, *, fact: bool = False) -> str:
         kind = self._random.choice(
             ("JOIN",) * 6
             + ("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN")
         )
         other = Scope()
-        relation = self._relation(other, fact=self._random.random() < 0.25)
+        relation = self._relation(other, fact=fact or self._random.random() < self._more_facts)
         on = self._expressions.comparison(scope, other)
         if on is None:
             kind, on = "JOIN", "true" if len(scope.columns) < 4 else "1 = 0"
