@@ -27,8 +27,6 @@ QUERIES = int(os.environ.get("RANDOM_QUERIES", "300"))
 SEED = int(os.environ.get("RANDOM_SEED", "20210304"))
 _AT_A_TIME = 5
 _MANY = 3000
-# Forms of a condition on one partition key that prune wherever a value is out of them.
-_PRUNING = {"=", "IN", "<", ">=", "BETWEEN", "OR", "NOT", "IS NULL", "IS NOT NULL", "<=>", "LIKE"}
 
 
 class Trials:
@@ -42,6 +40,7 @@ class Trials:
         self.verdicts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.forms: Counter[str] = Counter()
+        self.pruning: Counter[str] = Counter()
         self.pruned = 0
 
     def of(self, seed: int) -> tuple[Trial, Verdict]:
@@ -52,6 +51,7 @@ class Trials:
             found = outcome(lambda: self._joined(trial, self._loaded(trial)))
         verdict = compare([expected], [found])
         self.verdicts[verdict.kind] += 1
+        self.forms.update(trial.forms)
         if verdict.kind == "same":
             self.ingredients.update(trial.ingredients)
         if verdict.kind == "refused":
@@ -81,7 +81,7 @@ class Trials:
         assert isinstance(report, ScanReport)
         if report.metrics.partitions_matched < report.metrics.partitions_total:
             self.pruned += 1
-            self.forms.update(trial.forms)
+            self.pruning.update(trial.forms)
         return df
 
     def _reader(self, trial: Trial) -> splitlib.spark.reader.TableReader:
@@ -148,7 +148,9 @@ def test_enough_were_pruned(trials: Trials) -> None:
     """Or all of the above would say nothing."""
     assert trials.pruned >= QUERIES // 4
     assert trials.verdicts["same"] >= QUERIES * 3 // 4, (trials.verdicts, trials.refused)
-    assert trials.forms.keys() == _PRUNING
+    # each on one partition key, of which most values are out of it
+    tried = {form for form, count in trials.forms.items() if count >= 4}
+    assert tried <= trials.pruning.keys()
 
 
 @pytest.mark.skipif(QUERIES < 300, reason="a replay of a few")
