@@ -45,7 +45,7 @@ test-oldest: $(OLDEST)/bin/.ready
 		$(addprefix --ignore=tests/integration/test_,hive_metastore.py hive_errors.py hive_counts.py \
 		hive_text.py demo.py benchmarks.py datasource_stream.py datasource_connect.py \
 		iceberg_catalogs.py iceberg_conditions.py iceberg_deletes.py iceberg_histories.py \
-		planner_random.py tpcds.py)
+		planner_random.py reader_random.py secrets.py tpcds.py)
 
 # In a session of its own, Iceberg's code writes the tables and says what they hold.
 $(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt
