@@ -146,7 +146,8 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
 
 def _matches_nothing(fields: Mapping[str, Any]) -> bool:
     """Whether an operator is an anti join whose condition never holds."""
-    if _kind(fields) != "Join" or not fields["joinType"]["object"].endswith(".LeftAnti$"):
+    # an existence join has a type of another form
+    if _kind(fields) != "Join" or not fields["joinType"].get("object", "").endswith(".LeftAnti$"):
         return False
     (condition,) = list(_trees(fields["condition"])) or [[{"class": ""}]]
     return _kind(condition[0]) == "Literal" and condition[0]["value"] == "false"
