@@ -325,7 +325,9 @@ class Catalyst:
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():
-            clone.conf().set(name, value)
+            # Spark warns of settings that are out of use, whatever they are set to
+            if clone.conf().get(name) != value:
+                clone.conf().set(name, value)
         return clone
 
     @cached_property
