@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StringType
 
+from splitlib.errors import ConfigError
 from splitlib.spark.local_rows import local_rows
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan
 
 _FILE: Final = "__splitlib_file"
+# Formats that Spark reads through its older interface, which alone knows the column `_metadata`.
+_OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 _ROW_FILE: Final = "__splitlib_row_file"
 
 
@@ -30,11 +33,13 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     each row comes from; a row from a file without a partition fails the query.
 
     Raises:
+        ConfigError: The session reads the format in a way that does not tell files apart.
         RuntimeError: Spark reads other files than those given.
         ValueError: The scan is to find columns by identifier.
     """
     if scan.by_field_id:
         raise ValueError("Spark's public reader finds columns by name")
+    _refuse_newer_sources(spark, scan)
     rows = (
         spark.read.format(scan.format)
         .schema(scan.data_schema)
@@ -50,6 +55,15 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     values = scan.partitions.take(scan.files["partition"])
     keys = typed_columns(spark, values, scan.partition_schema, **{_FILE: spelled})
     return _attach(rows, keys, scan.partition_schema, index)
+
+
+def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
+    older = str(spark.conf.get(_OLDER_SOURCES)).lower().replace(" ", "").split(",")
+    if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
+        raise ConfigError(
+            f"Without {scan.format} in {_OLDER_SOURCES} rows do not say which file they are of.",
+            hint=f"add {scan.format} to it, or set spark_scan to 'auto' on a classic session.",
+        )
 
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.errors import UnsupportedTable
+from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.spark.planner.report import PlanReport
 from tests.integration.star_tables import location
 
@@ -38,7 +38,7 @@ class Outcome:
     """The kind of error: Spark's condition, or the class; '' = none."""
     message: str = ""
     refused: bool = False
-    """Whether splitlib says that it does not read such a table."""
+    """Whether splitlib says that it does not read such a table, or under such settings."""
 
     def __str__(self) -> str:
         if self.error:
@@ -158,7 +158,9 @@ def failed(error: Exception) -> Outcome:
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     kind = condition or (found[1] if found else type(error).__name__)
     message = text.partition("\n")[0]
-    return Outcome(error=kind, message=message, refused=isinstance(error, UnsupportedTable))
+    return Outcome(
+        error=kind, message=message, refused=isinstance(error, UnsupportedTable | ConfigError)
+    )
 
 
 def run(spark: SparkSession, program: Program, frame: Frames) -> list[Outcome]:

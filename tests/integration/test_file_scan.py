@@ -20,6 +20,8 @@ from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from benchmarks.tpcds.settings import changed
+from splitlib.errors import ConfigError
 from splitlib.spark import pinned_scan as pinned_module
 from splitlib.spark.file_scan import FileScan, scan_files
 from splitlib.spark.paths_scan import _attach, paths_scan
@@ -546,6 +548,14 @@ def test_pinned_is_the_choice_where_it_works(spark):
     assert why_not_pinned(spark) is None
     absent = scan(absent_files(2, 2), {"k": ["0", "1"]}, keys("k int"))
     assert "pinned-by-splitlib" in scan_files(spark, absent)._jdf.queryExecution().toString()
+
+
+def test_sources_that_do_not_tell_files_apart(spark):
+    absent = scan(absent_files(2, 2), {"k": ["0", "1"]}, keys("k int"))
+    with changed(spark, {"spark.sql.sources.useV1SourceList": "json,csv"}):
+        with pytest.raises(ConfigError, match="add parquet to it"):
+            scan_files(spark, absent, "paths")
+        assert "k" in scan_files(spark, absent).columns
 
 
 SEGMENTS = st.text(

@@ -176,3 +176,18 @@ def test_the_plan_that_runs_reads_nothing_more(spark, stars):
         assert rows.count() == 8
         assert len(rows.inputFiles()) == 2 == len(set(rows.inputFiles()))
     assert stars["file"].read().select("v", "_metadata.file_name").distinct().count() == 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pruned_scan_is_pruned_further(stars, spark, kind):
+    star = stars[kind]
+    once = splitlib.optimize(
+        spark.sql(f"SELECT f.* FROM i_{kind}_fact f JOIN i_{kind}_dim d ON day = id WHERE id < 4")
+    )
+    dim = spark.table(f"i_{kind}_dim").where("name = 'n3'")
+    for rows in (once, star.read()):
+        joined = rows.join(dim, F.col("day") == F.col("id"))
+        again = splitlib.optimize(joined)
+        assert not splitlib.explain(again).reasons
+        assert sorted(map(str, again.collect())) == sorted(map(str, joined.collect()))
+        assert again.count() == 8

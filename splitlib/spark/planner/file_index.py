@@ -67,6 +67,9 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any = N
         index: The other one.
         keys: The ``StructType`` of the partition columns.
         positions: A ``Seq`` of the numbers of the partitions; None = all.
+
+    Raises:
+        RuntimeError: if Spark would read other files than those.
     """
     functions = catalyst.functions
     directories = index.partitionSpec().partitions()
@@ -85,8 +88,12 @@ def narrowed_index(catalyst: Catalyst, index: Any, keys: Any, positions: Any = N
     cache.putLeafFiles(root, array)
     new = _indexes(catalyst, catalyst.session, catalyst.empty_map, keys, cache, directories)
     narrowed = new(catalyst.seq([root]))
-    if index.rootPaths().head().toString().startswith(PINNED_ROOT):
+    if directories.nonEmpty() and not directories.head().path().isAbsolute():
+        # of a scan that was pinned by the reader: numbers in the place of directories
         group_by_partition(catalyst.spark, narrowed, array)
+    read = narrowed.listFiles(nothing, nothing).flatMap(functions.function(files)).size()
+    if read != statuses.size():
+        raise RuntimeError(f"Spark would read {read} files of {statuses.size()}.")
     return narrowed
 
 
