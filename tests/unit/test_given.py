@@ -126,7 +126,9 @@ def test_text_for_dates_and_numbers() -> None:
         keys_of_table(keys, {"day": "z"}, columns)
 
 
-@pytest.mark.parametrize("condition", [True, None, 5, ["a = 1"], {"a": 1}, lambda: True], ids=str)
+@pytest.mark.parametrize(
+    "condition", [True, None, 5, ["a = 1"], {"a": 1}, lambda: True], ids=lambda c: type(c).__name__
+)
 def test_what_is_no_condition(condition) -> None:
     with pytest.raises(InvalidFilter, match="SQL such as"):
         TableReader(NO_SESSION).where(condition)

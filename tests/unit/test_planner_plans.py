@@ -203,3 +203,25 @@ def test_casts(source: object, target: object) -> None:
     plan = parse_plan(json.dumps([project, table]))
     (lineage,) = lineages_of(plan, frozenset({0})).by_attribute[1]
     assert lineage.column == (0 if lossless else None)
+
+
+ANTI, EXISTENCE = (
+    {"object": f"{_CATALYST}LeftAnti$"},
+    {"product-class": f"{_CATALYST}ExistenceJoin"},
+)
+
+
+@pytest.mark.parametrize(
+    ("join_type", "literal", "reads"),
+    [
+        (ANTI, {"value": "false"}, 1),  # names a table that is not read
+        (ANTI, {"value": "true"}, 2),
+        (ANTI, {}, 2),  # null
+        (EXISTENCE, {"value": "false"}, 2),
+    ],
+)
+def test_joins_that_match_nothing(join_type, literal, reads):
+    never = {"class": "Literal", "num-children": 0, **literal}
+    join = {"class": "Join", "num-children": 2, "joinType": join_type, "condition": [never]}
+    tree = [join, *relation(attribute(1)), *relation(attribute(2))]
+    assert sum(node.is_leaf for node in parse_plan(json.dumps(tree)).walk()) == reads
