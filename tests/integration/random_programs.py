@@ -25,6 +25,8 @@ _OF_VALUES = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"
     r"|DATETIME_OVERFLOW|INVALID_INDEX|DIVIDE_BY_ZERO"
 )
+# A column that is not there: told by Spark, or by splitlib before it.
+_OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
@@ -246,8 +248,8 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
-    """Two errors of values: which comes first is left to chance."""
-    return bool(
-        _OF_VALUES.search(one.error + one.message)
-        and _OF_VALUES.search(other.error + other.message)
+    """Two errors of values, of which comes first what chance will have; or of the same name."""
+    return any(
+        kind.search(one.error + one.message) and kind.search(other.error + other.message)
+        for kind in (_OF_VALUES, _OF_NAMES)
     )
