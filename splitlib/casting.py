@@ -31,6 +31,8 @@ def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     converts may become null where very much of it is spelled in ways that are rare; and hexadecimal
     numbers do, which Arrow is alone in reading.
     """
+    if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
+        return _of_others(values, kind)  # Arrow's own check misses some that overflow
     is_text = pa.types.is_string(values.type)
     try:
         if not (is_text and pa.types.is_integer(kind) and _any_hexadecimal(values)):

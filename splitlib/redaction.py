@@ -35,7 +35,11 @@ _PARAMETER: Final = re.compile(
     r"[^&;\s\"'#]+",
     re.IGNORECASE,
 )
-_SECRET_NAME: Final = re.compile(rf"{_NAMES}|connection.?string", re.IGNORECASE)
+# Not what says how to sign, or where: "rest.signing-region", "auth.type".
+_SECRET_NAME: Final = re.compile(
+    rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
+    re.IGNORECASE,
+)
 _SHORTEST, _MOST = 4, 1000
 
 _known: OrderedDict[str, None] = OrderedDict()
@@ -143,8 +147,9 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         if id(linked) not in safe:
             told = safe[id(linked)] = _told_safely(linked)
             _redact_links(told, safe)
-        setattr(error, link, safe[id(linked)])
-    error.__suppress_context__ = quiet
+        # past classes whose instances refuse to be changed, as thrift's do
+        BaseException.__setattr__(error, link, safe[id(linked)])
+    BaseException.__setattr__(error, "__suppress_context__", quiet)
 
 
 def _told_safely(error: BaseException) -> BaseException:

@@ -7,7 +7,6 @@ files it would find neither.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +15,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from splitlib.redaction import get_logger
 from splitlib.spark.jvm import jvm_of
 from splitlib.spark.paths_scan import canonical_paths
 from splitlib.spark.pinned_scan import relation_of_directory, why_not_pinned
 from splitlib.table import Table
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 _PATH = "org.apache.hadoop.fs.Path"
 

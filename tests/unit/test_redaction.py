@@ -269,3 +269,25 @@ def test_a_long_text_takes_no_longer_than_it_should(text):
     started = time.monotonic()
     without_credentials(text * 20_000)
     assert time.monotonic() - started < 10
+
+
+class Frozen(Exception):
+    """As thrift's, whose instances refuse to be changed."""
+
+    def __setattr__(self, *_: object) -> None:
+        raise TypeError("can't modify immutable instance")
+
+
+def test_causes_that_refuse_to_be_changed():
+    cause = Frozen("not there")
+    BaseException.__setattr__(cause, "__cause__", ValueError("thrift://user:planted@host"))
+    with pytest.raises(splitlib.SourceError) as raised, error_context(connector="c"):
+        raise splitlib.SourceError("no answer") from cause
+    told = "".join(traceback.format_exception(raised.value))
+    assert "not there" in told
+    assert "planted" not in told
+
+
+def test_how_to_sign_is_no_secret():
+    remember("t", {"rest.signing-region": "eu-planted-1", "auth.type": "planted-auth"})
+    assert redact("eu-planted-1 planted-auth") == "eu-planted-1 planted-auth"
