@@ -217,11 +217,13 @@ ANTI, EXISTENCE = (
         (ANTI, {"value": "false"}, 1),  # names a table that is not read
         (ANTI, {"value": "true"}, 2),
         (ANTI, {}, 2),  # null
+        (ANTI, None, 2),  # no condition
         (EXISTENCE, {"value": "false"}, 2),
     ],
 )
 def test_joins_that_match_nothing(join_type, literal, reads):
-    never = {"class": "Literal", "num-children": 0, **literal}
-    join = {"class": "Join", "num-children": 2, "joinType": join_type, "condition": [never]}
+    join = {"class": "Join", "num-children": 2, "joinType": join_type}
+    if literal is not None:
+        join["condition"] = [{"class": "Literal", "num-children": 0, **literal}]
     tree = [join, *relation(attribute(1)), *relation(attribute(2))]
     assert sum(node.is_leaf for node in parse_plan(json.dumps(tree)).walk()) == reads

@@ -149,9 +149,9 @@ def _matches_nothing(fields: Mapping[str, Any]) -> bool:
     # an existence join has a type of another form
     if _kind(fields) != "Join" or not fields["joinType"].get("object", "").endswith(".LeftAnti$"):
         return False
-    # a null has no value
-    (condition,) = list(_trees(fields["condition"])) or [[{"class": ""}]]
-    return _kind(condition[0]) == "Literal" and condition[0].get("value") == "false"
+    # without a condition there is no such field, and a null has no value
+    conditions = [tree[0] for tree in _trees(fields.get("condition"))]
+    return [(_kind(c), c.get("value")) for c in conditions] == [("Literal", "false")]
 
 
 def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
