@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,7 +26,9 @@ CREATE TABLE co_days USING parquet AS
   SELECT CAST(id AS int) AS id, CAST(id % 3 AS int) AS week,
   element_at(array('A', 'b', 'C', 'É', 'D'), CAST(id % 5 + 1 AS int)) AS q FROM range(20);
 """
-COLLATIONS = ["UTF8_LCASE", "UNICODE", "UNICODE_CI", "UNICODE_CI_AI", "UTF8_BINARY_RTRIM"]
+COLLATIONS = ["UTF8_LCASE", "UNICODE", "UNICODE_CI", "UNICODE_CI_AI"]
+if not pyspark.__version__.startswith("4.0."):  # which has not those that trim
+    COLLATIONS.append("UTF8_BINARY_RTRIM")
 SHAPES = {
     "between facts": """SELECT a.v, b.v FROM co_a a JOIN co_b b
         ON a.p COLLATE {0} = b.p COLLATE {0} AND a.v % 7 = b.v % 7
