@@ -27,6 +27,7 @@ _OF_VALUES = re.compile(
 )
 # A column that is not there: told by Spark, or by splitlib before it.
 _OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
+_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
@@ -241,6 +242,9 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
         elif one.error and _OF_VALUES.search(one.error + one.message):
             verdict = Verdict("spared", f"step {number}: {one}")
             continue
+        elif one.error == _GONE and not other.error:
+            # Spark overwrote what a subquery of the query reads; keys are collected beforehand
+            return Verdict("spared", f"step {number}: {one}")
         elif one == other:
             continue
         return Verdict("different", f"step {number}\n  Spark: {one}\n  splitlib: {other}")
