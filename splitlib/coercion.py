@@ -91,7 +91,7 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Whether each time is the first of its date, which clocks may have skip midnight."""
+    """Whether each time is the first of its date: midnight, or later where clocks skip that."""
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
     begins = pc.equal(midnight, wall)

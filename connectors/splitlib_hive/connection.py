@@ -52,7 +52,7 @@ class Connection:
         self._transport.close()
 
 
-class _Socket(TSocket):  # type: ignore[misc]
+class _Socket(TSocket):  # type: ignore[misc]  # thrift is not typed
     """Its deadline is that of an answer, however many pieces it comes in."""
 
     until = 0.0
@@ -80,16 +80,16 @@ class _Socket(TSocket):  # type: ignore[misc]
         return remaining
 
 
-class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]
+class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
     """Numbers the calls; the generated code numbers none and takes whatever answer comes next."""
 
     _sent = ("", 0)
 
-    def writeMessageBegin(self, name: str, type: int, seqid: int) -> None:  # noqa: N802
+    def writeMessageBegin(self, name: str, type: int, seqid: int) -> None:  # noqa: N802 - thrift's name
         self._sent = (name, self._sent[1] + 1)
         super().writeMessageBegin(name, type, self._sent[1])
 
-    def readMessageBegin(self) -> tuple[str, int, int]:  # noqa: N802
+    def readMessageBegin(self) -> tuple[str, int, int]:  # noqa: N802 - thrift's name
         name, kind, number = super().readMessageBegin()
         if (name, number) != self._sent:
             raise TProtocolException(

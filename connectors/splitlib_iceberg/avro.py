@@ -96,10 +96,12 @@ class _Decoder(BinaryDecoder):
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
-        # of the instance, since these are called for every field of every record
+        # set on the instance, which mypy takes for a mistake: a method of ours around them would
+        # cost a call for every field of every record
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 
+    # never called, as each instance has its own; the base class asks for one
     def tell(self) -> int:  # type: ignore[empty-body]
         """See :class:`BinaryDecoder`."""
 

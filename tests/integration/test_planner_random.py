@@ -86,14 +86,14 @@ def test_same_rows(spark: SparkSession, start: int, trials: Trials) -> None:
     assert not different, "\n\n".join(different)
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="a replay of a few")
+@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw most of what there is")
 def test_enough_were_pruned(trials: Trials) -> None:
     """Or all of the above would say nothing."""
     assert trials.pruned >= QUERIES // 5
     assert trials.verdicts["same"] >= QUERIES * 3 // 4, trials.verdicts
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="a replay of a few")
+@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw most of what there is")
 def test_every_ingredient_was_compared(trials: Trials) -> None:
     """A short run has most of them, a long one each."""
     missing = EVERY_INGREDIENT - trials.ingredients.keys()

@@ -143,7 +143,7 @@ def test_same_rows(start: int, trials: Trials) -> None:
     assert not different, "\n\n".join(different)
 
 
-@pytest.mark.skipif(QUERIES < 300, reason="a replay of a few")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw most of what there is")
 def test_enough_were_pruned(trials: Trials) -> None:
     """Or all of the above would say nothing."""
     assert trials.pruned >= QUERIES // 4
@@ -153,7 +153,7 @@ def test_enough_were_pruned(trials: Trials) -> None:
     assert tried <= trials.pruning.keys()
 
 
-@pytest.mark.skipif(QUERIES < 300, reason="a replay of a few")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw most of what there is")
 def test_every_ingredient_was_compared(trials: Trials) -> None:
     """A short run has most of them, a long one each."""
     missing = EVERY_INGREDIENT - trials.ingredients.keys()
