@@ -63,7 +63,7 @@ def redact(text: str) -> str:
     text = without_credentials(text)
     with _lock:
         known = list(_known)
-    for secret in known:
+    for secret in sorted(known, key=len, reverse=True):  # one may begin another
         text = text.replace(secret, _MASK)
     return text
 
