@@ -18,9 +18,13 @@ import splitlib
 from benchmarks.measure import Contender, Sample, in_turns, timed
 from benchmarks.results import Comparison, Result, Target
 from benchmarks.sizes import Sizes
-from splitlib.coordinator import AssignedSplit, DynamicFileSplitEnumerator, WaitForSplits
+from splitlib.coordination.coordinator import (
+    AssignedSplit,
+    DynamicFileSplitEnumerator,
+    WaitForSplits,
+)
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, TableMetadata
-from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import StoredFile, file_batch
 

@@ -27,7 +27,7 @@ from benchmarks.measure import Contender, Sample, in_turns
 from benchmarks.results import Comparison, Result, within
 from benchmarks.session import spark_session
 from benchmarks.sizes import Sizes
-from splitlib.arrow_reader import BATCH_ROWS, read_split
+from splitlib.reading.reader import BATCH_ROWS, read_split
 
 ALONE, READER = "pyarrow alone", "splitlib's reader alone"
 PLAIN, OURS, NATIVE = "pyarrow in a data source", "splitlib's data source", "splitlib's native scan"

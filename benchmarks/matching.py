@@ -17,7 +17,7 @@ import splitlib
 from benchmarks.measure import Contender, Sample, in_turns, timed
 from benchmarks.results import Comparison, Result, within
 from benchmarks.sizes import Sizes
-from splitlib.predicate import Predicate
+from splitlib.filtering.predicate import Predicate
 
 _TYPED = "splitlib, typed values"
 _TEXT = "splitlib, text, as a metastore has it"

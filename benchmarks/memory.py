@@ -18,7 +18,7 @@ from benchmarks.names_server import STORES, names_server
 from benchmarks.processes import in_fresh_process
 from benchmarks.results import Comparison, Result, Target
 from benchmarks.sizes import Sizes
-from splitlib.predicate import Predicate
+from splitlib.filtering.predicate import Predicate
 
 _IMPORTS = "imports alone"
 _NAMES = "thrift's list of names alone"

@@ -13,7 +13,7 @@ import splitlib
 from benchmarks.measure import Contender, Sample
 from benchmarks.metastore_tables import DATABASE
 from benchmarks.star import Star
-from splitlib.spark.reader import TableReader
+from splitlib.spark.read.reader import TableReader
 from splitlib.testing.spark_counts import measure
 
 SHIPPED = "Spark DPP as shipped"

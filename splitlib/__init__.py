@@ -9,17 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from splitlib._version import __version__
-from splitlib.assigners import FifoAssigner, LargestFirstAssigner, LocalityAssigner, SplitAssigner
-from splitlib.collector import DynamicFilteringDataCollector
 from splitlib.config import SplitConfig
-from splitlib.coordinator import (
+from splitlib.coordination.assigners import (
+    FifoAssigner,
+    LargestFirstAssigner,
+    LocalityAssigner,
+    SplitAssigner,
+)
+from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
     NoMoreSplits,
     RequestIgnored,
     WaitForSplits,
 )
-from splitlib.enumerator import DynamicFileEnumerator, paths
+from splitlib.enumeration.enumerator import DynamicFileEnumerator, paths
+from splitlib.enumeration.metrics import ScanMetrics
+from splitlib.enumeration.report import ScanReport
 from splitlib.errors import (
     AccessDenied,
     ConfigError,
@@ -39,28 +45,28 @@ from splitlib.errors import (
     TooManyPartitions,
     UnsupportedTable,
 )
-from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
-from splitlib.metrics import ScanMetrics
+from splitlib.filtering.collector import DynamicFilteringDataCollector
+from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.loading import load_table
 from splitlib.model import FileSplit, ReadFormat
-from splitlib.registry import connector_names, load_table, register
-from splitlib.report import ScanReport
+from splitlib.registry import connector_names, register
 from splitlib.table import Table
 
 if TYPE_CHECKING:
-    from splitlib.spark.automatic import optimize, sql
-    from splitlib.spark.datasource import SplitlibDataSource
-    from splitlib.spark.explained import explain, replan
+    from splitlib.spark.datasource.source import SplitlibDataSource
+    from splitlib.spark.explain import explain, replan
     from splitlib.spark.freeze import freeze
-    from splitlib.spark.reader import read
+    from splitlib.spark.read.reader import read
+    from splitlib.spark.sql import optimize, sql
 
 _SPARK = {
-    "SplitlibDataSource": "splitlib.spark.datasource",
-    "explain": "splitlib.spark.explained",
+    "SplitlibDataSource": "splitlib.spark.datasource.source",
+    "explain": "splitlib.spark.explain",
     "freeze": "splitlib.spark.freeze",
-    "optimize": "splitlib.spark.automatic",
-    "read": "splitlib.spark.reader",
-    "replan": "splitlib.spark.explained",
-    "sql": "splitlib.spark.automatic",
+    "optimize": "splitlib.spark.sql",
+    "read": "splitlib.spark.read.reader",
+    "replan": "splitlib.spark.explain",
+    "sql": "splitlib.spark.sql",
 }
 
 __all__ = [

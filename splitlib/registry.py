@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,13 +33,10 @@ from splitlib.errors import (
     error_context,
 )
 from splitlib.redaction import remember
-from splitlib.retry import retrying
+from splitlib.remote.retry import retrying
+from splitlib.remote.workers import run_bounded
 from splitlib.spi import Connector
 from splitlib.table import Table
-from splitlib.workers import run_bounded
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ENTRY_POINT_GROUP = "splitlib.connectors"
 _BUILT_IN = {
@@ -91,27 +88,24 @@ def load_table(
     name: str,
     connector: str | None = None,
     *,
-    spark: SparkSession | None = None,
+    spark_conf: Mapping[str, str] | None = None,
     config: SplitConfig | None = None,
     **options: Any,
 ) -> Table:
-    """Open a table.
+    """See :func:`splitlib.load_table`.
 
     Args:
-        name: What the connector calls a table: ``database.table``, a path, a URI; or
-            ``catalog.rest`` with a catalog named in the Spark configuration or the environment.
-        connector: Name of the connector; may be left out where the catalog says it.
-        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``).
+        name: Of the table.
+        connector: Of the connector.
+        spark_conf: The settings ``spark.splitlib.*`` of a session, which may name catalogs.
         config: How often to try again.
-        options: The connector's own, such as ``uri``; they win over the catalog's.
-
-    Raises:
-        SplitlibError: see :mod:`splitlib.errors`; every subclass says what to do.
+        options: The connector's own.
     """
     remember(name, options)
+    spark_conf = spark_conf or {}
     if connector is None:
         catalog, _, rest = name.partition(".")
-        named = named_catalogs(_spark_conf(spark)).get(catalog)
+        named = named_catalogs(spark_conf).get(catalog)
         if named is None or not rest:
             raise ConfigError(
                 f"No connector is given for {name!r}.",
@@ -127,7 +121,7 @@ def load_table(
             )
     cls = connector_class(connector)
     remember(name, options)
-    config = config or SplitConfig.resolve(spark_conf=_spark_conf(spark))
+    config = config or SplitConfig.resolve(spark_conf=spark_conf)
 
     def attempt() -> Connector:
         # inside of the tries, which only know the errors that it makes
@@ -189,14 +183,6 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
             f"{ENV_CATALOGS_FILE} names {file}, which has no table of options for each catalog."
         )
     return found
-
-
-def _spark_conf(spark: SparkSession | None) -> dict[str, str]:
-    if spark is None:
-        return {}
-    from splitlib.spark.settings import settings_of
-
-    return settings_of(spark)
 
 
 def _entry_points() -> list[EntryPoint]:

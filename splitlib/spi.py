@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
-from splitlib.predicate import Predicate
 
 
 class Connector(ABC):
@@ -113,6 +113,25 @@ class SupportsIdentityCheck(Protocol):
 
         Raises:
             TableNotFound: if it was dropped, also if there is another of its name by now.
+        """
+
+
+@runtime_checkable
+class SupportsTableNames(Protocol):
+    """The catalog says which tables it has; the class is asked, as no table is open."""
+
+    @classmethod
+    def table_names(
+        cls, database: str | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """Database and table of each table, in order.
+
+        Args:
+            database: None = of all.
+            options: As of :meth:`Connector.open`.
+
+        Raises:
+            TableNotFound: if there is no such database.
         """
 
 

@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from splitlib.arrow.time_zones import arrow_zone
 from splitlib.batch_checks import checked_files, checked_partitions
 from splitlib.config import SplitConfig
 from splitlib.errors import error_context
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
-from splitlib.predicate import Predicate
 from splitlib.redaction import redact
-from splitlib.retry import retrying
+from splitlib.remote.retry import retrying
 from splitlib.spi import (
     Connector,
     SupportsHosts,
     SupportsIdentityCheck,
     SupportsPartitionDetails,
 )
-from splitlib.time_zones import arrow_zone
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 import splitlib
-from splitlib.spark.planner.report import PlanReport
+from splitlib.spark.plan_report import PlanReport
 
 
 def explained(df: DataFrame) -> PlanReport:

@@ -15,7 +15,7 @@ from benchmarks.tpcds.metering import Cost, Meter
 from benchmarks.tpcds.modes import MODES, SPLITLIB, SPLITLIB_TUNED, TUNED, Mode
 from benchmarks.tpcds.queries import Query
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.planner.report import PlanReport
+from splitlib.spark.plan_report import PlanReport
 
 # fmt: off
 NUMBERS = (

@@ -14,13 +14,13 @@ from splitlib.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from splitlib.hive_types import parse_schema
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.layout import split_names
+from splitlib.hive.types import parse_schema
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.partition_values import split_names
-from splitlib.predicate import Predicate
+from splitlib.remote.workers import Workers
 from splitlib.spi import Connector
 from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
-from splitlib.workers import Workers
 from splitlib_files.schema import infer_schema
 
 _OPTIONS = {"format", "partition_schema", "schema", "storage_options", "read_options"}

@@ -24,9 +24,9 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from splitlib.calls import FOREVER_SECONDS, current_call
 from splitlib.errors import ConfigError, SourceError, SourceUnavailable, TableNotFound
 from splitlib.redaction import redact
+from splitlib.remote.calls import FOREVER_SECONDS, current_call
 from splitlib_hive.connection import Connection
 
 T = TypeVar("T")

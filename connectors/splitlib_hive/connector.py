@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.layout import NULL_PARTITION, escape, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.partition_values import NULL_PARTITION, escape, split_names
-from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import Storage, file_batch
 from splitlib_hive.client import MetastoreClient, parse_uris
@@ -55,18 +57,8 @@ class HiveConnector(Connector):
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
         """See :meth:`Connector.open`; ``name`` is ``database.table``, or a table of ``default``."""
-        if unknown := set(options) - _OPTIONS:
-            raise ConfigError(
-                f"Unknown option {', '.join(sorted(unknown))}.",
-                hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
-            )
-        numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
+        client, numbers = _connected(options)
         database, _, table = name.lower().rpartition(".")
-        client = MetastoreClient(
-            parse_uris(str(options.get("uri", ""))),
-            connect_timeout_seconds=numbers["connect_timeout_seconds"],
-            timeout_seconds=numbers["timeout_seconds"],
-        )
         try:
             found = client.get_table(database or "default", table)
             storage = Storage(options.get("storage_options"))
@@ -74,6 +66,20 @@ class HiveConnector(Connector):
         except BaseException:
             client.close()
             raise
+
+    @classmethod
+    def table_names(
+        cls, database: str | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """See :class:`splitlib.spi.SupportsTableNames`."""
+        client, _ = _connected(options)
+        with closing(client):
+            databases = sorted(client.get_databases())
+            if database is not None:
+                databases = [_existing(database, databases)]
+            for name in databases:
+                for table in sorted(client.get_tables(name)):
+                    yield name, table
 
     def describe(self) -> TableMetadata:
         """See :meth:`Connector.describe`."""
@@ -185,6 +191,30 @@ def _have_keys(names: pa.Array, keys: Sequence[str]) -> bool:
 def _named(value: str | None) -> str:
     """A value as it stands in a partition's name, where null and the empty text are one."""
     return value or NULL_PARTITION
+
+
+def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, float]]:
+    """A client, and the options that are numbers."""
+    if unknown := set(options) - _OPTIONS:
+        raise ConfigError(
+            f"Unknown option {', '.join(sorted(unknown))}.",
+            hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
+        )
+    numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
+    client = MetastoreClient(
+        parse_uris(str(options.get("uri", ""))),
+        connect_timeout_seconds=numbers["connect_timeout_seconds"],
+        timeout_seconds=numbers["timeout_seconds"],
+    )
+    return client, numbers
+
+
+def _existing(name: str, databases: list[str]) -> str:
+    if name.lower() in databases:
+        return name.lower()
+    near = difflib.get_close_matches(name, databases, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(databases)}."
+    raise TableNotFound(f"The metastore has no database {name!r}.", hint=hint)
 
 
 def _number(option: str, value: Any) -> float:

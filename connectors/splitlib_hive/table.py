@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from splitlib.errors import UnsupportedTable
-from splitlib.hive_types import field_of, from_spark_json
+from splitlib.hive.types import field_of, from_spark_json
 from splitlib.model import ReadFormat, TableMetadata
 from splitlib.storage import SELECTING_OPTIONS
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     DeleteFile,
     FileBatch,
@@ -20,7 +21,6 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
-from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib_iceberg.names import PhysicalNames
 from splitlib_iceberg.pinning import Pinned, open_table

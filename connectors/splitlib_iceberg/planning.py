@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import UnsupportedTable
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     FILE_SCHEMA,
     ColumnStatistics,
@@ -18,7 +19,6 @@ from splitlib.model import (
     PartitionBatch,
     Requests,
 )
-from splitlib.predicate import Predicate
 from splitlib_iceberg.contents import Contents, Integers, group
 from splitlib_iceberg.deletes import DeleteIndex, partition_key
 from splitlib_iceberg.schema import Column

@@ -15,8 +15,8 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import Manifests
-from splitlib.predicate import Predicate
 from splitlib_iceberg import cache
 from splitlib_iceberg.completeness import check_whole
 from splitlib_iceberg.contents import Contents, contents_of

@@ -8,9 +8,9 @@ from typing import Any
 
 from splitlib.cli.filters import parse_filter, parse_range
 from splitlib.config import SplitConfig
-from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
-from splitlib.filtering import DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringData
 from splitlib.registry import load_table
 from splitlib.table import Table
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from splitlib.cli import jsonlines
 from splitlib.cli.arguments import output_options
-from splitlib.cli.demo_data import QUERY, DemoData, generate
-from splitlib.cli.demo_report import report, wrong
-from splitlib.cli.demo_run import Run, run_all, session
-from splitlib.cli.demo_steps import Steps
+from splitlib.demo.data import QUERY, DemoData, generate
+from splitlib.demo.report import report, wrong
+from splitlib.demo.run import Run, run_all, session
+from splitlib.demo.steps import Steps
 from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
 from splitlib.testing import HiveMetastore
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
-from splitlib.filtering import DynamicFilteringData
-from splitlib.partition_values import NULL_PARTITION, parse
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.hive.layout import NULL_PARTITION, parse
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:

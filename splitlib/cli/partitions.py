@@ -19,10 +19,10 @@ from splitlib.cli.arguments import (
     setting_options,
     table_options,
 )
-from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.layout import parse, partition_name
 from splitlib.model import PartitionBatch
-from splitlib.partition_values import parse, partition_name
-from splitlib.predicate import Predicate
 from splitlib.table import Table
 
 

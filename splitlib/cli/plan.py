@@ -14,9 +14,9 @@ from splitlib.cli.arguments import (
     setting_options,
     table_options,
 )
-from splitlib.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.hive.layout import partition_name
 from splitlib.model import FileSplit
-from splitlib.partition_values import partition_name
 from splitlib.redaction import redact
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from splitlib.spark.given import given_dataframe
+from splitlib.spark.arguments import given_dataframe
 
 
 def freeze(df: DataFrame) -> DataFrame:

@@ -21,6 +21,8 @@ from hypothesis import Phase, settings
 
 import splitlib
 from splitlib.errors import MissingPartition
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.layout import unescape
 from splitlib.model import (
     FILE_SCHEMA,
     FileBatch,
@@ -29,8 +31,6 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
-from splitlib.partition_values import unescape
-from splitlib.predicate import Predicate
 from splitlib.spi import Connector
 from splitlib.storage import Storage, StoredFile, file_batch
 from splitlib_conformance import ConnectorConformance, Harness

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 import splitlib
-from splitlib.spark.reader import TableReader
+from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
 from tests.integration.iceberg_lake import Lake, full_name
 

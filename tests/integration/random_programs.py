@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, UnsupportedTable
-from splitlib.spark.planner.report import PlanReport
+from splitlib.spark.plan_report import PlanReport
 from tests.integration.star_tables import location
 
 # What a value can raise under ANSI. Which rows a query looks at before it drops them is Spark's

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceStreamReader
 
 import splitlib
-from splitlib.spark.datasource import SplitlibDataSource
+from splitlib.spark.datasource.source import SplitlibDataSource
 from tests.integration.conftest import SHORT_LIVED_JAVA
 from tests.integration.datasources import encoded
 

@@ -22,10 +22,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError
-from splitlib.spark import pinned_scan as pinned_module
-from splitlib.spark.file_scan import FileScan, scan_files
-from splitlib.spark.paths_scan import _attach, paths_scan
-from splitlib.spark.pinned_scan import encode_statuses, pinned_scan, why_not_pinned
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.jvm import pinned_relation as pinned_module
+from splitlib.spark.jvm.pinned_relation import encode_statuses, why_not_pinned
+from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan.paths import _attach, paths_scan
+from splitlib.spark.scan.pinned import pinned_scan
 
 pytestmark = [
     pytest.mark.spark,
@@ -629,7 +631,8 @@ def test_spark_connect_reads_by_paths(spark, tmp_path):
         from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
         from splitlib.errors import ConfigError
-        from splitlib.spark.file_scan import FileScan, scan_files
+        from splitlib.spark.file_scan import FileScan
+        from splitlib.spark.scan.files import scan_files
 
         spark = (
             SparkSession.builder.remote("local[2]")

@@ -28,9 +28,9 @@ from pyiceberg.types import (
 from pyspark.sql import functions as F
 
 import splitlib
+from splitlib.enumeration.report import ScanReport
 from splitlib.errors import InvalidFilter
-from splitlib.filtering import DynamicFilteringData
-from splitlib.report import ScanReport
+from splitlib.filtering.data import DynamicFilteringData
 from tests.integration.iceberg_lake import (
     append_files,
     append_rows,

@@ -29,7 +29,7 @@ from pyiceberg.types import (
 import splitlib
 from splitlib.errors import UnsupportedTable
 from splitlib.model import DeleteFile
-from splitlib.spark.deletes import _as_files
+from splitlib.spark.field_ids.deletes import _as_files
 from tests.integration.iceberg_lake import (
     append_files,
     data_file,

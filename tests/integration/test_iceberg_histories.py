@@ -22,7 +22,7 @@ from pyiceberg.transforms import (
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 import splitlib
-from splitlib.filtering import DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringData
 from tests.integration.iceberg_lake import (
     append_rows,
     delete_equal,

@@ -42,7 +42,8 @@ from pyspark.sql.types import StructType as Fields
 from splitlib import registry
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA, INITIAL_DEFAULT, TableMetadata
-from splitlib.spark.file_scan import FileScan, scan_files
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.scan.files import scan_files
 from splitlib_iceberg import IcebergConnector
 from tests.integration.iceberg_lake import (
     append_files,

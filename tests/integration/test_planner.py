@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.planner.report import PlanReport, ScanPruning
-from splitlib.spark.planner.session_table import SessionTable
+from splitlib.spark.plan_report import PlanReport, ScanPruning
+from splitlib.spark.planner.scan_sites.session_table import SessionTable
 from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.report import ScanReport
+from splitlib.enumeration.report import ScanReport
+from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
 from tests.integration import reader_tables
 from tests.integration.random_programs import Verdict, compare, outcome
@@ -84,7 +85,7 @@ class Trials:
             self.pruning.update(trial.forms)
         return df
 
-    def _reader(self, trial: Trial) -> splitlib.spark.reader.TableReader:
+    def _reader(self, trial: Trial) -> TableReader:
         reader = splitlib.read(self._spark)
         if trial.connector == "files":
             keys = ", ".join(f"{name} {kind}" for name, kind, _ in KEYS[trial.table])

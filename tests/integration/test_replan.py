@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.reader import TableReader
+from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
-from splitlib.spark.reader import TableReader
+from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark

@@ -22,7 +22,7 @@ from benchmarks.tpcds.pruning import PruningBenchmark
 from benchmarks.tpcds.queries import load_queries
 from benchmarks.tpcds.results import Results
 from benchmarks.tpcds.settings import changed
-from splitlib.spark.planner.report import PlanReport, ScanPruning
+from splitlib.spark.plan_report import PlanReport, ScanPruning
 
 pytestmark = pytest.mark.spark
 

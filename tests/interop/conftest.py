@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
 import splitlib
-from splitlib.spark.reader import TableReader
+from splitlib.spark.read.reader import TableReader
 from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from splitlib.config import SplitConfig
-from splitlib.coordinator import (
+from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
     SplitResponse,
     WaitForSplits,
 )
-from splitlib.enumerator import DynamicFileEnumerator
-from splitlib.filtering import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.model import FileBatch, FileSplit, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector
 from splitlib.storage import StoredFile, file_batch

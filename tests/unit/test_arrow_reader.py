@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from splitlib import DynamicFilteringData, FileSplit, ReadFormat
-from splitlib.arrow_columns import fit
-from splitlib.arrow_reader import read_split
+from splitlib.enumeration.splitting import byte_ranges
 from splitlib.errors import MissingFile, SourceError, UnsupportedTable
 from splitlib.model import DeleteFile
-from splitlib.row_groups import RowGroupFilter
-from splitlib.splitting import byte_ranges
+from splitlib.reading.columns import fit
+from splitlib.reading.reader import read_split
+from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.storage import Storage
 
 PARQUET = ReadFormat.of("parquet")

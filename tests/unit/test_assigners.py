@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.assigners import FifoAssigner, LargestFirstAssigner, LocalityAssigner, pack
+from splitlib.coordination.assigners import (
+    FifoAssigner,
+    LargestFirstAssigner,
+    LocalityAssigner,
+    pack,
+)
 from splitlib.model import FileSplit, ReadFormat
 
 MIB = 2**20

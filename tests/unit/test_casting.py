@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib import casting
-from splitlib.casting import try_cast
-from splitlib.coercion import coerce
+from splitlib.arrow import casting
+from splitlib.arrow.casting import try_cast
+from splitlib.filtering.coercion import coerce
 
 
 def one(value, source, kind):

@@ -11,15 +11,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from splitlib import (
-    DynamicFileEnumerator,
-    DynamicFilteringData,
-    InvalidCheckpoint,
-    checkpoint,
-    wire,
-)
-from splitlib.checkpoint import Checkpoint, TrackedSplit, decode, encode
-from splitlib.filtering import DynamicFilteringEvent
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidCheckpoint
+from splitlib.arrow import ipc as wire
+from splitlib.coordination import checkpoint
+from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
+from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.table import Table
 from tests.unit.test_enumerator import Recorded
 from tests.unit.test_filter_bytes import limit_memory, mutated, run_apart

@@ -21,11 +21,11 @@ import pytest
 
 from splitlib import ConfigError, InvalidFilter, SplitConfig
 from splitlib.cli import main
-from splitlib.cli.demo_data import DemoData
-from splitlib.cli.demo_report import report, strip, wrong
-from splitlib.cli.demo_run import Run as DemoRun
 from splitlib.cli.filters import parse_filter, parse_range
 from splitlib.cli.progress import Progress
+from splitlib.demo.data import DemoData
+from splitlib.demo.report import report, strip, wrong
+from splitlib.demo.run import Run as DemoRun
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 Run = Callable[..., tuple[int, list[str], str]]

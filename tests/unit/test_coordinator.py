@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from splitlib import DynamicFilteringData, InvalidFilter, SplitlibError
-from splitlib.coordinator import (
+from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
     NoMoreSplits,
     RequestIgnored,
     WaitForSplits,
 )
-from splitlib.filtering import DynamicFilteringEvent
+from splitlib.filtering.data import DynamicFilteringEvent
 from tests.unit.coordinated import (
     Memory,
     ask,

@@ -20,16 +20,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData, SplitlibError
-from splitlib.checkpoint import Checkpoint, TrackedSplit, decode, encode
-from splitlib.coordinator import (
+from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
+from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
     NoMoreSplits,
     RequestIgnored,
 )
+from splitlib.enumeration.splits import SelectedFiles
 from splitlib.errors import InvalidCheckpoint
-from splitlib.file_splits import SelectedFiles
-from splitlib.filtering import DynamicFilteringEvent
+from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.model import (
     FILE_SCHEMA,
     DeleteFile,
@@ -198,7 +198,7 @@ def test_a_state_of_another_version_is_refused():
 
 IN_ANOTHER_PROCESS = """
 import sys
-from splitlib.coordinator import DynamicFileSplitEnumerator
+from splitlib.coordination.coordinator import DynamicFileSplitEnumerator
 from tests.unit.coordinated import Memory, enumerator_of, ks, read_all
 state = bytes.fromhex(sys.stdin.read())
 with DynamicFileSplitEnumerator.restore(state, enumerator_of(Memory())) as restored:

@@ -14,8 +14,8 @@ import pytest
 
 import splitlib
 from splitlib import SplitlibError
-from splitlib.coordinator import NoMoreSplits, RequestIgnored, WaitForSplits
-from splitlib.feed import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival
+from splitlib.coordination.coordinator import NoMoreSplits, RequestIgnored, WaitForSplits
+from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival
 from splitlib.model import PartitionBatch, Requests
 from splitlib.spi import SupportsHosts
 from tests.unit.coordinated import (
@@ -207,7 +207,7 @@ def test_an_error_does_not_wait_for_listings_that_hang():
 
 
 def test_storage_that_is_offline(monkeypatch):
-    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
     def offline(k):
         raise splitlib.SourceUnavailable("The storage does not answer.")
@@ -303,7 +303,7 @@ def test_hosts_of_a_connector_that_knows_them():
 
 
 def test_readers_get_what_lies_with_them():
-    assigner = splitlib.assigners.LocalityAssigner()
+    assigner = splitlib.coordination.assigners.LocalityAssigner()
     with coordinator_of(Located(1, 9), assigner) as coordinator:
         coordinator.register_reader("r", hostname="HOST1")
         coordinator.register_reader("s")

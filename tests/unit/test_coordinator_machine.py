@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from splitlib import InvalidFilter, feed
-from splitlib.coordinator import (
+from splitlib import InvalidFilter
+from splitlib.coordination import prefetch as feed
+from splitlib.coordination.coordinator import (
     AssignedSplit,
     NoMoreSplits,
     RequestIgnored,
 )
-from splitlib.coordinator import DynamicFileSplitEnumerator as Coordinator
+from splitlib.coordination.coordinator import DynamicFileSplitEnumerator as Coordinator
 from splitlib.model import FileSplit
 from tests.unit.coordinated import (
     Memory,

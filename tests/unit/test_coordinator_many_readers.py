@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from splitlib.coordinator import AssignedSplit, NoMoreSplits, WaitForSplits
-from splitlib.feed import ARRIVAL_SPLITS, BUFFERED_SPLITS
+from splitlib.coordination.coordinator import AssignedSplit, NoMoreSplits, WaitForSplits
+from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS
 from tests.unit.coordinated import Memory, assert_no_thread_is_left, coordinator_of, keys
 
 READERS = 64

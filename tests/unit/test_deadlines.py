@@ -16,8 +16,8 @@ import pytest
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig, SplitlibError
 from splitlib.model import PartitionBatch
+from splitlib.remote.workers import Workers
 from splitlib.table import Table
-from splitlib.workers import Workers
 from tests.unit.coordinated import (
     Memory,
     assert_no_thread_is_left,

@@ -189,7 +189,7 @@ def test_an_error_of_one_listing_reaches_the_consumer(error):
 
 
 def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
-    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
     failed: list[int] = []
 
     def fail_once(k):
@@ -203,7 +203,7 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
 
 
 def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed(monkeypatch):
-    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
     class Reset(Detailed):
         failing: tuple[str, ...] = ("first", "details", "second")

@@ -12,9 +12,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from splitlib import DynamicFilteringData, InvalidFilter, wire
-from splitlib.filter_bytes import _FORMAT, Part, Parts, encode
-from splitlib.predicate import Predicate
+from splitlib import DynamicFilteringData, InvalidFilter
+from splitlib.arrow import ipc as wire
+from splitlib.filtering.encoding import _FORMAT, Part, Parts, encode
+from splitlib.filtering.predicate import Predicate
 
 MUTATIONS = 4000
 _LIES = (-1, 1, 5, 1000, 2**31, 2**40, 2**62, -(2**63))

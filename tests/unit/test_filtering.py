@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
-from splitlib import collector as collector_module
-from splitlib.filtering import RangeDomain, unique
-from splitlib.predicate import Predicate
+from splitlib.filtering import collector as collector_module
+from splitlib.filtering.data import RangeDomain, unique
+from splitlib.filtering.predicate import Predicate
 
 from_values = DynamicFilteringData.from_values
 INTS = pa.schema([("d", pa.int64())])

@@ -13,8 +13,8 @@ import pytest
 import splitlib
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.errors import ConfigError
-from splitlib.spark.given import given_keys, given_pairs, keys_of_table
-from splitlib.spark.reader import TableReader
+from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
+from splitlib.spark.read.reader import TableReader
 
 NO_SESSION: Any = None
 KEYS = pa.table({"day": [dt.date(2024, 1, 5)], "shop": ["a"]})

@@ -19,7 +19,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 import splitlib
-from splitlib.calls import Call, working_on
+from splitlib.remote.calls import Call, working_on
 from splitlib_hive.client import MetastoreClient, parse_uris
 
 Answer = Callable[[Any, int, str, int], None]

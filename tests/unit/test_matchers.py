@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import splitlib
-from splitlib import matchers
+from splitlib.filtering import matchers
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import ColumnStatistics
-from splitlib.predicate import Predicate
-from splitlib.row_groups import _of_group
+from splitlib.reading.row_groups import _of_group
 
 NAN = math.nan
 UTC = dt.UTC

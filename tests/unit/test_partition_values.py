@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import SourceError
-from splitlib.partition_values import (
+from splitlib.hive.layout import (
     NULL_PARTITION,
     escape,
     parse,

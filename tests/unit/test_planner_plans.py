@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from splitlib.spark.logical_plan import Node, parse_plan
 from splitlib.spark.planner.casts import is_lossless
-from splitlib.spark.planner.discover import Dimension, JoinFilter, discover
+from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
 from splitlib.spark.planner.lineage import lineages_of
-from splitlib.spark.planner.plan import Node, parse_plan
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 Tree = list[dict[str, Any]]

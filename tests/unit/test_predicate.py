@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData
-from splitlib.coercion import coerce
-from splitlib.predicate import Predicate
+from splitlib.filtering.coercion import coerce
+from splitlib.filtering.predicate import Predicate
 
 from_values = DynamicFilteringData.from_values
 UTC = dt.UTC

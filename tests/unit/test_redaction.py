@@ -18,8 +18,8 @@ from splitlib.errors import error_context
 from splitlib.model import DeleteFile
 from splitlib.redaction import get_logger, redact, remember, without_credentials, without_login
 from splitlib.registry import named_catalogs
-from splitlib.spark.datasource_options import ReadOptions
-from splitlib.spark.reader import TableReader
+from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.read.reader import TableReader
 from splitlib.spi import Connector
 from tests.unit.coordinated import Memory, enumerator_of
 
@@ -199,7 +199,7 @@ def test_logs():
 
 def test_every_logger_of_splitlib_is_redacting():
     import splitlib.spark.planner.optimize
-    import splitlib.spark.planner.session_table  # noqa: F401
+    import splitlib.spark.planner.scan_sites.session_table  # noqa: F401
 
     loggers = [
         logger

@@ -7,7 +7,7 @@ import pytest
 
 import splitlib
 from splitlib.registry import named_catalogs
-from splitlib.retry import retrying
+from splitlib.remote.retry import retrying
 
 
 def test_unknown_connector():
@@ -67,7 +67,7 @@ class Flaky:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr("splitlib.retry.random.uniform", lambda *_: 0)
+    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
 
 def test_what_is_unavailable_is_tried_again():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import ReadFormat
-from splitlib.splitting import byte_ranges, can_split, split_id
+from splitlib.enumeration.splitting import byte_ranges, can_split, split_id
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**5))

@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.filtering import RangeDomain, ValueDomain
-from splitlib.spark.value_domains import domain_of, is_exact, key_of
-from splitlib.spark.value_sets import (
+from splitlib.filtering.data import RangeDomain, ValueDomain
+from splitlib.spark.predicates.value_domains import domain_of, is_exact, key_of
+from splitlib.spark.predicates.value_sets import (
     UNKNOWN,
     Truth,
     ValueSet,

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.discover import JoinFilter
-from splitlib.spark.planner.plan import Expression
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.logical_plan import Expression
+from splitlib.spark.planner.join_graph import JoinFilter
 
 _PLAIN: Final = re.compile(
     r"binary|boolean|byte|date|decimal\(\d+,-?\d+\)|double|float|integer|long|short|timestamp"

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
-from splitlib.filtering import Domain, DynamicFilteringData, RangeDomain, plain_schema
-from splitlib.spark.collect import collect_distinct
-from splitlib.spark.determinism import why_not_deterministic
-from splitlib.spark.planner.catalyst import Catalyst
-from splitlib.spark.planner.discover import Comparison, Dimension
-from splitlib.spark.planner.plan import Expression
+from splitlib.filtering.data import Domain, DynamicFilteringData, RangeDomain, plain_schema
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.keys.collect import collect_distinct
+from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.logical_plan import Expression
+from splitlib.spark.planner.join_graph import Comparison, Dimension
 
 
 class Unusable(Exception):

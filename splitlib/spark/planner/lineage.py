@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from splitlib.spark.logical_plan import Expression, Node, Path, Place
 from splitlib.spark.planner.casts import is_lossless
-from splitlib.spark.planner.plan import Expression, Node, Path, Place
 
 # Leaves that are read from files, or from wherever else a source has them.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})

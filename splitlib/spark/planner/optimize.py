@@ -13,28 +13,28 @@ from pyspark.sql import DataFrame
 from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
-from splitlib.spark.pinned_scan import why_not_pinned
-from splitlib.spark.planner.blocked import blocked_joins
-from splitlib.spark.planner.broadcasts import sharing_broadcasts
-from splitlib.spark.planner.catalyst import Catalyst
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.pinned_relation import why_not_pinned
+from splitlib.spark.logical_plan import Node, Path, parse_plan
+from splitlib.spark.plan_report import PlanReport, ScanPruning
+from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.comparable import comparable
-from splitlib.spark.planner.copied import copied_leaves, copied_scans
-from splitlib.spark.planner.decide import Costs, is_selective, worthwhile
-from splitlib.spark.planner.dimensions import compute_once
-from splitlib.spark.planner.discover import JoinFilter, discover, static_conditions
-from splitlib.spark.planner.frozen import Frozen
+from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
+from splitlib.spark.planner.cost import Costs, is_selective, worthwhile
+from splitlib.spark.planner.eligibility import blocked_joins
+from splitlib.spark.planner.join_graph import JoinFilter, discover, static_conditions
 from splitlib.spark.planner.keys import KeyQueries, Unusable
 from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
-from splitlib.spark.planner.masks import MaskedScan, rewritten
-from splitlib.spark.planner.named_tables import NamedTable
-from splitlib.spark.planner.occurrence import Collected, Occurrence
-from splitlib.spark.planner.plan import Node, Path, parse_plan
-from splitlib.spark.planner.prunable import PrunableScan, PrunableScans, prunable_scans
-from splitlib.spark.planner.report import PlanReport, ScanPruning
-from splitlib.spark.planner.scans import Pruned
-from splitlib.spark.planner.sources import is_command, rewritten_query
-from splitlib.spark.planner.table_scan import NamedScan, TableScan, opened_up
-from splitlib.spark.settings import settings_of
+from splitlib.spark.planner.materialize import compute_once
+from splitlib.spark.planner.materialized import Frozen
+from splitlib.spark.planner.rewrite import is_command, rewritten_query
+from splitlib.spark.planner.scan_sites.masks import MaskedScan, rewritten
+from splitlib.spark.planner.scan_sites.named_table_scan import NamedScan, TableScan, opened_up
+from splitlib.spark.planner.scan_sites.named_tables import NamedTable
+from splitlib.spark.planner.scan_sites.occurrence import Collected, Occurrence
+from splitlib.spark.planner.scan_sites.partitioned import Pruned
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans, prunable_scans
+from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
 

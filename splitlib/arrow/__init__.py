@@ -1,0 +1,1 @@
+"""Arrow helpers that every floor uses: casts that do not raise, time zones, IPC bytes."""

@@ -1,0 +1,1 @@
+"""Splits handed out to readers while filters are on their way."""

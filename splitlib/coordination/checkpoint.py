@@ -1,0 +1,326 @@
+"""What a coordinator knows, as bytes: versioned, checked, and never pickle.
+
+Layout: sections, each after its length in 8 bytes (little endian), then the name of the format and
+a CRC-32 of everything before. The first section is JSON, the second the files known, then a stream
+of Arrow per kind of partition with a row per split, then the filters.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from splitlib.arrow import ipc
+from splitlib.batch_checks import checked_partitions
+from splitlib.enumeration.splits import SelectedFiles, typed_values
+from splitlib.errors import InvalidCheckpoint, SplitlibError
+from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.model import (
+    FILE_SCHEMA,
+    DeleteFile,
+    FileBatch,
+    FileSplit,
+    PartitionBatch,
+    PartitionField,
+    ReadFormat,
+)
+from splitlib.redaction import without_credentials
+
+_FORMAT = b"SLC1"
+_LENGTH = struct.Struct("<Q")
+_COLUMNS = pa.schema(
+    [
+        ("position", pa.int64()),  # among all splits of the checkpoint
+        ("split_id", pa.string()),
+        ("path", pa.string()),
+        ("start", pa.int64()),
+        ("length", pa.int64()),
+        ("file_size", pa.int64()),
+        ("modified", pa.int64()),
+        ("read_format", pa.int64()),  # among those of the JSON, as is the next
+        ("deletes", pa.int64()),
+        ("hosts", pa.list_(pa.string())),
+    ]
+)
+# What reading bytes that say anything at all can come to.
+_WRONG = (
+    SplitlibError,
+    ipc.Unreadable,
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_T = TypeVar("_T")
+_Kind = tuple[pa.Schema, tuple[PartitionField, ...] | None]
+
+
+class TrackedSplit(NamedTuple):
+    """A split and what it was made of, by which a later filter decides."""
+
+    split: FileSplit
+    origin: SelectedFiles
+    row: int
+    """Of its file in :attr:`origin`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that it takes to go on in another process."""
+
+    scan: Mapping[str, Any]
+    """See :meth:`splitlib.enumeration.enumerator.DynamicFileEnumerator.identity`."""
+    complete: bool
+    """Whether everything was enumerated: nothing has to be listed again."""
+    filters: Sequence[DynamicFilteringEvent]
+    splits: Sequence[TrackedSplit]
+    """Not acknowledged, in the order in which they are to be handed out."""
+    known_files: bytes
+    """Identifiers of the files whose splits were enumerated, acknowledged or not."""
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """The checkpoint as bytes.
+
+    Raises:
+        InvalidCheckpoint: for what cannot or must not be written: the name of a producer that is
+            neither text nor a number, credentials in it or in a path.
+    """
+    names = [event.producer for event in checkpoint.filters]
+    for name in names:
+        if not isinstance(name, str | int | None):
+            raise InvalidCheckpoint(
+                f"A producer named by a {type(name).__name__} cannot be written.",
+                hint="name producers by a str or an int.",
+            )
+        _refuse_credentials("The name of a producer", str(name))
+    formats: dict[ReadFormat, int] = {}
+    deletes: dict[tuple[DeleteFile, ...], int] = {}
+    kinds: list[Any] = []
+    streams: list[bytes] = []
+    for (_, fields), positions in _by_kind(checkpoint.splits).items():
+        some = [checkpoint.splits[i] for i in positions]
+        streams.append(_to_stream(positions, some, formats, deletes))
+        kinds.append(fields and [[f.name, f.source, f.transform is None] for f in fields])
+    for file in {file for each in deletes for file in each}:
+        _refuse_credentials("A path", file.path)
+    header = {
+        "scan": checkpoint.scan,
+        "complete": checkpoint.complete,
+        "producers": names,
+        "read_formats": [asdict(each) for each in formats],
+        "deletes": [[asdict(file) for file in each] for each in deletes],
+        "kinds": kinds,
+    }
+    filters = [event.data.to_bytes() for event in checkpoint.filters]
+    sections = [json.dumps(header).encode(), checkpoint.known_files, *streams, *filters]
+    body = b"".join(_LENGTH.pack(len(section)) + section for section in sections)
+    return ipc.seal(body, _FORMAT)
+
+
+def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
+    """The inverse of :func:`encode`; safe with bytes from anyone.
+
+    Args:
+        data: What :func:`encode` made.
+        scan: The scan that is to go on.
+        keys: The partition keys with the table's types.
+
+    Raises:
+        InvalidCheckpoint: if the bytes were damaged, or are of another scan or something else.
+    """
+    try:
+        return _decoded(list(_sections(ipc.unseal(data, _FORMAT))), scan, keys)
+    except InvalidCheckpoint:
+        raise
+    except _WRONG as error:
+        raise InvalidCheckpoint(
+            "The bytes are no checkpoint of this version, or were damaged.",
+            hint="pass the result of snapshot_state() unchanged.",
+        ) from error
+
+
+def _decoded(sections: Sequence[bytes], scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
+    header_bytes, known_files, *rest = sections
+    header = json.loads(header_bytes)
+    for what, value in scan.items():
+        if header["scan"].get(what) != value:
+            raise InvalidCheckpoint(
+                f"The checkpoint is of another {what}: {header['scan'].get(what)}, not {value}.",
+                hint="open the table as it was when the checkpoint was made.",
+            )
+    formats = [_read_format(each) for each in header["read_formats"]]
+    deletes = [tuple(_delete_file(file) for file in each) for each in header["deletes"]]
+    kinds, filters = header["kinds"], rest[len(header["kinds"]) :]
+    splits: dict[int, TrackedSplit] = {}
+    for fields, stream in zip(kinds, rest[: len(kinds)], strict=True):
+        splits.update(_from_stream(stream, fields, keys, formats, deletes))
+    if any(not isinstance(name, str | int | None) for name in header["producers"]):
+        raise ipc.Unreadable("a producer has another name")
+    return Checkpoint(
+        scan=header["scan"],
+        complete=header["complete"] is True,
+        filters=[
+            DynamicFilteringEvent(DynamicFilteringData.from_bytes(each), producer)
+            for each, producer in zip(filters, header["producers"], strict=True)
+        ],
+        splits=[splits[position] for position in range(len(splits))],
+        known_files=known_files,
+    )
+
+
+def _refuse_credentials(what: str, text: str) -> None:
+    if without_credentials(text) != text:
+        raise InvalidCheckpoint(
+            f"{what} holds credentials, which are not written to a checkpoint.",
+            hint="give credentials in the options of the table.",
+        )
+
+
+def _sections(body: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(body):
+        (length,) = _LENGTH.unpack_from(body, start)
+        start += _LENGTH.size
+        if length > len(body) - start:
+            raise ipc.Unreadable("a section ends beyond the bytes")
+        yield body[start : start + length]
+        start += length
+
+
+def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
+    """Positions of the splits whose partition values have the same columns and meaning."""
+    kinds: dict[_Kind, list[int]] = {}
+    for position, tracked in enumerate(splits):
+        partitions = tracked.origin.partitions
+        kinds.setdefault((partitions.values.schema, partitions.fields), []).append(position)
+    return kinds
+
+
+def _to_stream(
+    positions: Sequence[int],
+    some: Sequence[TrackedSplit],
+    formats: dict[ReadFormat, int],
+    deletes: dict[tuple[DeleteFile, ...], int],
+) -> bytes:
+    rows = [
+        {
+            "position": position,
+            "split_id": split.split_id,
+            "path": split.path,
+            "start": split.start,
+            "length": split.length,
+            "file_size": split.file_size,
+            "modified": split.modified,
+            "read_format": formats.setdefault(split.read_format, len(formats)),
+            "deletes": deletes.setdefault(split.deletes, len(deletes)),
+            "hosts": split.hosts,
+        }
+        for position, split in zip(positions, (t.split for t in some), strict=True)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=_COLUMNS)
+    for row in rows:
+        _refuse_credentials("A path", str(row["path"]))
+    values = _values_of(some)
+    fields = [*batch.schema, *values.schema]
+    whole = pa.RecordBatch.from_arrays([*batch.columns, *values.columns], schema=pa.schema(fields))
+    return ipc.write_batch(whole)
+
+
+def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
+    """The partition of each split, as the connector gave it."""
+    batches: dict[int, pa.RecordBatch] = {}
+    rows: dict[int, list[int]] = {}
+    places: list[tuple[int, int]] = []
+    for tracked in some:
+        origin = tracked.origin
+        values = origin.partitions.values
+        row = origin.files.files["partition"][tracked.row].as_py()
+        batches[id(values)] = values
+        taken = rows.setdefault(id(values), [])
+        places.append((id(values), len(taken)))
+        taken.append(row)
+    first = next(iter(batches.values()))
+    if not first.num_columns:
+        return first
+    offsets, offset = {}, 0
+    for key, taken in rows.items():
+        offsets[key], offset = offset, offset + len(taken)
+    table = pa.concat_tables(
+        pa.table(batch.take(pa.array(rows[key], pa.int64()))) for key, batch in batches.items()
+    )
+    order = pa.array([offsets[key] + nth for key, nth in places], pa.int64())
+    (ordered,) = table.take(order).combine_chunks().to_batches()
+    return ordered
+
+
+def _from_stream(
+    stream: bytes,
+    fields: Sequence[tuple[str, str, bool]] | None,
+    keys: pa.Schema,
+    formats: Sequence[ReadFormat],
+    deletes: Sequence[tuple[DeleteFile, ...]],
+) -> Iterator[tuple[int, TrackedSplit]]:
+    batch = ipc.read_batch(stream)
+    # by place: a partition key may have the name of a column of our own
+    own, values = (
+        batch.select(list(places))
+        for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))
+    )
+    if own.schema.types != _COLUMNS.types or own.schema.names != _COLUMNS.names:
+        raise ipc.Unreadable(f"splits have the columns {own.schema.names}")
+    if any(column.null_count for column in own.columns):
+        raise ipc.Unreadable("something of a split is missing")
+    every = pa.array(range(batch.num_rows), pa.int64())
+    # what a transform makes of a value cannot be written: such a column decides nothing any more
+    known = None
+    if fields is not None:
+        known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
+    partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
+    if fields is None:
+        checked_partitions(partitions, keys)
+    elif not {name for name, _, _ in fields} <= set(values.schema.names):
+        raise ipc.Unreadable(f"partitions have the values {values.schema.names}")
+    columns = [own["path"], own["file_size"], own["modified"], every]
+    files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+    origin = SelectedFiles(partitions, FileBatch(files, ReadFormat("")))
+    typed = typed_values(partitions, keys)
+    for row, stored in enumerate(own.to_pylist()):
+        position = stored.pop("position")
+        split = FileSplit(
+            **stored
+            | {
+                "partition_values": {name: column[row] for name, column in typed.items()},
+                "read_format": _one_of(formats, stored["read_format"]),
+                "deletes": _one_of(deletes, stored["deletes"]),
+                "hosts": tuple(stored["hosts"]),
+            }
+        )
+        yield position, TrackedSplit(split, origin, row)
+
+
+def _one_of(known: Sequence[_T], place: int) -> _T:
+    if not 0 <= place < len(known):
+        raise ipc.Unreadable(f"there is no number {place}")
+    return known[place]
+
+
+def _read_format(stored: Mapping[str, Any]) -> ReadFormat:
+    columns: Any = stored["columns"]
+    if not isinstance(columns, str):
+        columns = tuple((number, name) for number, name in columns)
+    options = tuple((key, value) for key, value in stored["options"])
+    return ReadFormat(stored["name"], options, columns)
+
+
+def _delete_file(stored: Mapping[str, Any]) -> DeleteFile:
+    return DeleteFile(**{**stored, "field_ids": tuple(stored["field_ids"])})

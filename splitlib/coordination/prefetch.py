@@ -1,0 +1,159 @@
+"""The thread that enumerates ahead of the readers: so far, and no further."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from splitlib.coordination.checkpoint import TrackedSplit
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.errors import SourceError, SplitlibError, error_context
+from splitlib.filtering.predicate import Predicate
+from splitlib.redaction import without_login
+
+# Enumerated ahead: enough for many readers between two turns of the thread, few enough that a late
+# filter finds most of the table unlisted.
+BUFFERED_SPLITS = 1024
+ARRIVAL_SPLITS = 128
+FILE_ID_BYTES = 16
+_CLOSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """All splits of some files."""
+
+    predicate: Predicate
+    """They have passed it, or a stricter one."""
+    splits: list[TrackedSplit]
+    file_ids: bytes
+    """:data:`FILE_ID_BYTES` for each file."""
+
+
+class SplitFeed:
+    """Enumerates in a thread of its own; :attr:`arrived` is taken from by another.
+
+    The two share no lock: with many readers asking, the thread would wait for its turn more than
+    it works.
+
+    Args:
+        enumerator: What lists.
+        known_files: Identifiers of files that are left out.
+        complete: Whether there is nothing to enumerate.
+    """
+
+    def __init__(
+        self, enumerator: DynamicFileEnumerator, known_files: bytes = b"", *, complete: bool = False
+    ) -> None:
+        self.arrived: deque[Arrival] = deque()
+        self.error: SplitlibError | None = None
+        """Why there will be no more; set before :attr:`complete`."""
+        self.complete = complete
+        """Whether all has arrived; what arrived is to be looked at after it, not before."""
+        self._enumerator = enumerator
+        self._left_out = frozenset(
+            known_files[i : i + FILE_ID_BYTES] for i in range(0, len(known_files), FILE_ID_BYTES)
+        )
+        self._sent = 0
+        self._wanted = BUFFERED_SPLITS
+        self._go_on = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, owner: object) -> None:
+        """Begin, unless that was done before; stop when nobody has ``owner`` any more.
+
+        Not thread-safe.
+        """
+        if self._thread is None and not self.complete:
+            weakref.finalize(owner, self._stop_in, os.getpid())
+            self._thread = threading.Thread(target=self._run, name="splitlib-feed", daemon=True)
+            self._thread.start()
+
+    def taken(self, received: int, waiting: int) -> None:
+        """Say how far the readers are; the thread goes on when half of its lead is used up.
+
+        Args:
+            received: Splits taken from :attr:`arrived`, in all.
+            waiting: Those of them that no reader has yet.
+        """
+        self._wanted = received - waiting + BUFFERED_SPLITS
+        if waiting < BUFFERED_SPLITS // 2 and not self._go_on.is_set():
+            self._go_on.set()
+
+    def stop(self) -> None:
+        """Let nothing more arrive. Does not wait for the thread, which may be the one here."""
+        self._closed = True
+        self._enumerator.cancel()
+        self._go_on.set()
+
+    def _stop_in(self, process: int) -> None:
+        if os.getpid() == process:  # and not in a fork of it, which has no such thread
+            self.stop()
+
+    def close(self) -> None:
+        """Stop, and wait half a second at most for the thread to end."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        table = self._enumerator.table
+        try:
+            with error_context(connector=table.connector_name, table=table.name):
+                for arrival in self._arrivals():
+                    self._wait_for_room()
+                    if self._closed:
+                        return
+                    self._sent += len(arrival.splits)
+                    self.arrived.append(arrival)
+        except SplitlibError as error:
+            self.error = error
+        except BaseException as error:  # whatever ends the thread, the readers have to know
+            self.error = SourceError(
+                f"The enumeration was ended by {type(error).__name__}: {error}",
+                connector=table.connector_name,
+                table=table.name,
+            )
+            self.error.__cause__ = error
+        self.complete = True
+
+    def _wait_for_room(self) -> None:
+        while self._sent >= self._wanted and not self._closed:
+            self._go_on.clear()
+            if self._sent >= self._wanted and not self._closed:  # not since it was cleared
+                self._go_on.wait()
+
+    def _arrivals(self) -> Iterator[Arrival]:
+        maker = self._enumerator.split_maker()
+        # read before the files are chosen: they have passed it at least
+        predicate = self._enumerator.predicate
+        with closing(self._enumerator.select_files(hosts=True)) as chosen:
+            for selected in chosen:
+                splits: list[TrackedSplit] = []
+                file_ids = bytearray()
+                for of_file in maker.splits_of(selected):
+                    file_id = _file_id(of_file.path, of_file.partition)
+                    if file_id in self._left_out:
+                        continue
+                    file_ids += file_id
+                    splits += [TrackedSplit(s, selected, of_file.row) for s in of_file.splits]
+                    if len(splits) >= ARRIVAL_SPLITS:
+                        yield Arrival(predicate, splits, bytes(file_ids))
+                        splits, file_ids = [], bytearray()
+                if splits:
+                    yield Arrival(predicate, splits, bytes(file_ids))
+                predicate = self._enumerator.predicate
+
+
+def _file_id(path: str, partition: str) -> bytes:
+    """What a file is known by, however long it is when it is listed again."""
+    return blake2b(
+        f"{without_login(path)}\0{partition}".encode(), digest_size=FILE_ID_BYTES
+    ).digest()

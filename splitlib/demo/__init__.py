@@ -1,0 +1,1 @@
+"""What ``splitlib demo`` runs: TPC-DS in a local Hive metastore."""

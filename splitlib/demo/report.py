@@ -1,0 +1,62 @@
+"""What the demo found, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from splitlib.demo.data import QUERY, DemoData
+from splitlib.demo.run import Run
+
+_CELLS = 60
+_NOTES = """\
+partitions  details fetched from the metastore; splitlib asks for all names first, in one call
+listed      directories, of both tables
+files       read of the fact table, and their size; a count(*) needs no more than their footers"""
+
+
+def report(data: DemoData, runs: Sequence[Run]) -> str:
+    """A table of the runs, and the partitions as a strip for those who chose them early."""
+    head = ("", "partitions", "listed", "files", "KiB", "seconds")
+    rows = [
+        (
+            run.name,
+            f"{run.partitions_fetched:,}",
+            f"{run.directories_listed:,}",
+            f"{run.files_read:,}",
+            f"{run.bytes_read / 1024:,.0f}",
+            f"{run.seconds:.1f}",
+        )
+        for run in runs
+    ]
+    lines = ["", QUERY, ""]
+    for name, *numbers in (head, *rows):
+        lines.append(f"{name:<17}" + "".join(f"{number:>12}" for number in numbers))
+    lines += ["", _NOTES]
+    for run in runs:
+        if run.partitions is not None:
+            lines += ["", strip(data.keys, run.partitions)]
+            lines.append(
+                f"{run.name} kept {len(run.partitions):,} of {len(data.keys):,} partitions (█)"
+            )
+    return "\n".join([*lines, "", verdict(data, runs)])
+
+
+def strip(keys: Sequence[str | None], kept: Collection[str]) -> str:
+    """All partitions in order, in few cells: those with a kept one stand out."""
+    cells = min(_CELLS, len(keys))
+    marked = {i * cells // len(keys) for i, key in enumerate(keys) if key in kept}
+    return "".join("█" if cell in marked else "·" for cell in range(cells))
+
+
+def wrong(data: DemoData, runs: Sequence[Run]) -> list[Run]:
+    """The runs whose answer is not DuckDB's."""
+    return [run for run in runs if run.count != data.expected_count]
+
+
+def verdict(data: DemoData, runs: Sequence[Run]) -> str:
+    """Whether all came to DuckDB's answer."""
+    expected = f"{data.expected_count:,}"
+    mismatches = [f"{run.name} counts {run.count:,}" for run in wrong(data, runs)]
+    if mismatches:
+        return f"WRONG: {', '.join(mismatches)}; DuckDB counts {expected}."
+    return f"All count {expected} rows, as DuckDB does."

@@ -1,0 +1,217 @@
+"""The three ways to run the demo's query, each cold and counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from splitlib.demo.data import (
+    CONDITION,
+    DIMENSION,
+    DIMENSION_KEY,
+    FACT,
+    KEY,
+    DemoData,
+)
+from splitlib.demo.steps import Steps, output_to
+from splitlib.testing import HiveMetastore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from splitlib.testing.spark_counts import QueryCounts
+
+_DATABASE = "tpcds"
+_WARM_UP = "warm_up"
+_WARM_UP_PARTITIONS = 64  # more than 32, beyond which Spark lists with a job
+_WARM_UP_CONDITION = "d_year = 1998 AND d_following_holiday = 'Y'"
+_DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+_CONF = {
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One way to run the query, in numbers."""
+
+    name: str
+    count: int
+    """The answer."""
+    partitions_fetched: int
+    """Partitions whose details the metastore was asked for."""
+    directories_listed: int
+    """Of both tables. Spark counts the files that it finds; here every directory has one."""
+    files_read: int
+    """Of the fact table, from the plan that ran."""
+    bytes_read: int
+    """Size of these files."""
+    seconds: float
+    partitions: tuple[str, ...] | None = None
+    """Values of the partitions kept, where that was known before Spark planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """``SELECT count(*)`` of a fact table's join with the days that a condition leaves."""
+
+    spark: SparkSession
+    uri: str
+    """The metastore's."""
+    fact: str
+    condition: str
+
+    def dates(self) -> DataFrame:
+        """The dimension's side."""
+        return self.spark.table(DIMENSION).where(self.condition)
+
+    def joined(self, sales: DataFrame, dates: DataFrame) -> DataFrame:
+        """The join, counted."""
+        from pyspark.sql import functions as F
+
+        return sales.join(dates, sales[KEY] == dates[DIMENSION_KEY]).agg(F.count("*"))
+
+    def measured(self, query: Callable[[], DataFrame], *, dpp: bool) -> QueryCounts:
+        """Counts of a query that starts with nothing remembered of either table."""
+        from splitlib.testing.spark_counts import measure
+
+        self.spark.conf.set(_DPP, str(dpp).lower())
+        for table in (self.fact, DIMENSION):
+            self.spark.catalog.refreshTable(table)
+        return measure(self.spark, query)
+
+
+@contextmanager
+def session(
+    metastore: HiveMetastore, data: DemoData, directory: Path, steps: Steps
+) -> Iterator[SparkSession]:
+    """A Spark session that sees the tables of ``directory``, and a small one to warm up with."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[*]").appName("splitlib demo")
+    with steps.step("starting Spark"), output_to(directory / "spark.log"):
+        spark = builder.config(map={**_CONF, **metastore.spark_conf()}).getOrCreate()
+    try:
+        with steps.step(f"registering {len(data.keys):,} partitions"):
+            _register(spark, metastore, data, directory)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
+    """Spark without and with its own pruning, then splitlib.
+
+    A round on a small table comes before, or else the first would pay for what Spark's JVM has
+    still to load.
+    """
+    ways = {
+        "Spark without DPP": _without_dpp,
+        "Spark with DPP": _with_dpp,
+        "splitlib": _with_splitlib,
+    }
+    with steps.step("warming up"):
+        for name, way in ways.items():
+            way(name, Query(spark, uri, _WARM_UP, _WARM_UP_CONDITION))
+    runs = []
+    for name, way in ways.items():
+        with steps.step(f"asking {name}"):
+            runs.append(way(name, Query(spark, uri, FACT, CONDITION)))
+    return runs
+
+
+def _without_dpp(name: str, query: Query) -> Run:
+    return _by_spark_alone(name, query, dpp=False)
+
+
+def _with_dpp(name: str, query: Query) -> Run:
+    return _by_spark_alone(name, query, dpp=True)
+
+
+def _by_spark_alone(name: str, query: Query, *, dpp: bool) -> Run:
+    counts = query.measured(
+        lambda: query.joined(query.spark.table(query.fact), query.dates()), dpp=dpp
+    )
+    return _run(name, counts)
+
+
+def _with_splitlib(name: str, query: Query) -> Run:
+    import splitlib
+
+    loaded = []
+
+    def join() -> DataFrame:
+        dates = query.dates()
+        sales = (
+            splitlib.read(query.spark)
+            .table(f"{_DATABASE}.{query.fact}", connector="hive", uri=query.uri)
+            .filtered_by(dates, on={KEY: DIMENSION_KEY})
+            .load()
+        )
+        loaded.append(sales)
+        return query.joined(sales, dates)
+
+    counts = query.measured(join, dpp=True)
+    [sales] = loaded
+    metrics = splitlib.explain(sales).metrics
+    days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
+    # what Spark counts besides is not left out: the dimension's directory, and whatever of the
+    # fact table it may still have asked for
+    return _run(
+        name,
+        counts,
+        more_partitions=metrics.partitions_matched,
+        more_directories=metrics.storage_requests,
+        partitions=tuple(sorted(day[1] for day in days if day)),
+    )
+
+
+def _run(
+    name: str,
+    counts: QueryCounts,
+    *,
+    more_partitions: int = 0,
+    more_directories: int = 0,
+    partitions: tuple[str, ...] | None = None,
+) -> Run:
+    [[count]] = counts.result
+    return Run(
+        name=name,
+        count=count,
+        partitions_fetched=counts.partitions_fetched + more_partitions,
+        directories_listed=counts.files_discovered + more_directories,
+        files_read=counts.files_read,
+        bytes_read=counts.bytes_read,
+        seconds=counts.seconds,
+        partitions=partitions,
+    )
+
+
+def _register(
+    spark: SparkSession, metastore: HiveMetastore, data: DemoData, directory: Path
+) -> None:
+    spark.sql(f"CREATE DATABASE {_DATABASE}")
+    spark.catalog.setCurrentDatabase(_DATABASE)
+    _create(spark, DIMENSION, data.columns[DIMENSION], directory / DIMENSION)
+    values = [(key,) for key in data.keys]
+    for table, some in ((FACT, values), (_WARM_UP, values[:_WARM_UP_PARTITIONS])):
+        _create(spark, table, data.columns[FACT], directory / FACT, f"{KEY} BIGINT")
+        metastore.bulk_add_partitions(_DATABASE, table, some)
+
+
+def _create(
+    spark: SparkSession, table: str, columns: str, location: Path, key: str | None = None
+) -> None:
+    partitioned = f"PARTITIONED BY ({key})" if key else ""
+    spark.sql(
+        f"CREATE EXTERNAL TABLE {table} ({columns}) {partitioned} STORED AS PARQUET"
+        f" LOCATION '{location.as_uri()}'"
+    )

@@ -1,0 +1,162 @@
+"""One enumeration on its way: what it has counted, and the partitions that are still in hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.metrics import ScanMetrics
+from splitlib.enumeration.report import FilterReport, ScanReport
+from splitlib.filtering.mismatches import Mismatch
+from splitlib.filtering.predicate import AppliedFilter, Predicate
+from splitlib.model import FileBatch, Manifests, PartitionBatch
+from splitlib.redaction import get_logger, redact
+from splitlib.table import Table
+
+_log = get_logger(__name__)
+
+
+class EnumerationRun:
+    """The mutable side of one enumeration: counts and notes, behind one lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._seconds: dict[str, float] = {}
+        self._files_dropped: dict[str, int] = {}
+        self._dropped: dict[AppliedFilter, int] = {}
+        self._undecided: dict[str, int] = {}
+        self._gone = 0
+        self._mismatches: dict[Mismatch, None] = {}
+
+    @property
+    def partitions_have_gone(self) -> bool:
+        """Whether some had gone when they were asked for, or there were none at all."""
+        with self._lock:
+            return bool(self._gone) or not self._counts.get("partitions_total")
+
+    def gone(self, partitions: int) -> None:
+        """Count partitions that were there when they were listed, and then were not."""
+        with self._lock:
+            self._gone += partitions
+
+    def metrics(self) -> ScanMetrics:
+        """What has been counted by now."""
+        with self._lock:
+            return ScanMetrics(
+                **self._counts,
+                seconds=MappingProxyType(dict(self._seconds)),
+                files_dropped=MappingProxyType(dict(self._files_dropped)),
+            )
+
+    def count(self, **counts: int) -> None:
+        """Add to fields of :class:`splitlib.enumeration.metrics.ScanMetrics`."""
+        with self._lock:
+            for name, number in counts.items():
+                self._counts[name] = self._counts.get(name, 0) + number
+
+    def requested(self, batch: PartitionBatch | FileBatch) -> None:
+        """Count what it took to get a batch."""
+        took = batch.requests
+        self.count(metastore_requests=took.catalog, storage_requests=took.storage)
+
+    def opened(self, manifests: Manifests) -> None:
+        """Count manifests, and the files of those that were skipped."""
+        if manifests.total:
+            self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
+            self.count(files_total=manifests.files_total)
+            self.dropped(manifests=manifests.files_skipped)
+
+    def dropped(self, **files: int) -> None:
+        """Count files by the stage that drops them."""
+        with self._lock:
+            for stage, number in files.items():
+                self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
+
+    def warn(self, mismatches: Iterable[Mismatch]) -> None:
+        """Log and note each once."""
+        with self._lock:
+            for mismatch in [m for m in mismatches if m not in self._mismatches]:
+                _log.warning("A filter prunes nothing: %s", mismatch)
+                self._mismatches[mismatch] = None
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the time that a block takes to a stage."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._lock:
+                spent = time.perf_counter() - started
+                self._seconds[stage] = self._seconds.get(stage, 0.0) + spent
+
+    def match(
+        self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
+    ) -> pa.BooleanArray:
+        """What ``predicate`` keeps; counts what the filters that ``before`` had not, drop."""
+        if not predicate.keys or not partitions.values.num_columns:
+            return pa.repeat(not predicate.matches_nothing, len(partitions))
+        with self.timed("match"):
+            matches = predicate.match_each(partitions.values, partitions.fields)
+        with self._lock:
+            for used, mask in zip(predicate.filters, matches.each, strict=True):
+                if before is None or used not in before.filters:
+                    dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
+                    self._dropped[used] = self._dropped.get(used, 0) + dropped
+            for key, number in matches.undecided.items() if before is None else ():
+                if key not in self._undecided:
+                    _log.warning("Values of partition key %s do not parse; they are kept.", key)
+                self._undecided[key] = self._undecided.get(key, 0) + number
+        return matches.together
+
+    def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
+        """What has happened by now, for people."""
+        notes = [
+            f"{number} values of {key} are no value of its type and were kept"
+            for key, number in self._undecided.items()
+        ]
+        notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
+        if not config.dynamic_filtering_enabled:
+            notes.append("dynamic filtering is switched off")
+        return ScanReport(
+            table=redact(table.name),
+            connector=table.connector_name,
+            partition_keys=table.partition_keys,
+            filters=tuple(
+                FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
+            ),
+            metrics=self.metrics(),
+            notes=tuple(map(redact, notes)),
+        )
+
+
+class MatchedPartitions:
+    """A batch of partitions that a predicate has kept, which a newer one may drop again."""
+
+    def __init__(
+        self, partitions: PartitionBatch, predicate: Predicate, run: EnumerationRun
+    ) -> None:
+        self.partitions = partitions
+        self._run = run
+        self._lock = threading.Lock()
+        self._predicate = predicate
+        self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
+
+    def keeps(self, predicate: Predicate) -> pa.BooleanArray:
+        """A flag per partition; computed once per predicate, for the batch as a whole."""
+        with self._lock:
+            if predicate is not self._predicate:
+                newer = self._run.match(self.partitions, predicate, self._predicate)
+                newer = pc.and_(self._keep, newer)
+                lost = pc.sum(self._keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
+                self._run.count(partitions_matched=-lost)
+                self._keep, self._predicate = newer, predicate
+            return self._keep

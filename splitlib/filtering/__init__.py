@@ -1,0 +1,1 @@
+"""What join keys say of partitions: collected, encoded, coerced and matched."""

@@ -1,0 +1,117 @@
+"""Join keys in the type of a partition key, where Spark's ``fact.k = dim.k`` allows to say so.
+
+Only conversions are made for which ``fact.k = key`` holds exactly if ``fact.k`` equals the
+converted key: then a key that does not convert (out of range, a fraction, not midnight) matches no
+partition. Every other pair of types is undecidable and prunes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.arrow.casting import try_cast
+from splitlib.hive.layout import comparable, local_to_instant
+
+# Spark compares an integer with a decimal as a decimal of this precision.
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+_SPARK_MAX_PRECISION = 38
+
+
+class Coerced(NamedTuple):
+    """Join keys in the type of a partition key."""
+
+    values: pa.Array
+    matchable: pa.BooleanArray
+    """False where the key can equal no value of the partition key's type."""
+
+
+def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
+    """``keys`` as values of the partition key ``key``; None if that cannot be decided exactly."""
+    converted = _convert(keys, key.type)
+    if converted is None:
+        return None
+    lost = pc.and_(pc.is_null(converted), pc.is_valid(keys))
+    return Coerced(comparable(converted, key), pc.invert(lost))
+
+
+def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """``keys`` as ``target``, null where a key has no equal there; None if undecidable."""
+    source = keys.type
+    if source == target or pa.types.is_null(source):
+        return keys.cast(target)
+    if _is_exact_number(source) and _is_exact_number(target):
+        return _exact_number(keys, target) if _comparable_exactly(source, target) else None
+    if pa.types.is_floating(source) and pa.types.is_floating(target):
+        narrow = keys.cast(target, safe=False)
+        same = pc.or_(pc.equal(narrow.cast(source), keys), pc.is_nan(keys))
+        return pc.if_else(same, narrow, pa.scalar(None, target))
+    if pa.types.is_timestamp(source):
+        if pa.types.is_date(target):
+            dates = _wall_clock(keys).cast(pa.date32(), safe=False)
+            return pc.if_else(_begins_day(keys), dates, pa.scalar(None, pa.date32()))
+        if pa.types.is_timestamp(target):
+            return _timestamp(keys, target)
+    if pa.types.is_date(source) and pa.types.is_timestamp(target):
+        return _timestamp(try_cast(keys, pa.timestamp("us")), target)
+    return None
+
+
+def _is_exact_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
+def _digits(kind: pa.DataType) -> tuple[int, int]:
+    """Digits before and after the point that Spark gives the type."""
+    if pa.types.is_decimal(kind):
+        return kind.precision - kind.scale, kind.scale
+    return _INTEGER_DIGITS[kind.bit_width], 0
+
+
+def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether Spark's common type of the two keeps every digit of both."""
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return True
+    (whole, scale), (other_whole, other_scale) = _digits(one), _digits(other)
+    return max(whole, other_whole) + max(scale, other_scale) <= _SPARK_MAX_PRECISION
+
+
+def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
+    # Arrow refuses int64 -> decimal(10, 2) by type alone; a wide decimal in between is checked by
+    # value. What has a fraction or is out of range fails the last cast and becomes null.
+    if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
+        keys = keys.cast(pa.decimal256(76, target.scale))
+    return try_cast(keys, target)
+
+
+def _wall_clock(keys: pa.Array) -> pa.Array:
+    return pc.local_timestamp(keys) if keys.type.tz else keys
+
+
+def _begins_day(keys: pa.Array) -> pa.BooleanArray:
+    """Whether each time is the first of its date: midnight, or later where clocks skip that."""
+    wall = _wall_clock(keys)
+    midnight = pc.floor_temporal(wall, unit="day")
+    begins = pc.equal(midnight, wall)
+    if not keys.type.tz:
+        return begins
+    zone = keys.type.tz
+    first = pc.assume_timezone(midnight, zone, ambiguous="earliest", nonexistent="latest")
+    return pc.or_(begins, pc.equal(first, keys))
+
+
+def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
+    """Between zoned and zoneless: a zoneless time is meant in the zone of the other side."""
+    if keys.type.tz and target.tz:
+        return try_cast(keys, target)
+    if keys.type.tz:
+        # Not injective where clocks change, so only a zone without changes can be decided.
+        return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
+    local = try_cast(keys, pa.timestamp(target.unit))
+    if not target.tz:
+        return local
+    instants = local_to_instant(local, target)
+    skipped = pc.and_(pc.is_null(instants), pc.is_valid(keys))
+    return None if pc.any(skipped).as_py() else instants

@@ -1,0 +1,131 @@
+"""Gathering join keys in bounded memory, with less and less detail as they grow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.filtering.data import (
+    Domain,
+    DynamicFilteringData,
+    RangeDomain,
+    ValueDomain,
+    has_range,
+    in_order,
+    plain_rows,
+    plain_schema,
+    unique,
+    values_nbytes,
+)
+
+# At least so much is gathered before its duplicates are looked for, and as much as is kept by then:
+# then every key is looked at a few times, however small the batches are.
+_WAITING_BYTES = 4 * 2**20
+
+
+class DynamicFilteringDataCollector:
+    """Gathers distinct join keys in bounded memory.
+
+    Args:
+        schema: The fields of a tuple, by name in what is added.
+        threshold_bytes: More distinct data than this is not kept; <= 0: no limit.
+        max_values: The same limit in distinct tuples.
+        on_exceed: ``range`` falls back to values or a range per field, ``all`` to the marker.
+        null_safe: Keep nulls, for a join by ``<=>``. An ``=`` join drops tuples with a null.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        threshold_bytes: int = 32 * 2**20,
+        max_values: int | None = None,
+        on_exceed: str = "range",
+        *,
+        null_safe: bool = False,
+    ) -> None:
+        if on_exceed not in ("range", "all"):
+            raise ConfigError(f"on_exceed must be 'range' or 'all', not {on_exceed!r}.")
+        if max_values is not None and max_values < 1:
+            raise ConfigError(f"max_values must be at least 1 or None, not {max_values!r}.")
+        self._schema = plain_schema(schema)
+        self._threshold_bytes = threshold_bytes
+        self._max_values = max_values
+        self._on_exceed = on_exceed
+        self._null_safe = null_safe
+        self._exceeded = False
+        # one table over all fields while exact, then one for each field that is still small
+        self._values = [self._schema.empty_table()]
+        self._ranges: dict[str, RangeDomain] = {}
+        self._waiting: list[pa.Table] = []
+        """Added, and not yet among the values: taking each batch in at once would be quadratic."""
+        self._waiting_bytes = 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Take the keys of one batch; other columns of it are ignored.
+
+        Raises:
+            InvalidFilter: if a field is missing or of a type that does not convert without loss.
+        """
+        if self._exceeded and not self._values and not self._ranges:
+            return
+        table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
+        try:
+            rows = plain_rows(table.select(self._schema.names)).cast(self._schema)
+        except (KeyError, pa.ArrowException) as error:
+            raise InvalidFilter(f"The batch has not the fields {self._schema.names}.") from error
+        if not self._null_safe:
+            rows = rows.drop_null()
+        self._waiting.append(rows)
+        self._waiting_bytes += values_nbytes(rows)
+        if self._waiting_bytes > max(_WAITING_BYTES, sum(map(values_nbytes, self._values))):
+            self._take_in()
+
+    def finish(self) -> DynamicFilteringData:
+        """What is known of all that was added."""
+        self._take_in()
+        domains: list[Domain] = [ValueDomain(in_order(rows)) for rows in self._values]
+        domains += self._ranges.values()
+        return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
+
+    def _take_in(self) -> None:
+        """Bring the values and ranges up to date with all that was added."""
+        if not self._waiting:
+            return
+        rows = pa.concat_tables(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        for name, domain in self._ranges.items():
+            self._ranges[name] = _widen(domain, rows[name])
+        self._values = [
+            unique(pa.concat_tables([kept, rows.select(kept.column_names)]))
+            for kept in self._values
+        ]
+        if not self._exceeded and self._too_large():
+            self._exceeded = True
+            single = self._values[0]
+            self._values = []
+            if self._on_exceed == "range":
+                self._values = [unique(single.select([name])) for name in single.column_names]
+        while self._exceeded and self._too_large():
+            self._degrade(max(self._values, key=values_nbytes))
+
+    def _too_large(self) -> bool:
+        size = sum(values_nbytes(rows) for rows in self._values)
+        most = max((rows.num_rows for rows in self._values), default=0)
+        return (0 < self._threshold_bytes < size) or (
+            self._max_values is not None and most > self._max_values
+        )
+
+    def _degrade(self, rows: pa.Table) -> None:
+        self._values = [kept for kept in self._values if kept is not rows]
+        field = rows.schema.field(0)
+        if has_range(field.type):
+            null = pa.scalar(None, field.type)
+            self._ranges[field.name] = _widen(RangeDomain(field, null, null), rows[field.name])
+
+
+def _widen(domain: RangeDomain, column: pa.ChunkedArray) -> RangeDomain:
+    with_nulls = domain.includes_null or column.null_count > 0
+    both = pa.chunked_array([domain.ends, *column.chunks])
+    ends = pc.min_max(both)
+    return RangeDomain(domain.field, ends["min"], ends["max"], with_nulls)

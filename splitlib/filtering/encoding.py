@@ -1,0 +1,95 @@
+"""The bytes of a filter: an Arrow IPC stream of one row, and a checksum.
+
+Of each part of a filter there is a list column per field; the metadata of the stream's schema says
+how they belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from splitlib.arrow import ipc
+from splitlib.arrow.ipc import Unreadable
+
+_FORMAT = b"SLF1"
+_DOMAINS = b"splitlib.domains"
+_EXCEEDED = b"splitlib.exceeded"
+_SCHEMA = b"splitlib.schema"
+
+
+class Part(NamedTuple):
+    """Something that is known of some fields."""
+
+    kind: str
+    rows: pa.Table
+    """A column per field."""
+
+
+class Parts(NamedTuple):
+    """All that is known."""
+
+    schema: pa.Schema
+    parts: Sequence[Part]
+    exceeded: bool
+
+
+def encode(filtering: Parts) -> bytes:
+    """What is known, as bytes; the same for the same."""
+    names = [name for part in filtering.parts for name in part.rows.column_names]
+    columns = [column.combine_chunks() for part in filtering.parts for column in part.rows.columns]
+    arrays = [pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
+    kinds = [f"{part.kind}:{part.rows.num_columns}" for part in filtering.parts]
+    metadata = {
+        _DOMAINS: ",".join(kinds).encode(),
+        _EXCEEDED: b"1" if filtering.exceeded else b"0",
+        _SCHEMA: filtering.schema.serialize().to_pybytes(),
+    }
+    fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=metadata))
+    return ipc.seal(ipc.write_batch(batch), _FORMAT)
+
+
+def decode(data: bytes) -> Parts:
+    """The inverse of :func:`encode`; safe with bytes from anyone.
+
+    Raises:
+        Unreadable: if the bytes are not what :func:`encode` made.
+    """
+    batch = ipc.read_batch(ipc.unseal(data, _FORMAT))
+    metadata = batch.schema.metadata or {}
+    try:
+        schema = ipc.read_schema(metadata[_SCHEMA])
+        kinds = [kind.split(":") for kind in metadata[_DOMAINS].decode().split(",") if kind]
+        exceeded = {b"0": False, b"1": True}[metadata[_EXCEEDED]]
+        counts = [(kind, int(count)) for kind, count in kinds]
+        parts = _parts(batch, counts, schema)
+    except (KeyError, ValueError, pa.ArrowException) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+    return Parts(schema, parts, exceeded)
+
+
+def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Schema) -> list[Part]:
+    fits = sum(count for _, count in counts) == batch.num_columns
+    if not fits or any(count < 1 for _, count in counts):
+        raise Unreadable("it has not the columns that it names")
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    parts = []
+    for kind, count in counts:
+        values = {
+            name: _only_list(column) for name, column in (next(columns) for _ in range(count))
+        }
+        fields = pa.schema([schema.field(name) for name in values])
+        if fields.types != [column.type for column in values.values()]:
+            raise Unreadable(f"{', '.join(values)} are of other types than the fields")
+        parts.append(Part(kind, pa.table(list(values.values()), schema=fields)))
+    return parts
+
+
+def _only_list(column: pa.Array) -> pa.Array:
+    """The values of a column of one list."""
+    if not pa.types.is_large_list(column.type) or len(column) != 1 or column.null_count:
+        raise Unreadable(f"a column of {len(column)} {column.type} is no list of values")
+    return column.flatten()

@@ -1,0 +1,61 @@
+"""Filters that can never prune the table they were given to: a mistake, most likely."""
+
+from __future__ import annotations
+
+import difflib
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from splitlib.filtering.coercion import coerce
+from splitlib.filtering.data import Domain, DynamicFilteringData, ValueDomain
+from splitlib.filtering.predicate import same_order
+from splitlib.model import TableMetadata
+
+
+class Mismatch(NamedTuple):
+    """What is wrong with a field of a filter, and what to do about it."""
+
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message} Hint: {self.hint}"
+
+
+def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
+    """The fields that the table has not, or whose type is compared with no value of its column.
+
+    A column that exists and has neither partitions nor statistics to prune by is none: it depends
+    on the table's layout, not on the filter.
+    """
+    filterable = {field.name.lower(): field for field in metadata.filterable}
+    columns = {name.lower(): name for name in metadata.schema.names}
+    found = []
+    for name in data.fields:
+        # of a field of a struct, the struct
+        if name.lower() not in filterable and name.lower().split(".")[0] not in columns:
+            near = difflib.get_close_matches(name.lower(), columns, n=1)
+            known = ", ".join(metadata.schema.names)
+            hint = f"did you mean {columns[near[0]]!r}?" if near else f"it has {known}."
+            found.append(Mismatch(f"The table has no column {name!r}.", hint))
+    for domain in data.domains:
+        for name in domain.fields:
+            key = filterable.get(name.lower())
+            kind = data.schema.field(name).type
+            if key is not None and not _comparable(domain, kind, key):
+                found.append(
+                    Mismatch(
+                        f"{name!r} is {kind}, which is not compared with {key.type}.",
+                        f"give values of type {key.type}.",
+                    )
+                )
+    return found
+
+
+def _comparable(domain: Domain, kind: pa.DataType, key: pa.Field) -> bool:
+    if kind == key.type:
+        return True
+    if isinstance(domain, ValueDomain):
+        return coerce(pa.array([], kind), key) is not None
+    return same_order(kind, key.type)

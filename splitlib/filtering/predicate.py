@@ -1,0 +1,330 @@
+"""What all filters on one table say together, and which partitions and files it keeps.
+
+This is the only place that decides whether a partition or a file matches. It may keep too much,
+never too little: what cannot be decided is kept, and :attr:`Predicate.filters` says why a filter
+was not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.arrow.casting import try_cast
+from splitlib.filtering.coercion import coerce
+from splitlib.filtering.data import Domain, DynamicFilteringData, RangeDomain, ValueDomain, distinct
+from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
+from splitlib.hive.layout import TypedValues, is_char, is_collated, parse
+from splitlib.model import ColumnStatistics, PartitionField
+
+_COLLATED: Final = "by its collation other bytes are equal, too"
+
+
+class PartitionFilter(Protocol):
+    """A condition on partition values other than join keys, such as a static predicate."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The partition keys that it reads."""
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        """True (or null) where a partition may matter.
+
+        ``values`` has a column for each of :attr:`fields`, as the connector gave it.
+        """
+
+    def describe(self) -> str:
+        """The condition in a few words for a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFilter:
+    """One filter and how far it could be used."""
+
+    fields: tuple[str, ...]
+    description: str
+    nbytes: int
+    used_fields: tuple[str, ...]
+    """The partition keys that it prunes on; empty = it prunes nothing."""
+    unused_because: str | None
+    """Why it, or a part of it, does not prune."""
+
+
+class Matches(NamedTuple):
+    """What a predicate keeps of a batch of partitions."""
+
+    together: pa.BooleanArray
+    each: tuple[pa.BooleanArray, ...]
+    """In the order of :attr:`Predicate.filters`."""
+    undecided: Mapping[str, int]
+    """By key: how many values are no value of the key's type, and were kept for that."""
+
+
+class Predicate:
+    """The conjunction of filters on the columns of one table. Immutable, thread-safe.
+
+    Args:
+        schema: The columns that can prune, with the table's types: the partition keys, and what
+            has statistics.
+        filters: Join keys; fields are matched to columns by name, ignoring case.
+        static: Other conditions on partition values.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        filters: Iterable[DynamicFilteringData] = (),
+        static: Sequence[PartitionFilter] = (),
+    ) -> None:
+        self._schema = {field.name.lower(): field for field in schema}
+        self._matchers: list[list[Matcher]] = []
+        self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
+        self._static = tuple(static)
+        self.filters: tuple[AppliedFilter, ...]
+        """How each filter is used: the join keys in the order given, then the static ones."""
+        applied = []
+        empty = False
+        for data in filters:
+            matchers, used = self._compile(data)
+            self._matchers.append(matchers)
+            applied.append(used)
+            empty = empty or data.is_empty
+        self.matches_nothing = empty
+        """An empty filter: nothing has to be listed at all."""
+        applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self._static]
+        self.filters = tuple(applied)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The partition keys that pruning depends on, in lower case."""
+        return frozenset(key.lower() for used in self.filters for key in used.used_fields)
+
+    @property
+    def matchers(self) -> tuple[Matcher, ...]:
+        """What the join keys say of columns, in the table's types; all of it holds."""
+        return tuple(matcher for matchers in self._matchers for matcher in matchers)
+
+    def match(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
+    ) -> pa.BooleanArray:
+        """True for each partition that may matter.
+
+        Args:
+            values: A column per partition key or, for a connector that walks key by key, of the
+                keys known so far: what needs another key then keeps everything.
+            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
+        """
+        return self.match_each(values, fields).together
+
+    def match_each(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
+    ) -> Matches:
+        """What each of :attr:`filters` keeps on its own, and all of them together."""
+        present = {name.lower(): i for i, name in enumerate(values.schema.names)}
+        types = self._schema if fields is None else {f.name.lower(): f for f in values.schema}
+        matchers_of = self._matchers_for(fields)
+        columns = {
+            key: parse(values.column(present[key]), types[key])
+            for key in {k for matchers in matchers_of for m in matchers for k in m.keys}
+            if key in present
+        }
+        masks = []
+        for matchers in matchers_of:
+            mask = pa.repeat(True, values.num_rows)
+            for matcher in matchers:
+                if all(key in columns for key in matcher.keys):
+                    mask = pc.and_(mask, _keep_undecided(matcher, columns))
+            masks.append(mask)
+        masks += self._match_static(values, fields)
+        undecided = {
+            types[key].name: pc.sum(column.undecided).as_py()
+            for key, column in columns.items()
+            if column.undecided is not None
+        }
+        return Matches(self._together(masks, values.num_rows), tuple(masks), undecided)
+
+    def match_bounds(
+        self,
+        statistics: Mapping[str, ColumnStatistics],
+        fields: tuple[PartitionField, ...] | None = None,
+    ) -> pa.BooleanArray:
+        """True for each file (or list of files) that may hold a row that matters.
+
+        Args:
+            statistics: Of at least one column of the table or, with ``fields``, of those.
+            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
+        """
+        columns = {name.lower(): known for name, known in statistics.items()}
+        masks = [
+            matcher.match_bounds(columns)
+            for matchers in self._matchers_for(fields)
+            for matcher in matchers
+            if any(key in columns for key in matcher.keys)
+        ]
+        return self._together(masks, len(next(iter(columns.values())).lower))
+
+    def _match_static(
+        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None
+    ) -> list[pa.BooleanArray]:
+        if fields is not None:
+            plain = {f.source: values[f.name] for f in fields if f.transform is None}
+            values = pa.record_batch(plain) if plain else values
+        present = {name.lower() for name in values.schema.names}
+        masks = []
+        for static in self._static:
+            mask = pa.repeat(True, values.num_rows)
+            if all(field.lower() in present for field in static.fields):
+                mask = pc.fill_null(static.match(values), True)
+            masks.append(mask)
+        return masks
+
+    def _together(self, masks: Iterable[pa.BooleanArray], rows: int) -> pa.BooleanArray:
+        together = pa.repeat(not self.matches_nothing, rows)
+        for mask in masks:
+            together = pc.and_(together, mask)
+        return together
+
+    def _matchers_for(self, fields: tuple[PartitionField, ...] | None) -> list[list[Matcher]]:
+        """The filters as they show in partition values; computed once per kind of partition."""
+        if fields is None:
+            return self._matchers
+        if fields not in self._derived:
+            self._derived[fields] = [
+                [derived for matcher in matchers for derived in _derive(matcher, fields)]
+                for matchers in self._matchers
+            ]
+        return self._derived[fields]
+
+    def _compile(self, data: DynamicFilteringData) -> tuple[list[Matcher], AppliedFilter]:
+        reasons: list[str] = []
+        matchers: list[Matcher] = []
+        foreign = [f for f in data.fields if f.lower() not in self._schema]
+        if foreign:
+            reasons.append(f"{', '.join(foreign)}: no partition key")
+        elif not data.domains:
+            reasons.append("too many keys" if data.exceeds_threshold else "it bounds nothing")
+        for domain in data.domains:
+            matcher = self._compile_domain(domain, reasons)
+            if matcher is not None:
+                matchers.append(matcher)
+        used = tuple(
+            dict.fromkeys(self._schema[key].name for matcher in matchers for key in matcher.keys)
+        )
+        return matchers, AppliedFilter(
+            data.fields, data.describe(), data.nbytes, used, "; ".join(reasons) or None
+        )
+
+    def _compile_domain(self, domain: Domain, reasons: list[str]) -> Matcher | None:
+        fields = [f for f in domain.fields if f.lower() in self._schema]
+        if not fields:
+            return None
+        if isinstance(domain, RangeDomain):
+            return self._compile_range(domain, reasons)
+        return self._compile_values(domain, fields, reasons)
+
+    def _compile_values(
+        self, domain: ValueDomain, fields: Sequence[str], reasons: list[str]
+    ) -> Matcher | None:
+        columns: dict[str, pa.Array] = {}
+        matchable = pa.repeat(True, domain.rows.num_rows)
+        for name in fields:
+            key = self._schema[name.lower()]
+            keys = _one_array(domain.rows[name])
+            if is_collated(key):
+                reasons.append(f"{name}: {_COLLATED}")
+                continue
+            coerced = coerce(keys, key)
+            if coerced is None:
+                reasons.append(f"{name}: {keys.type} is not compared with {key.type} exactly")
+                continue
+            columns[key.name.lower()] = coerced.values
+            matchable = pc.and_(matchable, coerced.matchable)
+        if not columns:
+            return None
+        rows = distinct(pa.table(columns).filter(matchable))
+        return ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
+
+    def _compile_range(self, domain: RangeDomain, reasons: list[str]) -> Matcher | None:
+        key = self._schema[domain.field.name.lower()]
+        if is_collated(key):
+            reasons.append(f"{key.name}: {_COLLATED}")
+            return None
+        if (
+            not is_char(key)  # padding changes the order
+            and same_order(domain.field.type, key.type)
+        ):
+            # an end beyond the column's type is left open, which keeps too much, not too little
+            lower, upper = try_cast(domain.ends, key.type)
+            return RangeMatcher((key.name.lower(),), lower, upper, domain.includes_null)
+        reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
+        return None
+
+
+def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Matcher]:
+    """What a filter on columns says of partition values that follow from them."""
+    if isinstance(matcher, ValueMatcher):
+        columns: dict[str, pa.Array] = {}
+        sources = dict(zip(matcher.keys, matcher.rows, strict=True))
+        for field in fields:
+            values = sources.get(field.source.lower())
+            if values is not None:
+                name = field.name.lower()
+                columns[name] = values if field.transform is None else field.transform(values)
+        if columns:
+            rows = distinct(_with_mistaken(pa.table(columns), fields))
+            yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
+    elif isinstance(matcher, RangeMatcher):
+        for field in fields:
+            if field.source.lower() != matcher.keys[0]:
+                continue
+            ends: Any = (matcher.lower, matcher.upper)
+            if field.transform is not None:
+                if not field.transform.preserves_order:
+                    continue
+                ends = field.transform(pa.array(ends, matcher.lower.type))
+                mistaken = field.transform.mistaken(ends)
+                if mistaken is not None:
+                    ends = (ends[0], mistaken[1])
+                if pc.greater(*ends).as_py():
+                    continue  # it went beyond the least value of the type, and around
+            yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
+
+
+def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
+    """``rows``, and what else writers may have made of the same values."""
+    for field in fields:
+        if field.transform is None or field.name.lower() not in rows.column_names:
+            continue
+        position = rows.column_names.index(field.name.lower())
+        mistaken = field.transform.mistaken(_one_array(rows.column(position)))
+        if mistaken is not None:
+            other = rows.set_column(position, rows.field(position), mistaken)
+            rows = pa.concat_tables([rows, other])
+    return rows
+
+
+def same_order(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether Arrow compares the two types as Spark does, without losing digits."""
+    return bool(
+        one == other
+        or (pa.types.is_integer(one) and pa.types.is_integer(other))
+        or (pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one.tz and other.tz)
+    )
+
+
+def _keep_undecided(matcher: Matcher, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
+    mask = matcher.match(columns)
+    for key in matcher.keys:
+        undecided = columns[key].undecided
+        if undecided is not None:
+            mask = pc.or_(mask, undecided)
+    return mask
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -1,0 +1,1 @@
+"""How Hive spells partition values and types. Pure."""

@@ -1,0 +1,169 @@
+"""Partition names and values as Hive spells them: escaping, the null partition, text to types.
+
+All of it is pure, and vectorised over Arrow arrays of partitions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.arrow.casting import try_cast
+from splitlib.errors import SourceError
+from splitlib.model import COLLATED, LOGICAL_TYPE
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Directory value of null, and of the empty string of a string key."""
+
+# FileUtils.escapePathName of Hive 2.3: these characters and all control characters
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+
+
+def escape(text: str) -> str:
+    """``text`` as a part of a Hive partition name."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def unescape(text: str) -> str:
+    """The inverse of :func:`escape`; a ``%`` that starts no escape stays as it is."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
+    """``k1=v1/k2=v2`` as Hive's metastore names the partition."""
+    pairs = zip(keys, values, strict=True)
+    return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
+
+
+def split_names(names: pa.Array, keys: Sequence[str]) -> pa.RecordBatch:
+    """Names like ``k1=v1/k2=v2`` to a text column per key, unescaped, null for null partitions.
+
+    Raises:
+        SourceError: for a name with another number of values than there are keys.
+    """
+    if len(keys) == 1:
+        parts = [names]
+    else:
+        lists = pc.split_pattern(names, "/")
+        if not pc.all(pc.equal(pc.list_value_length(lists), len(keys))).as_py():
+            raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
+        parts = [pc.list_element(lists, i) for i in range(len(keys))]
+    return pa.record_batch([_value_text(part) for part in parts], names=list(keys))
+
+
+def _value_text(parts: pa.Array) -> pa.Array:
+    """``k=v`` to v. All parts nearly always share their key, which is then cut off blindly."""
+    if len(parts) == 0:
+        return pa.array([], pa.string())
+    prefix = str(parts[0].as_py()).partition("=")[0] + "="
+    if pc.all(pc.starts_with(parts, prefix)).as_py():
+        cut = len(prefix.encode())
+        raw = pc.binary_replace_slice(parts.cast(pa.binary()), 0, cut, b"")
+        values = raw.cast(pa.string())
+    else:
+        values = pc.struct_field(pc.extract_regex(parts, r"^[^=]*=(?P<v>(?s:.*))$"), "v")
+    values = pc.if_else(pc.equal(values, NULL_PARTITION), pa.scalar(None, pa.string()), values)
+    if pc.any(pc.match_substring(values, "%")).as_py():
+        values = _map_unique(values)
+    return values
+
+
+def _map_unique(values: pa.Array) -> pa.Array:
+    encoded = values.dictionary_encode()
+    plain = [unescape(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(plain, pa.string()).take(encoded.indices)
+
+
+class TypedValues(NamedTuple):
+    """Partition values in a type that can be compared."""
+
+    values: pa.Array
+    """Null for the null partition and for what is undecided."""
+    undecided: pa.BooleanArray | None
+    """True where the text is no value of the type, or its instant is not known for sure: such a
+    partition may never be dropped. None = nothing is undecided."""
+
+
+def parse(column: pa.Array, key: pa.Field) -> TypedValues:
+    """Values of one partition column in the type of ``key``, whatever the connector gave.
+
+    Text is parsed with the table's type; typed values only take the comparable form, in which
+    CHAR has no trailing spaces, -0.0 is 0.0, and every NaN is the same.
+    """
+    if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
+        return TypedValues(comparable(column, key), None)
+    if pa.types.is_timestamp(key.type) and key.type.tz:
+        local = try_cast(column, pa.timestamp(key.type.unit))
+        values = local_to_instant(local, key.type)
+    else:
+        values = try_cast(column, key.type)
+    undecided = pc.and_(pc.is_null(values), pc.is_valid(column))
+    return TypedValues(comparable(values, key), undecided if pc.any(undecided).as_py() else None)
+
+
+def is_char(key: pa.Field) -> bool:
+    """Whether ``key`` is CHAR(n), whose trailing spaces carry no meaning."""
+    return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
+
+
+def is_collated(key: pa.Field) -> bool:
+    """Whether strings of other bytes may equal each other, and their order is another one."""
+    return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
+
+
+def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
+    """``values`` such that equality in ``key``'s type is equality of Arrow values."""
+    if is_char(key):
+        return pc.utf8_rtrim(values, " ")
+    return normal_floats(values)
+
+
+def normal_floats(values: Any) -> Any:
+    """Floats such that what Spark's join takes as equal has the same bits: -0.0 and 0.0, all NaN.
+
+    Args:
+        values: An array, a column or a scalar; of another type it is given back as it is.
+    """
+    if not pa.types.is_floating(values.type):
+        return values
+    zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
+    # a processor's own NaN, of 0.0 / 0.0, has another sign than the one that Java writes
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
+
+
+def python_value(value: pa.Scalar) -> Any:
+    """As Python has it, or the text where it has none: a date beyond the year 9999, nanoseconds."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return str(pc.cast(value, pa.string(), safe=False).as_py())
+
+
+def python_values(values: pa.Array) -> list[Any]:
+    """See :func:`python_value`."""
+    try:
+        found: list[Any] = values.to_pylist()
+    except (OverflowError, ValueError):
+        found = [python_value(value) for value in values]
+    return found
+
+
+def shown(value: pa.Scalar) -> str:
+    """For people."""
+    return str(python_value(value))
+
+
+def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    """Wall-clock times of the zone ``kind.tz`` as instants; null where daylight saving skips one.
+
+    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it.
+    """
+    early = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="earliest")
+    late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
+    return pc.if_else(pc.equal(early, late), early, pa.scalar(None, early.type))

@@ -1,0 +1,41 @@
+"""``splitlib.load_table``: a table opened, with or without a session that names its catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from splitlib import registry
+from splitlib.config import SplitConfig
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def load_table(
+    name: str,
+    connector: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    config: SplitConfig | None = None,
+    **options: Any,
+) -> Table:
+    """Open a table.
+
+    Args:
+        name: What the connector calls a table: ``database.table``, a path, a URI; or
+            ``catalog.rest`` with a catalog named in the Spark configuration or the environment.
+        connector: Name of the connector; may be left out where the catalog says it.
+        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``).
+        config: How often to try again.
+        options: The connector's own, such as ``uri``; they win over the catalog's.
+
+    Raises:
+        SplitlibError: see :mod:`splitlib.errors`; every subclass says what to do.
+    """
+    spark_conf = {}
+    if spark is not None:
+        from splitlib.spark.session import settings_of
+
+        spark_conf = settings_of(spark)
+    return registry.load_table(name, connector, spark_conf=spark_conf, config=config, **options)

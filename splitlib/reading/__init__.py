@@ -1,0 +1,1 @@
+"""Rows of splits without Spark, as Arrow batches."""

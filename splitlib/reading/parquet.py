@@ -1,0 +1,71 @@
+"""The rows of a Parquet file that belong to a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import parquet as pq
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import FileSplit
+from splitlib.reading.columns import NATIVE, fit, found_columns
+from splitlib.reading.row_groups import RowGroupFilter, belongs
+
+
+def read_parquet(
+    file: pa.NativeFile,
+    split: FileSplit,
+    fields: Sequence[pa.Field],
+    row_groups: RowGroupFilter | None,
+    batch_rows: int,
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Number of rows, and the columns of ``fields`` that the file has, batch by batch.
+
+    Raises:
+        UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
+    """
+    # 96 bits hold more years than nanoseconds in 64 do
+    parquet = pq.ParquetFile(file, pre_buffer=True, coerce_int96_timestamp_unit="us")
+    to_table = partial(fit, hybrid_calendar=_has_hybrid_calendar(parquet.metadata))
+    groups = [g for g in range(parquet.num_row_groups) if belongs(parquet.metadata, g, split)]
+    if row_groups:
+        groups = row_groups.keeps(parquet, groups, to_table)
+    found = found_columns(parquet.schema_arrow.names, [field.name for field in fields])
+    wanted = {field.name: field.type for field in fields if field.name in found}
+    _refuse_int96_without_zone(parquet, wanted, found)
+    if not wanted:
+        for group in groups:
+            yield parquet.metadata.row_group(group).num_rows, {}
+    elif groups:
+        for batch in parquet.iter_batches(
+            batch_rows, row_groups=groups, columns=list(found.values()), use_threads=False
+        ):
+            columns = {n: to_table(batch.column(found[n]), kind) for n, kind in wanted.items()}
+            yield batch.num_rows, columns
+
+
+def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
+    """Whether Spark would take days before October 1582 for those of the Julian calendar.
+
+    It goes by what it wrote itself, and by default takes files of others as they are.
+    """
+    own = metadata.metadata or {}
+    version = own.get(b"org.apache.spark.version")
+    return (
+        (version is not None and version < b"3.1.0")
+        or b"org.apache.spark.legacyDateTime" in own
+        or b"org.apache.spark.legacyINT96" in own
+    )
+
+
+def _refuse_int96_without_zone(
+    parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
+) -> None:
+    """An INT96 is an instant, which Arrow does not say; Spark never reads it as a local time."""
+    columns = [parquet.schema.column(i) for i in range(len(parquet.schema))]
+    instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
+    for name, kind in wanted.items():
+        if found[name] in instants and "timestamp[us]" in str(kind):
+            raise UnsupportedTable(f"Column {name!r} of INT96 is not read as {kind}.", hint=NATIVE)

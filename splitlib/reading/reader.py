@@ -1,0 +1,152 @@
+"""The rows of a split as Arrow batches, from any fsspec filesystem; equal to what Spark reads.
+
+Spark is not needed. What cannot be read exactly is refused: rows are never wrong or missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from splitlib.errors import (
+    AccessDenied,
+    MissingFile,
+    SourceError,
+    SplitlibError,
+    UnsupportedTable,
+)
+from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
+from splitlib.reading.columns import NATIVE
+from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.redaction import redact
+from splitlib.storage import Storage, local_path
+
+BATCH_ROWS = 2**16
+# Options of Spark's Parquet source that change values.
+_CALENDARS = ("datetimerebasemode", "int96rebasemode")
+
+
+def read_split(
+    split: FileSplit,
+    schema: pa.Schema,
+    storage: Storage | None = None,
+    *,
+    row_groups: RowGroupFilter | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of ``split`` in batches of ``schema``.
+
+    Args:
+        split: What to read.
+        schema: The columns wanted, in order: of the file, by name, and partition keys. CHAR comes
+            as it is stored, which may be without its padding. A column that a file lacks is null;
+            one with a default then is refused.
+        storage: How to reach the file; by default without options.
+        row_groups: Leaves out row groups of Parquet that hold none of its keys.
+        batch_rows: At most so many rows in a batch.
+
+    Raises:
+        UnsupportedTable: if the file cannot be read as Spark would.
+        SourceError: if the file has changed since it was listed, or is damaged.
+        MissingFile: if it has gone.
+        AccessDenied: if the storage refuses.
+    """
+    refuse_unreadable(split.read_format)
+    if split.deletes:
+        raise UnsupportedTable("Rows of the file are deleted elsewhere.", hint=NATIVE)
+    fields = [field.remove_metadata() for field in schema]
+    plain = pa.schema(fields)
+    keys = {name.lower(): value for name, value in split.partition_values.items()}
+    constant = {
+        field.name: pa.repeat(pa.scalar(keys[field.name.lower()], field.type), batch_rows)
+        for field in fields
+        if field.name.lower() in keys
+    }
+    data = [field for field in fields if field.name not in constant]
+    with _naming(split), _open(split, storage or Storage()) as file:
+        for rows, columns in _columns(file, split, data, row_groups, batch_rows):
+            _refuse_missing([f for f in schema if f.name not in {*columns, *constant}])
+            for start in range(0, rows, batch_rows):
+                length = min(batch_rows, rows - start)
+                arrays = [
+                    columns[field.name]
+                    if field.name in columns
+                    else constant[field.name][:length]
+                    if field.name in constant
+                    else pa.nulls(length, field.type)
+                    for field in fields
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=plain)
+
+
+def refuse_unreadable(form: ReadFormat) -> None:
+    """Refuse a way of reading that does not give exactly Spark's rows.
+
+    Raises:
+        UnsupportedTable: naming the reader that does.
+    """
+    if form.name not in ("parquet", "orc"):
+        raise UnsupportedTable(f"Files of {form.name} are not read with Arrow.", hint=NATIVE)
+    if form.columns != "name":
+        raise UnsupportedTable("Columns found by identifier are not read with Arrow.", hint=NATIVE)
+    for option, value in form.options:
+        if option.lower() in _CALENDARS and value.upper() != "CORRECTED":
+            raise UnsupportedTable(f"Its option {option} is {value}.", hint=NATIVE)
+
+
+def _columns(
+    file: pa.NativeFile,
+    split: FileSplit,
+    fields: list[pa.Field],
+    row_groups: RowGroupFilter | None,
+    batch_rows: int,
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    # a reader of one format does not pay for the libraries of the other
+    if split.read_format.name == "orc":
+        from splitlib.reading.orc import read_orc
+
+        return read_orc(file, split, fields, batch_rows)
+    from splitlib.reading.parquet import read_parquet
+
+    return read_parquet(file, split, fields, row_groups, batch_rows)
+
+
+def _refuse_missing(fields: list[pa.Field]) -> None:
+    for field in fields:
+        if field.metadata and INITIAL_DEFAULT in field.metadata:
+            raise UnsupportedTable(
+                f"The file is older than column {field.name!r}, which has a default.", hint=NATIVE
+            )
+
+
+def _open(split: FileSplit, storage: Storage) -> pa.NativeFile:
+    fs, path = storage.filesystem(split.path)
+    if path == local_path(split.path) and path.startswith("/"):
+        file = pa.OSFile(path)
+    else:
+        # pyarrow asks for the ranges it needs; reading ahead would fetch what is between them
+        file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
+    if file.size() != split.file_size:
+        file.close()
+        raise SourceError("The file has changed since it was listed.", hint="read it again.")
+    return file
+
+
+@contextmanager
+def _naming(split: FileSplit) -> Iterator[None]:
+    """Say in every error which file it is about."""
+    try:
+        yield
+    except SplitlibError as error:
+        error.message = f"{redact(split.path)}: {error.message}"
+        raise
+    except FileNotFoundError as error:
+        raise MissingFile(
+            f"{split.path} has gone since it was listed.", hint="read it again."
+        ) from error
+    except PermissionError as error:
+        raise AccessDenied(f"{split.path}: {error}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(f"{split.path}: {error}") from error

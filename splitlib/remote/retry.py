@@ -1,0 +1,45 @@
+"""Another try for what is only unavailable now."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TypeVar
+
+from splitlib.config import SplitConfig
+from splitlib.errors import SourceUnavailable
+from splitlib.remote.calls import Call, current_call, working_on
+
+T = TypeVar("T")
+
+_FIRST_PAUSE_SECONDS = 0.1
+
+
+def retrying(call: Callable[[], T], config: SplitConfig) -> T:
+    """The result of ``call``, made again while it raises :class:`SourceUnavailable`.
+
+    Pauses double and are drawn at random between zero and their bound ("full jitter"), so that many
+    clients of one restarted server do not return together. All tries together have the deadline of
+    the call that this thread works on, or else of one that begins here.
+    """
+    outer = current_call()
+    current = outer or Call(config.call_deadline_seconds)
+    with nullcontext() if outer else working_on(current):
+        started = time.monotonic()
+        attempt = 1
+        while True:
+            try:
+                return call()
+            except SourceUnavailable as error:
+                pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt)
+                late = time.monotonic() - started + pause > config.retry_max_seconds
+                remaining = current.remaining_seconds()
+                if not remaining:
+                    raise current.overdue() from error
+                if attempt >= config.retry_attempts or late or pause > remaining:
+                    raise
+            if current.abandoned.wait(pause):
+                raise SourceUnavailable("Nobody waits for the call any more.")
+            attempt += 1

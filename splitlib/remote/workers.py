@@ -1,0 +1,229 @@
+"""Threads for calls that may hang, and waits for them that end whatever the calls do.
+
+Python cannot interrupt a thread. So calls of catalogs and storages run in threads that nobody has
+to wait for: a deadline, a cancellation or Ctrl-C ends the wait, and the thread ends when its call
+does. The threads of :mod:`concurrent.futures` do not serve, because Python joins them at exit.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from splitlib.config import SplitConfig
+from splitlib.errors import SourceUnavailable, SplitlibError
+from splitlib.remote.calls import FOREVER_SECONDS, Call, working_on
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Long enough for healthy listings under way to end, too short to be noticed.
+_TIDY_SECONDS = 0.2
+
+
+class OwnCondition(threading.Condition):
+    """A condition whose lock refuses forked processes, where nobody might ever give it back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def __enter__(self) -> bool:
+        if os.getpid() != self._process:
+            raise SplitlibError(
+                "It was made before this process was forked, and its threads are not here.",
+                hint="make it in this process, or start the process with 'spawn'.",
+            )
+        return super().__enter__()
+
+
+class Task(Generic[T]):
+    """Some work in a thread of :class:`Workers`."""
+
+    def __init__(self, work: Callable[[], T], seconds: float) -> None:
+        self.call = Call(seconds)
+        self.outcome: Future[T] = Future()
+        self._work = work
+
+    def run(self) -> None:
+        """Do the work, unless nobody wants it any more."""
+        if not self.outcome.set_running_or_notify_cancel():
+            return
+        try:
+            with working_on(self.call):
+                result = self._work()
+        except BaseException as error:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(result)
+
+    def abandon(self) -> None:
+        """Tell the thread that it may stop; it does not begin what it has not begun."""
+        self.call.abandoned.set()
+        self.outcome.cancel()
+
+
+class Workers:
+    """A pool of daemon threads, started as they are needed. Neither exit nor errors wait for them.
+
+    Args:
+        most: How many threads at most.
+        name: What they are called in a thread dump.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._changed = threading.Condition()
+        self._queue: deque[Task[Any]] = deque()
+        self._unfinished: set[Task[Any]] = set()
+        self._threads = 0
+        self._idle = 0
+        self._stopped = False
+
+    def submit(self, work: Callable[[], T], call_seconds: float = 0) -> Task[T]:
+        """Have ``work`` done after what was submitted before.
+
+        Args:
+            work: What to do.
+            call_seconds: The deadline of the call, from when it begins; 0 = none.
+        """
+        task = Task(work, call_seconds)
+        with self._changed:
+            self._queue.append(task)
+            self._unfinished.add(task)
+            if self._idle >= len(self._queue):
+                self._changed.notify()
+            elif self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+        return task
+
+    def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
+        """Results in the order of ``arguments``, all of which are submitted at once."""
+        tasks = [self.submit(partial(work, one)) for one in arguments]
+        return (task.outcome.result() for task in tasks)
+
+    def stop(self, tidy_seconds: float = 0) -> None:
+        """Begin nothing any more, and wait so long at most for what is under way."""
+        with self._changed:
+            self._stopped = True
+            self._queue.clear()
+            for task in self._unfinished:
+                task.abandon()
+            self._changed.notify_all()
+            if tidy_seconds:
+                self._changed.wait_for(lambda: not self._threads, tidy_seconds)
+
+    def _serve(self) -> None:
+        while (task := self._next()) is not None:
+            task.run()
+            with self._changed:
+                self._unfinished.discard(task)
+            del task  # or its result would live as long as the thread has nothing else to do
+        with self._changed:
+            self._threads -= 1
+            self._changed.notify_all()
+
+    def _next(self) -> Task[Any] | None:
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._queue or self._stopped)
+            self._idle -= 1
+            return self._queue.popleft() if self._queue else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.stop(_TIDY_SECONDS if kind in (None, GeneratorExit) else 0)
+
+
+class Calls:
+    """The calls of one enumeration; every wait for one ends at a deadline or when cancelled.
+
+    Args:
+        config: How long a call may take, how long all waits together, how many run at once.
+        cancelled: Done when the enumeration is to end.
+    """
+
+    def __init__(self, config: SplitConfig, cancelled: Future[None]) -> None:
+        self._call_seconds = config.call_deadline_seconds
+        self._deadline_seconds = config.enumeration_deadline_seconds
+        self._left_seconds = min(self._deadline_seconds or FOREVER_SECONDS, FOREVER_SECONDS)
+        self._cancelled = cancelled
+        self._listings = Workers(config.listing_threads, "splitlib-list")
+        # of its own, or the next partitions would wait behind all listings of the last ones
+        self._catalog = Workers(1, "splitlib-catalog")
+
+    def submit(self, work: Callable[[], T]) -> Task[T]:
+        """Begin a listing as soon as a thread is free; :meth:`result` waits for it."""
+        return self._listings.submit(work, self._call_seconds)
+
+    def run(self, work: Callable[[], T]) -> T:
+        """The result of a call of the catalog, made now."""
+        self.check_cancelled()
+        return self.result(self._catalog.submit(work, self._call_seconds))
+
+    def result(self, task: Task[T]) -> T:
+        """Wait for a task.
+
+        Raises:
+            SplitlibError: at once when the enumeration is cancelled.
+            SourceUnavailable: when the deadline of the call or of the enumeration is over.
+        """
+        either: list[Future[Any]] = [task.outcome, self._cancelled]
+        while not task.outcome.done():
+            started = time.monotonic()
+            remaining = task.call.remaining_seconds()
+            wait(either, min(remaining, self._left_seconds), return_when=FIRST_COMPLETED)
+            self._left_seconds -= time.monotonic() - started
+            self.check_cancelled()
+            if not task.outcome.done():
+                self._check_deadlines(task)
+        self.check_cancelled()
+        return task.outcome.result()
+
+    def check_cancelled(self) -> None:
+        """Raise if the enumeration was cancelled.
+
+        Raises:
+            SplitlibError: if so.
+        """
+        if self._cancelled.done():
+            raise SplitlibError("The enumeration was cancelled.")
+
+    def __enter__(self) -> Calls:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # the error is not to wait for calls that may hang
+        tidy = kind in (None, GeneratorExit) and not self._cancelled.done()
+        for workers in (self._catalog, self._listings):
+            workers.stop(_TIDY_SECONDS if tidy else 0)
+
+    def _check_deadlines(self, task: Task[Any]) -> None:
+        if self._left_seconds <= 0:
+            raise SourceUnavailable(
+                "The enumeration has waited for catalog and storage longer than its deadline of "
+                f"{self._deadline_seconds:g} seconds.",
+                hint="filter more, or raise enumeration_deadline_seconds.",
+            )
+        if not task.call.remaining_seconds():
+            raise task.call.overdue()
+
+
+def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
+    """The result of one call in a thread of its own, with the deadline of a call.
+
+    Raises:
+        SourceUnavailable: when the deadline is over.
+    """
+    with Calls(config, Future()) as calls:
+        return calls.run(work)

@@ -1,0 +1,155 @@
+"""What users hand over: taken for what it means, or refused with what is taken instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+
+from splitlib.arrow.casting import try_cast
+from splitlib.errors import InvalidFilter
+from splitlib.filtering.data import DynamicFilteringData, ValueDomain
+
+_PAIRS = "on={'fact_column': 'dim_column'}"
+_KEYS = (
+    "a Spark DataFrame, an Arrow table, anything else with __arrow_c_stream__ (pandas, Polars), "
+    "a dict of lists such as {'day': [date(2024, 1, 5)]}, or DynamicFilteringData."
+)
+
+
+def given_dataframe(value: Any) -> DataFrame:
+    """A DataFrame of Spark's.
+
+    Raises:
+        InvalidFilter: for anything else.
+    """
+    if isinstance(value, DataFrame):
+        return value
+    if hasattr(value, "filtered_by"):
+        hint = "call .load() on the reader first."
+    elif hasattr(value, "__arrow_c_stream__"):
+        hint = "spark.createDataFrame(…) makes one of it."
+    else:
+        hint = "spark.table('db.t') is one."
+    raise InvalidFilter(f"Expected a Spark DataFrame, not a {type(value).__name__}.", hint=hint)
+
+
+def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
+    """Where keys come from: a table whose columns are named, or a filter as it is.
+
+    Raises:
+        InvalidFilter: for what is none.
+    """
+    if isinstance(value, DataFrame | DynamicFilteringData | pa.Table):
+        return value
+    if isinstance(value, Mapping):
+        return pa.table(dict(_columns_of(DynamicFilteringData.from_values(value))))
+    if isinstance(value, Column):
+        hint = "a condition goes into .where(…); filtered_by takes keys: "
+    elif hasattr(value, "filtered_by"):
+        hint = "call .load() on the reader first; or give "
+    else:
+        table = _arrow_table(value)
+        if table is not None:
+            return table
+        hint = "to name the column, {'day': […]}; keys are "
+    raise InvalidFilter(f"A {type(value).__name__} has no key columns.", hint=hint + _KEYS)
+
+
+def _columns_of(data: DynamicFilteringData) -> Iterable[tuple[str, pa.ChunkedArray]]:
+    (domain,) = data.domains
+    assert isinstance(domain, ValueDomain)
+    return zip(domain.rows.column_names, domain.rows.columns, strict=True)
+
+
+def _arrow_table(value: Any) -> pa.Table | None:
+    """A table of anything that hands over Arrow's columns; None if it does not."""
+    try:
+        if hasattr(value, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
+            return pa.table(value)
+        if hasattr(value, "to_arrow"):
+            return pa.table(value.to_arrow())
+        if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):  # of old
+            return pa.Table.from_pandas(value, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidFilter(
+            f"A {type(value).__name__} is no table of keys: {error}", hint=f"keys are {_KEYS}"
+        ) from error
+    return None
+
+
+def given_pairs(on: Any) -> dict[str, str]:
+    """Fact column to key column: of a mapping, a name, names, or pairs of names.
+
+    Raises:
+        InvalidFilter: for anything else, and for nothing.
+    """
+    if isinstance(on, str):
+        return {on: on}
+    if isinstance(on, Mapping):
+        items = list(on.items())
+    elif isinstance(on, Iterable) and not isinstance(on, Column | bytes):
+        items = [(item, item) if isinstance(item, str) else item for item in on]
+    else:
+        items = [on]
+    if not items:
+        raise InvalidFilter("'on' names no column.", hint=_PAIRS)
+    pairs: dict[str, str] = {}
+    for item in items:
+        match item:
+            case (str() as name, str() as column) if name not in pairs:
+                pairs[name] = column
+            case _:
+                raise InvalidFilter(
+                    f"'on' has {_shown(item)}, which does not pair two names.", hint=_PAIRS
+                )
+    return pairs
+
+
+def _shown(item: Any) -> str:
+    return f"a {type(item).__name__}" if isinstance(item, Column) else repr(item)
+
+
+def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
+    """The key columns under the fact's names; text for dates and whole numbers is read as such.
+
+    Args:
+        table: With the keys.
+        on: Fact column to key column.
+        columns: The fact's, with their types.
+
+    Raises:
+        InvalidFilter: if a column is missing, or a text is not what its column holds.
+    """
+    if missing := [column for column in on.values() if column not in table.column_names]:
+        raise InvalidFilter(
+            f"The keys have no column {', '.join(missing)}.",
+            hint=f"their columns are {', '.join(table.column_names)}.",
+        )
+    kinds = {field.name: field.type for field in columns}
+    found = {name: _as_type(table[column], name, kinds.get(name)) for name, column in on.items()}
+    return pa.table(found)
+
+
+def _as_type(keys: pa.ChunkedArray, name: str, kind: pa.DataType | None) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.cast(keys.type.value_type)
+    is_text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)
+    if not (is_text or pa.types.is_string_view(keys.type)):
+        return keys
+    if kind is None or not (pa.types.is_date(kind) or pa.types.is_integer(kind)):
+        return keys
+    texts = keys.cast(pa.string()).combine_chunks()
+    typed = try_cast(texts, kind)
+    same = pc.fill_null(pc.equal(typed.cast(pa.string()), texts), False)
+    other = texts.filter(pc.and_(pc.is_valid(texts), pc.invert(same)))
+    if len(other):
+        raise InvalidFilter(
+            f"Key {other[0].as_py()!r} for column {name!r} is no {kind}.",
+            hint="keys of the column's own type, such as datetime.date(2024, 1, 5), or text that "
+            "is spelled as Spark shows it.",
+        )
+    return pa.chunked_array([typed])

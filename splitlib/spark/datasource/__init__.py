@@ -1,0 +1,1 @@
+"""The data source ``splitlib``, through Spark's public Python API alone."""

@@ -1,0 +1,163 @@
+"""What ``.option(…)`` says of a table to read, checked and typed."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import pyarrow as pa
+
+from splitlib.config import SplitConfig
+from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.redaction import show
+from splitlib.registry import load_table
+from splitlib.table import Table
+
+_OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigger")
+_STORAGE = "storage."
+_FILTER = "filter."
+_NEAR = 0.8
+_MAX_BYTES = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of ``spark.read.format("splitlib")``. Shown without what may be secret."""
+
+    table: str
+    connector: str | None
+    columns: tuple[str, ...] | None
+    """In the order wanted; None = all."""
+    filters: tuple[DynamicFilteringData, ...] = field(repr=False)
+    time_zone: str | None
+    max_bytes_per_trigger: int
+    config: SplitConfig
+    storage: Mapping[str, Any] = field(repr=False)
+    others: Mapping[str, Any] = field(repr=False)
+    """The connector's own."""
+
+    __repr__ = show
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Options as Spark hands them over: names in any case, values as text.
+
+        Raises:
+            ConfigError: for a missing, unknown or malformed option.
+            InvalidFilter: for a filter that is none.
+        """
+        settings = {_camel(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
+        own = {name.lower() for name in _OWN}
+        known = [*_OWN, *map(_camel, settings.values())]
+        arguments, storage, filters, others = {}, {}, [], {}
+        options = {key.lower(): value for key, value in options.items()}
+        for name, value in sorted(options.items()):
+            if name in settings:
+                arguments[settings[name]] = value
+            elif name.startswith(_STORAGE):
+                storage[name.removeprefix(_STORAGE)] = _structured(value)
+            elif name == "filter" or name.startswith(_FILTER):
+                filters.append(_filter(name, value))
+            elif name not in own and name != "path":
+                _refuse_misspelt(name, known)
+                others[name] = _structured(value)
+        table, path = options.get("table"), options.get("path")
+        if not (table or path) or (table and path and table != path):
+            raise ConfigError("Which table?", hint='.option("table", "db.t"), or load("db.t").')
+        columns = options.get("columns")
+        return cls(
+            table=str(table or path),
+            connector=options.get("connector"),
+            columns=None if columns is None else tuple(c.strip() for c in columns.split(",")),
+            filters=tuple(filters),
+            time_zone=options.get("timezone"),
+            max_bytes_per_trigger=_byte_count(options, "maxBytesPerTrigger", _MAX_BYTES),
+            config=SplitConfig.resolve(arguments),
+            storage=storage,
+            others=others,
+        )
+
+    def open(self) -> Table:
+        """The table, its timestamp keys in the time zone of the session.
+
+        Raises:
+            ConfigError: if that zone is needed and not given.
+            SplitlibError: as :func:`splitlib.load_table`.
+        """
+        given = {"storage_options": dict(self.storage)} if self.storage else {}
+        table = load_table(
+            self.table, self.connector, config=self.config, **{**self.others, **given}
+        )
+        if self.time_zone is not None:
+            return table.in_time_zone(self.time_zone)
+        named = {name.lower() for data in self.filters for name in data.fields}
+        columns = (*table.metadata.schema, *table.metadata.filterable)
+        compared = [column for column in columns if column.name.lower() in named]
+        filters = [column for data in self.filters for column in data.schema]
+        schemas = (table.metadata.partition_schema, filters, compared)
+        if any(_is_instant(column.type) for schema in schemas for column in schema):
+            table.close()
+            raise ConfigError(
+                "Timestamps of partitions or filters are local times of the session's time zone, "
+                "which Spark does not tell a Python data source.",
+                hint='.option("timeZone", spark.conf.get("spark.sql.session.timeZone")).',
+            )
+        return table
+
+    def filters_in_zone(self) -> list[DynamicFilteringData]:
+        """The filters, whose instants have the dates of the session's time zone."""
+        zone = self.time_zone
+        return [data if zone is None else data.in_time_zone(zone) for data in self.filters]
+
+
+def _byte_count(options: Mapping[str, str], name: str, default: int) -> int:
+    """A size such as ``512m``, by the rules for sizes in the settings."""
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    try:
+        return SplitConfig.resolve({"target_split_bytes": text}, environ={}).target_split_bytes
+    except ConfigError as error:
+        raise ConfigError(f"Option {name} must be a size such as '512m', not {text!r}.") from error
+
+
+def _refuse_misspelt(name: str, known: list[str]) -> None:
+    """What looks like an option of splitlib is none of a connector."""
+    lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(name, lower, n=1, cutoff=_NEAR)
+    if near:
+        raise ConfigError(f"Unknown option {name!r}.", hint=f"did you mean {lower[near[0]]!r}?")
+
+
+def _structured(value: str) -> Any:
+    """JSON objects, lists and true or false as such; everything else, numbers too, as text."""
+    if value[:1] in ("{", "[") or value in ("true", "false"):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            return value
+    return value
+
+
+def _filter(name: str, value: str) -> DynamicFilteringData:
+    try:
+        return DynamicFilteringData.from_bytes(base64.b64decode(value, validate=True))
+    except (ValueError, InvalidFilter) as error:
+        raise InvalidFilter(
+            f"Option {name} is no filter.",
+            hint="pass base64.b64encode(data.to_bytes()).decode().",
+        ) from error
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)

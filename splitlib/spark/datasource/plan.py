@@ -1,0 +1,130 @@
+"""From options to splits, on the driver; and from splits to rows, on the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from splitlib.coordination.assigners import pack
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.splits import SelectedFiles
+from splitlib.errors import ConfigError, UnsupportedTable
+from splitlib.hive.layout import parse
+from splitlib.model import FileSplit, PartitionBatch
+from splitlib.reading.columns import NATIVE
+from splitlib.reading.reader import read_split, refuse_unreadable
+from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.schema import arrow_schema, wanted_schema
+from splitlib.storage import Storage
+
+
+class SplitsPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, splits: Iterable[FileSplit]) -> None:
+        self.splits = tuple(splits)
+
+
+class SplitReader:
+    """Reads splits. It is all that goes to executors, so it knows nothing of the catalog."""
+
+    def __init__(
+        self, schema: pa.Schema, storage: Mapping[str, Any], row_groups: RowGroupFilter
+    ) -> None:
+        self._schema = schema
+        self._storage = storage
+        self._row_groups = row_groups
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of all splits of a task."""
+        assert isinstance(partition, SplitsPartition)
+        storage = Storage(self._storage)
+        for split in partition.splits:
+            yield from read_split(split, self._schema, storage, row_groups=self._row_groups)
+
+
+class SplitPlanner(SplitReader):
+    """Opens the table and enumerates its splits. Pickles as the :class:`SplitReader` it is.
+
+    Raises:
+        ConfigError: if ``schema`` is not that of the table and the option ``columns``.
+        SplitlibError: as :func:`splitlib.load_table`.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._table = options.open()
+        if wanted_schema(self._table, options.columns) != schema:
+            raise ConfigError(
+                "The schema given is not the table's.",
+                hint="leave it out, choose columns by the option 'columns', and load a table again "
+                "that has been altered.",
+            )
+        data = self._table.metadata.data_schema
+        row_groups = RowGroupFilter(data, options.filters_in_zone())
+        super().__init__(arrow_schema(schema), options.storage, row_groups)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SplitReader, (self._schema, self._storage, self._row_groups)
+
+    def plan(self) -> list[FileSplit]:
+        """The splits that the filters leave; the same in the same order for an equal table.
+
+        Raises:
+            UnsupportedTable: for files or partition values that cannot be read exactly.
+            SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+        """
+        with self._table as table:
+            enumerator = _ExactEnumerator(table, self._options.config)
+            for data in self._options.filters_in_zone():
+                enumerator.set_dynamic_filtering_data(data)
+            return list(enumerator.enumerate_splits())
+
+    def close(self) -> None:
+        """Close the table."""
+        self._table.close()
+
+    def tasks(self, splits: Iterable[FileSplit]) -> list[SplitsPartition]:
+        """The splits packed into tasks; one task without splits if there is none."""
+        packed = pack(splits, self._options.config.target_split_bytes)
+        return [SplitsPartition(task) for task in packed] or [SplitsPartition(())]
+
+
+class _ExactEnumerator(DynamicFileEnumerator):
+    """Refuses what would be pruned right but read wrong."""
+
+    def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
+        checked: PartitionBatch | None = None
+        for selected in super().select_files(hosts=hosts):
+            refuse_unreadable(selected.files.read_format)
+            if selected.partitions is not checked:
+                checked = selected.partitions
+                refuse_inexact(checked.values, self.table.metadata.partition_schema)
+            yield selected
+
+
+def refuse_inexact(values: pa.RecordBatch, keys: pa.Schema) -> None:
+    """Refuse partition values that Spark may read as something else than :func:`parse` does.
+
+    Raises:
+        UnsupportedTable: naming one of them.
+    """
+    for key, column in zip(keys, values.columns, strict=True):
+        if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
+            continue
+        doubtful = parse(column, key).undecided or pa.repeat(False, len(column))
+        if pa.types.is_integer(key.type):  # Arrow takes 0x1F for a number
+            digits = pc.match_substring_regex(column, r"^-?[0-9]+$")
+            doubtful = pc.or_(doubtful, pc.fill_null(pc.invert(digits), False))
+        if pc.any(doubtful).as_py():
+            text = column.filter(doubtful)[0].as_py()
+            raise UnsupportedTable(
+                f"Partition value {text!r} of {key.name!r} is not plainly a {key.type}.",
+                hint=NATIVE,
+            )

@@ -1,0 +1,96 @@
+"""The schema of a data source: which columns, as Spark and as Arrow see them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from splitlib.errors import ConfigError, UnsupportedTable
+from splitlib.model import INITIAL_DEFAULT
+from splitlib.reading.columns import NATIVE
+from splitlib.spark.schema import spark_schema
+from splitlib.table import Table
+
+# Where Spark keeps the value that rows of older files have in a column that was added later.
+_SPARK_DEFAULT = "EXISTS_DEFAULT"
+_READABLE = (
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.FloatType,
+    T.DoubleType,
+    T.DecimalType,
+    T.StringType,
+    T.BinaryType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+)
+
+
+def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType:
+    """The columns to read, as ``spark.table`` shows them; all of them by default.
+
+    Raises:
+        ConfigError: if there is no such column.
+        UnsupportedTable: for a type that is not read with Arrow.
+    """
+    schema = spark_schema(table.metadata)
+    if columns is not None:
+        by_lower = {column.name.lower(): column for column in schema}
+        if missing := [name for name in columns if name.lower() not in by_lower]:
+            raise ConfigError(
+                f"There is no column {missing[0]!r}.", hint=f"the columns are {schema.names}."
+            )
+        schema = T.StructType([by_lower[name.lower()] for name in dict.fromkeys(columns)])
+    for column in schema:
+        if not _is_readable(column.dataType):
+            raise UnsupportedTable(f"Column {column.name!r} is {column.dataType}.", hint=NATIVE)
+    return T.StructType([_nullable(column) for column in schema])
+
+
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The batches that Spark takes for ``schema``."""
+    # newer versions ask for the zone of instants, older ones take UTC by themselves
+    utc: Any = (
+        {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    )
+    fields = []
+    for field, column in zip(to_arrow_schema(schema, **utc), schema, strict=True):
+        default = (column.metadata or {}).get(_SPARK_DEFAULT)
+        metadata = {INITIAL_DEFAULT: default} if default is not None else None
+        fields.append(field.with_metadata(metadata))
+    return pa.schema(fields)
+
+
+def _is_readable(kind: T.DataType) -> bool:
+    match kind:
+        case T.StructType():
+            return all(_is_readable(field.dataType) for field in kind)
+        case T.ArrayType():
+            return _is_readable(kind.elementType)
+        case T.MapType():
+            return _is_readable(kind.keyType) and _is_readable(kind.valueType)
+    return isinstance(kind, _READABLE)
+
+
+def _nullable(field: T.StructField) -> T.StructField:
+    """Files may lack anything, whatever the table's owner once declared; so Spark shows it."""
+    return T.StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
+
+
+def _with_nulls(kind: T.DataType) -> T.DataType:
+    match kind:
+        case T.StructType():
+            return T.StructType([_nullable(field) for field in kind])
+        case T.ArrayType():
+            return T.ArrayType(_with_nulls(kind.elementType), True)
+        case T.MapType():
+            return T.MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType), True)
+    return kind

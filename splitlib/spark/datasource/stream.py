@@ -1,0 +1,125 @@
+"""A table as a stream that ends: each micro-batch takes the next splits, each split once.
+
+An offset is a checkpoint of the coordinator, for readers that take splits in the table's order and
+acknowledge them batch by batch. Then what is not acknowledged is all that follows a position, and
+the files known are what equal tables, enumerated again, give. So it comes down to the position, and
+a fingerprint of all splits before it, which shows after a restart whether those are still the ones
+that were read. The bytes of :meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state` grow with
+the table; Spark writes an offset for every micro-batch, and compares offsets as text.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from splitlib.errors import SourceError
+from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.plan import SplitPlanner, SplitsPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.streaming.datasource import (
+        ReadLimit,
+        ReadMaxBytes,
+        SupportsTriggerAvailableNow,
+    )
+
+    from splitlib.model import FileSplit
+else:
+    try:
+        from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
+    except ImportError:  # before 4.2 Spark neither limits batches nor asks where to start
+        ReadMaxBytes, SupportsTriggerAvailableNow = (), object
+
+
+class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Splits in micro-batches of at most ``maxBytesPerTrigger`` each, or of a single split.
+
+    Before Spark 4.2, which does not say where a batch starts, all splits are one micro-batch.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._max_bytes: Final = options.max_bytes_per_trigger
+
+    @cached_property
+    def _splits(self) -> list[FileSplit]:
+        return self.plan()
+
+    @cached_property
+    def _fingerprints(self) -> list[str]:
+        """Of the first 0, 1, 2, … splits."""
+        digest = blake2b(digest_size=16)
+        fingerprints = [digest.hexdigest()]
+        for split in self._splits:
+            digest.update(f"{split.split_id} {split.file_size} {split.modified}\n".encode())
+            fingerprints.append(digest.hexdigest())
+        return fingerprints
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The beginning."""
+        return self._offset(0)
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """The end of the next micro-batch.
+
+        Raises:
+            SourceError: if what was read before ``start`` is not what the table holds now.
+        """
+        if start is None or not isinstance(limit, ReadMaxBytes):
+            return self._offset(len(self._splits))
+        first = end = self._position(start)
+        left = limit.max_bytes
+        while end < len(self._splits) and (end == first or self._splits[end].length <= left):
+            left -= self._splits[end].length
+            end += 1
+        return self._offset(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As the option says."""
+        return ReadMaxBytes(self._max_bytes)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The end of the table."""
+        return self._offset(len(self._splits))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What is there now is all there is: the splits are enumerated once."""
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
+        """The tasks of one micro-batch.
+
+        Raises:
+            SourceError: if the splits are not those that the offsets were made of.
+        """
+        return self.tasks(self._splits[self._position(start) : self._position(end)])
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is kept for a batch."""
+
+    def stop(self) -> None:
+        """Close the table, if nothing was enumerated."""
+        self.close()
+
+    def _offset(self, position: int) -> dict[str, Any]:
+        return {"position": position, "fingerprint": self._fingerprints[position]}
+
+    def _position(self, offset: dict[str, Any]) -> int:
+        position = int(offset["position"])
+        known = self._fingerprints
+        if position >= len(known) or known[position] != offset["fingerprint"]:
+            raise SourceError(
+                f"The first {position} splits of the table are not those that were read before: "
+                "rows could be lost or repeated.",
+                hint="keep its files, filters and target_split_bytes as they were, or start again "
+                "with an empty checkpoint.",
+            )
+        return position

@@ -1,0 +1,1 @@
+"""Columns found by field id and files with deleted rows, as Iceberg has them."""

@@ -1,0 +1,225 @@
+"""Columns that are found in a file by identifier: how they are read, and made the table's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
+from splitlib.spark.sql_text import sql_literal
+
+# What Spark's Parquet reader goes by where it finds columns by identifier.
+_SPARK_FIELD_ID: Final = "parquet.field.id"
+# What Spark puts into rows of files that lack the column.
+_SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
+
+Finder = Literal["id"] | Mapping[int, str]
+"""How a file's columns are found: by identifier, or by the name that each has in the file."""
+
+
+def field_id(field: pa.Field) -> int:
+    """The identifier of a column of the table.
+
+    Raises:
+        UnsupportedTable: if it has none.
+    """
+    text = (field.metadata or {}).get(FIELD_ID)
+    if text is None:
+        raise UnsupportedTable(f"Column {field.name!r} has no identifier to find it by in files.")
+    return int(text)
+
+
+def alias(identifier: int) -> str:
+    """A name that no column of a table or file has.
+
+    Spark pushes conditions down to files by name, also where it finds columns by identifier: under
+    the table's name they would be tested on whatever other column has that name in the file.
+    """
+    return f"__splitlib_{identifier}"
+
+
+@dataclass(frozen=True)
+class MappedColumns:
+    """Some columns of a table, of files in which they are found in one way."""
+
+    fields: tuple[pa.Field, ...]
+    find: Finder
+
+    def read_schema(self) -> StructType:
+        """What Spark is to read; the columns in the order of :attr:`fields`."""
+        return StructType([self._read_field(field, top=True) for field in self.fields])
+
+    def values(self) -> Iterator[Column]:
+        """The columns in the table's types, of those read under their :func:`alias`."""
+        for field in self.fields:
+            yield self._value(F.col(alias(field_id(field))), field)
+
+    def check(self, spark: SparkSession) -> None:
+        """Refuse a struct that would come out as null for having no field in the file.
+
+        Raises:
+            UnsupportedTable: naming the column.
+        """
+        if self.find == "id" or not nulls_empty_structs(spark):
+            return
+        for field in self.fields:
+            self._check_struct(field, field.name)
+
+    def _check_struct(self, field: pa.Field, name: str) -> None:
+        inside = children(field)
+        if pa.types.is_struct(field.type):
+            if not self._in_file(field):
+                return
+            inside = [child for child in inside if self._in_file(child)]
+            if not inside:
+                raise UnsupportedTable(
+                    f"Some of its files have struct {name!r}, but none of the fields it has now.",
+                    hint="Spark 4.0 would read it as null; later versions do not.",
+                )
+        for child in inside:
+            self._check_struct(child, f"{name}.{child.name}")
+
+    def _in_file(self, field: pa.Field) -> bool:
+        return self.find == "id" or field_id(field) in self.find
+
+    def _read_field(self, field: pa.Field, *, top: bool = False) -> StructField:
+        identifier = field_id(field)
+        kind = self._read_type(field)
+        if self.find != "id":
+            return StructField(self.find.get(identifier, alias(identifier)), kind)
+        metadata: dict[str, Any] = {_SPARK_FIELD_ID: identifier}
+        if top and (default := sql_literal(field)) is not None:
+            metadata |= dict.fromkeys(_SPARK_DEFAULTS, default)
+        return StructField(alias(identifier), kind, metadata=metadata)
+
+    def _read_type(self, field: pa.Field) -> DataType:
+        kind = field.type
+        if pa.types.is_struct(kind):
+            return StructType([self._read_field(child) for child in kind])
+        if pa.types.is_map(kind):
+            return MapType(self._read_type(kind.key_field), self._read_type(kind.item_field))
+        if is_list(kind):
+            return ArrayType(self._read_type(kind.value_field))
+        return BinaryType() if is_uuid(field) else spark_type(field)
+
+    def _value(self, column: Column, field: pa.Field) -> Column:
+        if not self._in_file(field) and (default := sql_literal(field)) is not None:
+            column = F.expr(default)
+        if not self._is_plain(field):
+            column = self._made(column, field)
+        # structs are cast by position: that names them anew
+        return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
+
+    def _is_plain(self, field: pa.Field) -> bool:
+        """Whether only names differ from the table's type."""
+        return not is_uuid(field) and all(
+            self._is_plain(child) and (self._in_file(child) or sql_literal(child) is None)
+            for child in children(field)
+        )
+
+    def _made(self, column: Column, field: pa.Field) -> Column:
+        kind = field.type
+        if pa.types.is_struct(kind):
+            read = self._read_type(field)
+            assert isinstance(read, StructType)
+            parts = [
+                self._value(column.getField(name), child).alias(child.name)
+                for name, child in zip(read.names, kind, strict=True)
+            ]
+            return F.when(column.isNotNull(), F.struct(*parts))
+        if pa.types.is_map(kind):
+            keys = F.transform(F.map_keys(column), self._each(kind.key_field))
+            return F.map_from_arrays(
+                keys, F.transform(F.map_values(column), self._each(kind.item_field))
+            )
+        if is_list(kind):
+            return F.transform(column, self._each(kind.value_field))
+        return _uuid_text(column)
+
+    def _each(self, field: pa.Field) -> Callable[[Column], Column]:
+        return lambda element: self._value(element, field)
+
+
+def is_uuid(field: pa.Field) -> bool:
+    """Whether the column is text for Spark and 16 bytes in files."""
+    return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it has elements of one type."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def children(field: pa.Field) -> list[pa.Field]:
+    """The fields right inside a nested one."""
+    kind = field.type
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if is_list(kind):
+        return [kind.value_field]
+    return list(kind) if pa.types.is_struct(kind) else []
+
+
+def spark_type(field: pa.Field) -> DataType:
+    """The type of the table's column, in which everything may be null.
+
+    What was required of a column may not have been when an older file was written.
+    """
+    return from_arrow_type(_nullable(field.type), prefer_timestamp_ntz=True)
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_nullable(f.type)).with_nullable(True) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    return pa.list_(_nullable(kind.value_type)) if is_list(kind) else kind
+
+
+def spark_fills_defaults(fields: Iterable[pa.Field]) -> bool:
+    """Whether Spark's reader can give every column its value in rows older than itself.
+
+    It can for whole columns only, and not for bytes.
+    """
+    return not any(
+        (INITIAL_DEFAULT in (field.metadata or {}) and (is_uuid(field) or _is_bytes(field)))
+        or _has_defaults(children(field))
+        for field in fields
+    )
+
+
+def _has_defaults(fields: Iterable[pa.Field]) -> bool:
+    return any(
+        INITIAL_DEFAULT in (field.metadata or {}) or _has_defaults(children(field))
+        for field in fields
+    )
+
+
+def _is_bytes(field: pa.Field) -> bool:
+    return bool(pa.types.is_binary(field.type) or pa.types.is_fixed_size_binary(field.type))
+
+
+def nulls_empty_structs(spark: SparkSession) -> bool:
+    """Whether a struct read by name is null where its file has none of the fields wanted."""
+    setting = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
+    return spark.version.startswith("4.0.") or spark.conf.get(setting, "false") == "true"
+
+
+def _uuid_text(column: Column) -> Column:
+    digits = F.lower(F.hex(column))
+    return F.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})", "$1-$2-$3-$4-")

@@ -1,0 +1,299 @@
+"""Rows that delete files take out of data files, taken out by Spark.
+
+Every data file has a number, as a column of its rows. Delete files are read by Spark too; a small
+table says which of them apply to which data file, as the catalog has it. What is deleted is then
+removed by an anti join: on the number and the position, or on the columns compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from splitlib.errors import UnsupportedTable, error_context
+from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, ReadFormat
+from splitlib.spark.field_ids.columns import alias, field_id
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.scan.files import scan_files
+from splitlib.spi import SupportsDeletionVectors
+
+if TYPE_CHECKING:
+    from splitlib.spark.field_ids.reader import MappedReader
+
+FILE: Final = "__splitlib_data_file"
+"""The number of the data file of a row."""
+POSITION: Final = "__splitlib_position"
+"""Where in its data file a row lies, from 0."""
+
+_DELETE: Final = "__splitlib_delete"
+_SET: Final = "__splitlib_set"
+_PATH: Final = "__splitlib_path"
+
+# Deletes below this are copied to every executor rather than the data shuffled to them; that many
+# bytes hold a million positions at most, about.
+_FEW_BYTES: Final = 2 * 2**20
+_FEW_ROWS: Final = 1_000_000
+
+# Patterns and what replaces them, in the order in which they are applied.
+_SPELLINGS: Final = (
+    (r"^(file:)?/+", "file:/"),
+    (r"^s3[an]?:", "s3:"),
+    (r"([^:/])/{2,}", "$1/"),
+)
+
+# In position delete files, by the specification.
+_FILE_PATH, _POS = "file_path", "pos"
+
+
+@dataclass(frozen=True)
+class _Equality:
+    """Equality deletes that compare the same columns."""
+
+    field_ids: tuple[int, ...]
+    set_of_file: pa.Array
+    """Per data file: which of the sets applies to it; null = none."""
+    sets: tuple[tuple[DeleteFile, ...], ...]
+
+    @property
+    def column(self) -> str:
+        """The column of :attr:`set_of_file` among a row's."""
+        return f"{_SET}_" + "_".join(map(str, self.field_ids))
+
+
+class Deletes:
+    """What deletes rows of some data files.
+
+    Args:
+        reader: For the table.
+        of_each: Per data file, what applies to it.
+        paths: Of the data files.
+    """
+
+    def __init__(
+        self, reader: MappedReader, of_each: Sequence[tuple[DeleteFile, ...]], paths: Sequence[str]
+    ) -> None:
+        self._reader = reader
+        self._of_each = of_each
+        self._paths = paths
+        by_columns = {d.field_ids for deletes in of_each for d in deletes if d.field_ids}
+        self._equalities = [_equality(ids, of_each) for ids in sorted(by_columns)]
+        compared = {i for ids in by_columns for i in ids}
+        fields = [*reader.table.metadata.schema, *(reader.table.metadata.dropped_schema or [])]
+        self._fields = _paths_to(fields, compared)
+
+    @property
+    def compared_columns(self) -> list[pa.Field]:
+        """The columns that rows need to have, those that the table has dropped among them."""
+        used = {field_id(path[0]): path[0] for path in self._fields.values()}
+        return list(used.values())
+
+    @property
+    def by_position(self) -> bool:
+        """Whether rows need their :data:`POSITION`."""
+        return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
+
+    def columns_of_files(self) -> dict[str, pa.Array]:
+        """The columns that rows need of their data file; a value per file."""
+        numbers = pa.array(range(len(self._paths)), pa.int32())
+        return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
+
+    def removed_from(self, rows: DataFrame) -> DataFrame:
+        """The rows that are left."""
+        if self.by_position:
+            deleted = reduce(DataFrame.union, self._positions())
+            rows = rows.join(deleted, [FILE, POSITION], "left_anti")
+        for equality in self._equalities:
+            rows = self._without_equal(rows, equality)
+        return rows
+
+    def _positions(self) -> Iterable[DataFrame]:
+        """Numbers of data files, and positions in them."""
+        if any(delete.kind == "vector" for of_one in self._of_each for delete in of_one):
+            yield self._vectors()
+        if any(delete.kind == "position" for of_one in self._of_each for delete in of_one):
+            yield self._position_files()
+
+    def _vectors(self) -> DataFrame:
+        connector, name = self._reader.table.connector, self._reader.table.connector_name
+        if not isinstance(connector, SupportsDeletionVectors):
+            raise UnsupportedTable(f"Connector {name} does not decode deletion vectors.")
+        numbers, positions = [], []
+        with error_context(connector=name, table=self._reader.table.name):
+            for number, of_one in enumerate(self._of_each):
+                for delete in of_one:
+                    if delete.kind == "vector":
+                        found = connector.read_vector(delete)
+                        numbers.append(pa.repeat(pa.scalar(number, pa.int32()), len(found)))
+                        positions.append(found)
+        table = pa.table({FILE: pa.chunked_array(numbers), POSITION: pa.chunked_array(positions)})
+        deleted = self._local(table)
+        return F.broadcast(deleted) if table.num_rows <= _FEW_ROWS else deleted
+
+    def _position_files(self) -> DataFrame:
+        sets: dict[tuple[DeleteFile, ...], int] = {}
+        set_of = [
+            sets.setdefault(tuple(d for d in of_one if d.kind == "position"), len(sets))
+            for of_one in self._of_each
+        ]
+        deletes = _distinct(sets)
+        files = pa.table(
+            {
+                _PATH: [plain_path(path) for path in self._paths],
+                FILE: pa.array(range(len(self._paths)), pa.int32()),
+                _SET: pa.array(set_of, pa.int32()),
+            }
+        )
+        path, position = F.col(_FILE_PATH), F.col(_POS)
+        missing = F.raise_error(F.lit("A position delete file lacks file_path or pos."))
+        deleted = (
+            self._position_rows(deletes)
+            # whatever the names, a null would match no file and so delete nothing, silently
+            .withColumn(_PATH, plain_path_column(F.coalesce(path, missing)))
+            .withColumn(POSITION, F.coalesce(position, missing))
+            .join(F.broadcast(self._local(files)), _PATH)
+            .join(F.broadcast(self._applying(sets, deletes)), [_SET, _DELETE], "left_semi")
+            .select(FILE, POSITION)
+        )
+        return F.broadcast(deleted) if _size(deletes) <= _FEW_BYTES else deleted
+
+    def _position_rows(self, deletes: Sequence[DeleteFile]) -> DataFrame:
+        """The names that the specification gives these columns are those in the files, always."""
+        return scan_files(
+            self._reader.spark,
+            FileScan(
+                format="parquet",
+                options={},
+                data_schema=StructType(
+                    [StructField(_FILE_PATH, StringType()), StructField(_POS, LongType())]
+                ),
+                partition_schema=StructType([StructField(_DELETE, IntegerType())]),
+                partitions=pa.table({_DELETE: pa.array(range(len(deletes)), pa.int32())}),
+                files=pa.table(_as_files(deletes).files),
+            ),
+            self._reader.how,
+        )
+
+    def _without_equal(self, rows: DataFrame, equality: _Equality) -> DataFrame:
+        sets = {one: number for number, one in enumerate(equality.sets)}
+        deletes = _distinct(sets)
+        paths = [self._fields[identifier] for identifier in equality.field_ids]
+        names = [f"{alias(identifier)}_deleted" for identifier in equality.field_ids]
+        fields = list({field_id(path[0]): path[0] for path in paths}.values())
+        numbers = pa.table({_DELETE: pa.array(range(len(deletes)), pa.int32())})
+        parts = [
+            self._reader.read(part, fields, numbers)
+            for part in self._reader.readable(_as_files(deletes))
+        ]
+        deleted = reduce(DataFrame.union, parts).select(
+            _DELETE, *(_value(path).alias(name) for path, name in zip(paths, names, strict=True))
+        )
+        deleted = (
+            deleted.join(F.broadcast(self._applying(sets, deletes)), _DELETE)
+            .withColumnRenamed(_SET, f"{_SET}_deleted")
+            .drop(_DELETE)
+        )
+        if _size(deletes) <= _FEW_BYTES:
+            deleted = F.broadcast(deleted)
+        same: Column = F.col(equality.column) == F.col(f"{_SET}_deleted")
+        for path, name in zip(paths, names, strict=True):
+            same = same & _value(path).eqNullSafe(F.col(name))
+        return rows.join(deleted, same, "left_anti")
+
+    def _applying(
+        self, sets: dict[tuple[DeleteFile, ...], int], deletes: Sequence[DeleteFile]
+    ) -> DataFrame:
+        """Which delete files are in which set, by their numbers."""
+        number = {delete: i for i, delete in enumerate(deletes)}
+        pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
+        of_set, of_delete = zip(*pairs, strict=True)
+        return self._local(
+            pa.table({_SET: pa.array(of_set, pa.int32()), _DELETE: pa.array(of_delete, pa.int32())})
+        )
+
+    def _local(self, table: pa.Table) -> DataFrame:
+        # in one batch: of several, the server of Spark Connect 4.0 takes the first
+        return self._reader.spark.createDataFrame(table.combine_chunks())
+
+
+def plain_path(path: str) -> str:
+    """One spelling of the path of a data file, as the catalog and delete files name it.
+
+    A local path may have a scheme or not; whether a bucket is reached by ``s3``, ``s3n`` or
+    ``s3a`` depends on the client. ``%20`` stays: in these paths it is not an escape.
+    """
+    for pattern, replacement in _SPELLINGS:
+        path = re.sub(pattern, replacement.replace("$", "\\"), path)
+    return path
+
+
+def plain_path_column(path: Column) -> Column:
+    """As :func:`plain_path`."""
+    for pattern, replacement in _SPELLINGS:
+        path = F.regexp_replace(path, pattern, replacement)
+    return path
+
+
+def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ...]]) -> _Equality:
+    sets: dict[tuple[DeleteFile, ...], int] = {}
+    numbers = []
+    for of_one in of_each:
+        applying = tuple(delete for delete in of_one if delete.field_ids == field_ids)
+        numbers.append(sets.setdefault(applying, len(sets)) if applying else None)
+    return _Equality(field_ids, pa.array(numbers, pa.int32()), tuple(sets))
+
+
+def _distinct(sets: Iterable[tuple[DeleteFile, ...]]) -> list[DeleteFile]:
+    return list(dict.fromkeys(delete for one in sets for delete in one))
+
+
+def _size(deletes: Iterable[DeleteFile]) -> int:
+    return sum(delete.size for delete in deletes)
+
+
+def _as_files(deletes: Sequence[DeleteFile]) -> FileBatch:
+    """Delete files to be read; ``partition`` is the number of each."""
+    if other := {delete.format for delete in deletes} - {"parquet"}:
+        raise UnsupportedTable(f"It has delete files in {min(other)}.")
+    rows = [
+        {"path": delete.path, "size": delete.size, "modified": 0, "partition": number}
+        for number, delete in enumerate(deletes)
+    ]
+    files = pa.RecordBatch.from_pylist(rows, FILE_SCHEMA)
+    return FileBatch(files, ReadFormat.of("parquet", columns="id"))
+
+
+def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
+    """From a column of the table down to each field wanted.
+
+    Raises:
+        UnsupportedTable: if one is not known.
+    """
+    found: dict[int, tuple[pa.Field, ...]] = {}
+
+    def search(above: tuple[pa.Field, ...], inside: Iterable[pa.Field]) -> None:
+        for field in inside:
+            path = (*above, field)
+            if field_id(field) in wanted:
+                found.setdefault(field_id(field), path)
+            if pa.types.is_struct(field.type):
+                search(path, field.type)
+
+    search((), fields)
+    if unknown := wanted - found.keys():
+        raise UnsupportedTable(f"An equality delete compares field {min(unknown)}, not known here.")
+    return found
+
+
+def _value(path: tuple[pa.Field, ...]) -> Column:
+    column = F.col(alias(field_id(path[0])))
+    for field in path[1:]:
+        column = column.getField(field.name)
+    return column

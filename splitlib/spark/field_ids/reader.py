@@ -1,0 +1,122 @@
+"""Reading columns that are found by identifier, whichever way the session can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
+
+from splitlib.errors import UnsupportedTable, error_context
+from splitlib.model import FileBatch, ReadFormat
+from splitlib.spark.field_ids.columns import (
+    Finder,
+    MappedColumns,
+    alias,
+    field_id,
+    nulls_empty_structs,
+    spark_fills_defaults,
+    spark_type,
+)
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.scan.files import scan_files, why_no_field_ids
+from splitlib.spi import SupportsPhysicalNames
+from splitlib.table import Table
+
+
+class MappedReader:
+    """Reads data files and delete files of a table.
+
+    Args:
+        spark: Session to read with.
+        table: Whose columns are found by identifier.
+        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
+        skip: Whether Spark should be able to skip parts of files by conditions. It tests them on
+            the statistics of columns of that name, so the names in each file are looked up.
+    """
+
+    def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
+        self.spark = spark
+        self.table = table
+        self.how = how
+        # other defaults can be filled in only where it is known which files lack the column
+        self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
+            table.metadata.schema
+        )
+        if skip and isinstance(table.connector, SupportsPhysicalNames):
+            self._by_id = self._by_id and nulls_empty_structs(spark)
+
+    @property
+    def format_of_no_files(self) -> ReadFormat:
+        """How to read where there is nothing to read."""
+        return ReadFormat.of("parquet", columns="id" if self._by_id else {})
+
+    def readable(self, files: FileBatch) -> Iterator[FileBatch]:
+        """The same files, such that :meth:`read` can find their columns.
+
+        Raises:
+            UnsupportedTable: if neither the session nor the connector can.
+        """
+        if files.read_format.columns != "id" or self._by_id:
+            yield files
+            return
+        connector, name = self.table.connector, self.table.connector_name
+        if not isinstance(connector, SupportsPhysicalNames):
+            raise UnsupportedTable(
+                "Its columns are found by identifier, which this Spark session cannot do.",
+                hint="use a classic session of PySpark 4.1 to 4.3.",
+            )
+        with error_context(connector=name, table=self.table.name):
+            yield from connector.with_physical_names(files)
+
+    def read(
+        self,
+        files: FileBatch,
+        fields: Sequence[pa.Field],
+        partitions: pa.Table,
+        row_index: str | None = None,
+    ) -> DataFrame:
+        """The rows of files: ``fields`` in the table's types, each named by its :func:`alias`.
+
+        Args:
+            files: As :meth:`readable` gave them; ``partition`` is a row of ``partitions``.
+            fields: Columns of the table to read from the files.
+            partitions: Columns that follow.
+            row_index: Name of a last column, of where in its file each row lies.
+
+        Raises:
+            UnsupportedTable: for what Spark would read wrong.
+        """
+        form = files.read_format
+        if form.name != "parquet" or form.columns == "name":
+            raise UnsupportedTable(f"In {form.name} files columns are not found by identifier.")
+        find: Finder = "id" if form.columns == "id" else dict(form.columns)
+        columns = MappedColumns(tuple(fields), find)
+        columns.check(self.spark)
+        scan = FileScan(
+            format=form.name,
+            options=dict(form.options),
+            data_schema=columns.read_schema(),
+            partition_schema=StructType(
+                [StructField(f.name, spark_type(f)) for f in partitions.schema]
+            ),
+            partitions=_as_text(partitions),
+            files=pa.table(files.files),
+            by_field_id=find == "id",
+            row_index=row_index,
+        )
+        names = [alias(field_id(field)) for field in fields]
+        df = scan_files(self.spark, scan, self.how)
+        others = df.columns[len(names) :]
+        df = df.toDF(*names, *others)
+        values = zip(columns.values(), names, strict=True)
+        return df.select(*(value.alias(name) for value, name in values), *others)
+
+
+def _as_text(partitions: pa.Table) -> pa.Table:
+    """With times without zone as text: Spark may take them for instants."""
+    for i, field in enumerate(partitions.schema):
+        if pa.types.is_timestamp(field.type) and not field.type.tz:
+            partitions = partitions.set_column(i, field.name, partitions[i].cast(pa.string()))
+    return partitions

@@ -1,0 +1,172 @@
+"""Selected files of a table whose columns are found by identifier, to one DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from splitlib.enumeration.splits import SelectedFiles
+from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
+from splitlib.spark.field_ids.columns import alias, field_id
+from splitlib.spark.field_ids.deletes import POSITION, Deletes
+from splitlib.spark.field_ids.reader import MappedReader
+from splitlib.table import Table
+
+# Looking into more files before they are read would keep the driver for seconds.
+_FEW_FILES: Final = 200
+
+
+def scan_mapped(
+    spark: SparkSession,
+    table: Table,
+    selected: Iterable[SelectedFiles],
+    how: str,
+    *,
+    conditioned: bool = False,
+) -> DataFrame:
+    """The rows of ``selected`` that are not deleted, under the table's schema.
+
+    Files that are read in the same way are one scan; all scans are in one union.
+
+    Args:
+        spark: Session to read with.
+        table: What the files belong to.
+        selected: The files, each with what deletes rows of it.
+        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
+        conditioned: Whether conditions on columns are to follow.
+
+    Raises:
+        UnsupportedTable: for what Spark could not read with the right rows.
+    """
+    selected = list(selected)
+    few = sum(len(one.files) for one in selected) <= _FEW_FILES
+    reader = MappedReader(spark, table, how, skip=conditioned and few)
+    groups: dict[_Way, _Group] = {}
+    for one in selected:
+        constants = _constants(table.metadata.schema, one.partitions)
+        for batch in reader.readable(one.files):
+            for part in _apart_by_deletes(batch):
+                way = _Way(part.read_format, tuple(constants), part.deletes is not None)
+                groups.setdefault(way, _Group()).add(part, constants)
+    if not groups:  # a scan of no files still shows the schema
+        groups[_Way(reader.format_of_no_files, (), False)] = _Group()
+    return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How files are read."""
+
+    read_format: ReadFormat
+    constants: tuple[int, ...]
+    """Identifiers of the columns whose values the partition gives, whatever the file has."""
+    deletes: bool
+    """Whether rows are deleted from them: the other files do not pay for that."""
+
+
+@dataclass
+class _Group:
+    """The files that are read in one way, with a partition for each."""
+
+    files: list[pa.Table] = field(default_factory=list)
+    constants: list[pa.Table] = field(default_factory=list)
+    """The columns that partitions give; a row per partition in use."""
+    deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
+    """Of each file."""
+    partitions: int = 0
+
+    def add(self, batch: FileBatch, constants: dict[int, pa.Array]) -> None:
+        files = pa.table(batch.files)
+        used = pc.unique(files["partition"])
+        row = pc.add(pc.index_in(files["partition"], used).cast(pa.int64()), self.partitions)
+        self.files.append(files.set_column(3, FILE_SCHEMA.field("partition"), row))
+        self.partitions += len(used)
+        columns = {alias(identifier): column.take(used) for identifier, column in constants.items()}
+        self.constants.append(pa.table(columns))
+        self.deletes += batch.deletes_of_each()
+
+
+def _rows(reader: MappedReader, way: _Way, group: _Group) -> DataFrame:
+    schema = reader.table.metadata.schema
+    fields = [f for f in schema if field_id(f) not in way.constants]
+    files = pa.concat_tables([FILE_SCHEMA.empty_table(), *group.files])
+    constants = pa.concat_tables(group.constants) if group.constants else pa.table({})
+    batch = FileBatch(_one_batch(files), way.read_format)
+    if way.deletes:
+        rows = _not_deleted(reader, batch, fields, constants, group.deletes)
+    else:
+        batch = batch if way.constants else _in_one_partition(batch)
+        rows = reader.read(batch, fields, constants)
+    return rows.select(*(F.col(alias(field_id(f))).alias(f.name) for f in schema))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def _not_deleted(
+    reader: MappedReader,
+    batch: FileBatch,
+    fields: list[pa.Field],
+    constants: pa.Table,
+    of_each: list[tuple[DeleteFile, ...]],
+) -> DataFrame:
+    """Each file is a partition of its own, so that its rows know their file."""
+    deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
+    known = {field_id(f) for f in reader.table.metadata.schema}
+    fields = fields + [f for f in deletes.compared_columns if field_id(f) not in known]
+    row = batch.files["partition"]
+    columns = {name: constants[name].take(row) for name in constants.column_names}
+    partitions = pa.table(columns | deletes.columns_of_files())
+    number = pa.array(range(len(batch)), pa.int64())
+    files = batch.files.set_column(3, FILE_SCHEMA.field("partition"), number)
+    rows = reader.read(
+        replace(batch, files=files), fields, partitions, POSITION if deletes.by_position else None
+    )
+    return deletes.removed_from(rows)
+
+
+def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Array]:
+    """The values of columns that are the same in every row of a partition, by identifier.
+
+    A file need not have such a column: one taken over from Hive has not.
+    """
+    columns = {f.name.lower(): f for f in schema}
+    values = partitions.values
+    if partitions.fields is None:
+        sources = {name: name for name in values.schema.names}
+    else:
+        sources = {f.source: f.name for f in partitions.fields if f.transform is None}
+    return {
+        field_id(column): values[name].cast(column.type)
+        for source, name in sources.items()
+        if (column := columns.get(source.lower())) is not None
+    }
+
+
+def _apart_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
+    """Files from which nothing is deleted, and the others."""
+    if batch.deletes is None:
+        yield batch
+        return
+    untouched = pc.is_null(batch.deletes)
+    for part in (
+        replace(batch.filter(untouched), deletes=None),
+        batch.filter(pc.invert(untouched)),
+    ):
+        if len(part):
+            yield part
+
+
+def _in_one_partition(batch: FileBatch) -> FileBatch:
+    zeros = pa.repeat(pa.scalar(0, pa.int64()), len(batch))
+    files = batch.files.set_column(3, FILE_SCHEMA.field("partition"), zeros)
+    return replace(batch, files=files)

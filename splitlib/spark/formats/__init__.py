@@ -1,0 +1,1 @@
+"""Hive's text formats as Spark expressions."""

@@ -1,0 +1,139 @@
+"""Hive's ``OpenCSVSerde`` as column expressions over Spark's text source.
+
+The SerDe parses with opencsv 2.3, whose treatment of quotes inside fields is its own: the state
+machine of its ``CSVParser.parseLine`` is repeated here character by character, after a shortcut
+for lines whose quotes, if any, enclose whole fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from splitlib.spark.formats.hive_text_values import CHAR_VARCHAR, let
+
+_STATE: Final = (
+    "struct<fields:array<string>,text:string,quoted:boolean,inside:boolean,skip:boolean,at:int>"
+)
+
+
+def hive_csv_columns(
+    line: Column, schema: StructType, serde_properties: Mapping[str, str]
+) -> list[Column]:
+    """The columns of a table of ``OpenCSVSerde``, from its lines.
+
+    Args:
+        line: A line of text as ``spark.read.text`` gives it.
+        schema: The data columns, without partition keys; all of them strings.
+        serde_properties: What the SerDe is started with, as for
+            :func:`~splitlib.spark.formats.hive_text.hive_text_columns`.
+
+    Returns:
+        One column per field of ``schema``, with its name.
+
+    Raises:
+        ValueError: Something in the table could not be read exactly as Hive does.
+    """
+    for field in schema.fields:
+        if not isinstance(field.dataType, StringType) or CHAR_VARCHAR in field.metadata:
+            raise ValueError(f"OpenCSVSerde gives strings only, but column {field.name!r} is none")
+    if serde_properties.get("textinputformat.record.delimiter"):
+        raise ValueError("text with a record delimiter of its own cannot be read")
+    separator = _char(serde_properties, "separatorChar", ",")
+    quote = _char(serde_properties, "quoteChar", '"')
+    escape = _char(serde_properties, "escapeChar", '"')
+    # the SerDe leaves this one to opencsv, which has another default
+    escape = "\\" if escape == '"' else escape
+    if len({separator, quote, escape}) < 3 or separator == "\0":
+        raise ValueError("OpenCSVSerde wants three different characters to separate and quote with")
+    # through a Java string, which replaces what is not UTF-8
+    fields = _fields(F.translate(line, "", ""), separator, quote, escape)
+    return [F.get(fields, F.lit(i)).alias(f.name) for i, f in enumerate(schema.fields)]
+
+
+def _char(properties: Mapping[str, str], key: str, default: str) -> str:
+    value = properties.get(key, default)
+    if not value or ord(value[0]) > 0xFFFF:
+        raise ValueError(f"{key} = {value!r} does not begin with a character that Java knows")
+    return value[0]
+
+
+def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
+    """The fields of a line; NULL for the empty line."""
+    s, q, e = (re.escape(c) for c in (separator, quote, escape))
+    field = f"(?:{q}[^{q}{e}]*+{q}|[^{s}{q}{e}]*+)"
+    whole = F.transform(
+        F.split(line, rf"{s}(?=(?:[^{q}]*+{q}[^{q}]*+{q})*+[^{q}]*+\z)"),
+        lambda part: F.when(
+            part.startswith(quote), F.substring(part, F.lit(2), F.length(part) - 2)
+        ).otherwise(part),
+    )
+    return (
+        F.when(line == "", None)
+        .when(~line.contains(quote) & ~line.contains(escape), F.split(line, s))
+        .when(line.rlike(rf"\A{field}(?:{s}{field})*+\z"), whole)
+        .otherwise(let(F.split(line, ""), lambda chars: _parse(chars, separator, quote, escape)))
+    )
+
+
+def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
+    """``CSVParser.parseLine`` over the characters of a line."""
+    nothing = F.array().cast("array<string>")
+
+    def state(
+        fields: Column, text: Column, quoted: Column, inside: Column, skip: bool, at: Column
+    ) -> Column:
+        names = ("fields", "text", "quoted", "inside", "skip", "at")
+        parts = (fields, text, quoted, inside, F.lit(skip), at)
+        return F.struct(*(part.alias(name) for part, name in zip(parts, names, strict=True)))
+
+    def step(old: Column, i: Column) -> Column:
+        fields, text, quoted, inside = (old[k] for k in ("fields", "text", "quoted", "inside"))
+        before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
+        # Java counts the characters beyond the basic plane twice
+        at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
+        within = quoted | inside
+        is_escaped = within & after.isin(quote, escape)
+        is_double = within & after.eqNullSafe(quote)
+        # a quote in the middle of a field is kept, unless only space was before it
+        is_inner = (old["at"] > 2) & (before != separator) & (after != separator)
+        is_blank = text.rlike(r"\A\p{javaWhitespace}+\z")
+        kept = F.when(~F.coalesce(is_inner, F.lit(False)), text)
+        kept = kept.when(is_blank, "").otherwise(F.concat(text, char))
+        no = F.lit(False)
+        return (
+            F.when(old["skip"], state(fields, text, quoted, inside, False, at))
+            .when(
+                char == escape,
+                F.when(
+                    is_escaped, state(fields, F.concat(text, after), quoted, inside, True, at)
+                ).otherwise(state(fields, text, quoted, inside, False, at)),
+            )
+            .when(
+                char == quote,
+                F.when(
+                    is_double, state(fields, F.concat(text, after), quoted, ~inside, True, at)
+                ).otherwise(state(fields, kept, ~quoted, ~inside, False, at)),
+            )
+            .when(
+                (char == separator) & ~quoted,
+                state(F.concat(fields, F.array(text)), F.lit(""), quoted, no, False, at),
+            )
+            .otherwise(state(fields, F.concat(text, char), quoted, F.lit(True), False, at))
+        )
+
+    start = state(nothing, F.lit(""), F.lit(False), F.lit(False), False, F.lit(0)).cast(_STATE)
+    return F.aggregate(
+        F.sequence(F.lit(0), F.size(chars) - 1),
+        start,
+        lambda old, i: step(old, i).cast(_STATE),
+        # a quote that is not closed swallows its field
+        lambda end: F.when(end["quoted"], end["fields"]).otherwise(
+            F.concat(end["fields"], F.array(end["text"]))
+        ),
+    )

@@ -1,0 +1,292 @@
+r"""Hive's delimited text (``LazySimpleSerDe``) as column expressions over Spark's text source.
+
+Rows equal those of Spark's own Hive reader, without Hive's classes, so the files can be pinned and
+the plan works on Spark Connect. The rules are those of Hive 2.3, which Spark ships: bytes are split
+at one separator per nesting level, an escape byte hides the byte after it, and what does not parse
+is NULL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from splitlib.spark.formats import hive_text_values as values
+
+# Stands before an escaped byte. Lines are bytes as ISO-8859-1, so it cannot be in one.
+_ESCAPED: Final = "\ue000"
+
+_REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
+
+
+def hive_text_columns(
+    line: Column,
+    schema: T.StructType,
+    serde_properties: Mapping[str, str],
+    *,
+    time_zone: str | None = None,
+) -> list[Column]:
+    """The columns of a Hive text table, from its lines.
+
+    Args:
+        line: A line of text as ``spark.read.text`` gives it.
+        schema: The data columns, without partition keys; CHAR and VARCHAR as strings whose
+            metadata hold the declared type, as in any schema of Spark's.
+        serde_properties: What the SerDe is started with: the parameters of the table's SerDe, then
+            the parameters of the table, then those of the partition, later ones winning.
+        time_zone: Where the text of timestamps was written, see :func:`jvm_time_zone`; needed for
+            timestamps only.
+
+    Returns:
+        One column per field of ``schema``, with its name and type.
+
+    Raises:
+        ValueError: Something in the table could not be read exactly as Hive does.
+    """
+    reader = _Reader(_Format.parse(serde_properties), time_zone)
+    parts = reader.split(reader.tokens(line), len(schema.fields), level=0)
+    fields = reader.fields(parts, schema, level=0)
+    return [
+        value.cast(field.dataType).alias(field.name)
+        for value, field in zip(fields, schema.fields, strict=True)
+    ]
+
+
+def jvm_time_zone(spark: SparkSession) -> str:
+    """The default time zone of Spark's JVM, in which its Hive reader reads timestamps.
+
+    The session's time zone has no say in it.
+    """
+    row = spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')").first()
+    if row is None:
+        raise ValueError("Spark does not tell the time zone of its JVM")
+    return str(row[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """How the bytes of a line are laid out."""
+
+    separators: tuple[str, ...]
+    """One per nesting level, each one character of ISO-8859-1."""
+    escape: str | None
+    null: str
+    """The bytes that stand for NULL, as ISO-8859-1."""
+    last_takes_rest: bool
+    timestamp_formats: str | None
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, str]) -> _Format:
+        encoding = properties.get("serialization.encoding", "UTF-8")
+        if encoding.upper() not in {"UTF-8", "UTF8"}:
+            raise ValueError(f"text in the encoding {encoding!r} cannot be read, only UTF-8")
+        if properties.get("textinputformat.record.delimiter"):
+            raise ValueError("text with a record delimiter of its own cannot be read")
+        escape = properties.get("escape.delim")
+        return cls(
+            separators=tuple(map(chr, _separators(properties))),
+            escape=None if escape is None else chr(_byte(escape, ord("\\"))),
+            null=properties.get("serialization.null.format", "\\N")
+            .encode("utf-8", "surrogatepass")
+            .decode(values.BYTES),
+            last_takes_rest=_is_true(properties, "serialization.last.column.takes.rest"),
+            timestamp_formats=properties.get("timestamp.formats"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Turns tokens (bytes as ISO-8859-1, escaped ones marked) into values."""
+
+    format: _Format
+    time_zone: str | None
+
+    def tokens(self, line: Column) -> Column:
+        text = F.decode(line.cast("binary"), values.BYTES)
+        if self.format.escape is None:
+            return text
+        return F.regexp_replace(text, _literal(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
+
+    def split(self, tokens: Column, width: int, level: int) -> Column:
+        """The parts of a struct of ``width`` fields, at times one more."""
+        limit = width if self.format.last_takes_rest else width + 1
+        return F.split(tokens, self.separator(level), limit)
+
+    def fields(self, parts: Column, schema: T.StructType, level: int) -> Iterator[Column]:
+        """One column per field; missing ones are NULL, surplus ones are dropped."""
+        for i, field in enumerate(schema.fields):
+            declared = field.metadata.get(values.CHAR_VARCHAR)
+            data_type = T.DataType.fromDDL(declared) if declared else field.dataType
+            yield self.value(F.get(parts, F.lit(i)), data_type, level + 1)
+
+    def value(self, tokens: Column, data_type: T.DataType, level: int) -> Column:
+        """One value, whose own parts are separated as ``level`` says."""
+        raw = self.raw(tokens)
+        is_null = tokens.isNull() | (raw == self.format.null)
+        return F.when(~is_null, self.not_null(tokens, raw, data_type, level))
+
+    def not_null(self, tokens: Column, raw: Column, data_type: T.DataType, level: int) -> Column:
+        match data_type:
+            case T.ArrayType(elementType=element):
+                items = self.items(tokens, level)
+                return F.transform(items, lambda item: self.value(item, element, level + 1))
+            case T.MapType():
+                return self.map(tokens, data_type, level)
+            case T.StructType():
+                return self.nested_struct(tokens, data_type, level)
+            case T.StringType():
+                return self.text(tokens)
+            case T.CharType(length=length):
+                return values.character(self.text(tokens), length, padded=True)
+            case T.VarcharType(length=length):
+                return values.character(self.text(tokens), length, padded=False)
+            case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+                return values.integer(raw, data_type)
+            case T.FloatType() | T.DoubleType():
+                return values.floating(raw, data_type)
+            case T.DecimalType():
+                return values.decimal(raw, data_type)
+            case T.BooleanType():
+                return values.boolean(raw)
+            case T.BinaryType():
+                return values.binary(raw)
+            case T.DateType():
+                return values.date(raw)
+            case T.TimestampType():
+                return values.timestamp(raw, self.timestamp_zone())
+        raise ValueError(f"a Hive text column of type {data_type.simpleString()} cannot be read")
+
+    def nested_struct(self, tokens: Column, schema: T.StructType, level: int) -> Column:
+        def build(parts: Column) -> Column:
+            fields = self.fields(parts, schema, level)
+            names = schema.fieldNames()
+            return F.struct(*(v.alias(n) for v, n in zip(fields, names, strict=True)))
+
+        return values.let(self.split(tokens, len(schema.fields), level), build)
+
+    def map(self, tokens: Column, data_type: T.MapType, level: int) -> Column:
+        """The first entry of each key; entries without a valid key are dropped."""
+        if not _can_be_key(data_type.keyType):
+            raise ValueError(
+                f"a map with keys of type {data_type.keyType.simpleString()} cannot be read as"
+                " Hive reads it"
+            )
+
+        def entry(item: Column) -> Column:
+            parts = F.split(item, self.separator(level + 1), 2)
+            return F.struct(
+                self.value(F.get(parts, F.lit(0)), data_type.keyType, level + 2).alias("key"),
+                self.value(F.get(parts, F.lit(1)), data_type.valueType, level + 2).alias("value"),
+            )
+
+        def add(seen: Column, new: Column) -> Column:
+            known = new["key"].isNull() | F.exists(seen, lambda old: old["key"] == new["key"])
+            return F.when(known, seen).otherwise(F.concat(seen, F.array(new)))
+
+        entry_type = (
+            T.StructType()
+            .add("key", _plain(data_type.keyType))
+            .add("value", _plain(data_type.valueType))
+        )
+        entries = F.transform(self.items(tokens, level), entry)
+        none = F.array().cast(T.ArrayType(entry_type))
+        return F.map_from_entries(F.aggregate(entries, none, add))
+
+    def items(self, tokens: Column, level: int) -> Column:
+        """The elements of a collection; the empty text has none."""
+        none = F.array().cast("array<string>")
+        return F.when(tokens == "", none).otherwise(F.split(tokens, self.separator(level)))
+
+    def separator(self, level: int) -> str:
+        """A pattern that matches where the parts of a level end."""
+        if level >= len(self.format.separators):
+            raise ValueError(f"types nested more than {level - 1} levels deep cannot be read")
+        separator = self.format.separators[level]
+        if self.format.escape is None:
+            return _literal(separator)
+        if separator == self.format.escape:
+            raise ValueError(f"{separator!r} cannot both separate and escape")
+        return f"(?<!{_ESCAPED}){_literal(separator)}"
+
+    def raw(self, tokens: Column) -> Column:
+        """The bytes as they are in the file."""
+        escape = self.format.escape
+        return tokens if escape is None else F.replace(tokens, F.lit(_ESCAPED), F.lit(escape))
+
+    def text(self, tokens: Column) -> Column:
+        """The bytes without escapes, as UTF-8; ``n`` and ``r`` escape a line's end."""
+        if self.format.escape is not None:
+            for letter, meaning in (("n", "\n"), ("r", "\r"), ("", "")):
+                tokens = F.replace(tokens, F.lit(_ESCAPED + letter), F.lit(meaning))
+        return values.utf8(tokens)
+
+    def timestamp_zone(self) -> str:
+        if self.format.timestamp_formats is not None:
+            raise ValueError(
+                "timestamps in formats of their own (timestamp.formats) cannot be read"
+            )
+        if self.time_zone is None:
+            raise ValueError("timestamps cannot be read without their time zone")
+        return self.time_zone
+
+
+def _separators(properties: Mapping[str, str]) -> list[int]:
+    """The separator bytes of every level that Hive supports for the table."""
+    field = properties.get("field.delim", properties.get("serialization.format"))
+    named = [
+        _byte(field, 1),
+        # the spelling of Hive 2; its readers do not know "collection.delim"
+        _byte(properties.get("colelction.delim"), 2),
+        _byte(properties.get("mapkey.delim"), 3),
+    ]
+    every = [*named, *range(4, 9), 11, *range(14, 27), *range(28, 32), *range(0x80, 0x100)]
+    if _is_true(properties, "hive.serialization.extend.additional.nesting.levels"):
+        return every
+    if _is_true(properties, "hive.serialization.extend.nesting.levels"):
+        return every[:24]
+    return every[:8]
+
+
+def _byte(text: str | None, default: int) -> int:
+    """The byte a property names: a number from -128 to 127, else its first character."""
+    if not text:
+        return default
+    if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
+        return int(text) & 0xFF
+    return text.encode("utf-16-be", "surrogatepass")[1]
+
+
+def _is_true(properties: Mapping[str, str], key: str) -> bool:
+    return properties.get(key, "").lower() == "true"
+
+
+def _can_be_key(data_type: T.DataType) -> bool:
+    # Java and Spark do not agree on which NaN and zeros are the same key
+    return not isinstance(
+        data_type, T.ArrayType | T.MapType | T.StructType | T.FloatType | T.DoubleType
+    )
+
+
+def _literal(char: str) -> str:
+    """A pattern for one character, in the form that Java splits at without a regex engine."""
+    return f"\\{char}" if char in _REGEX_SPECIAL else char
+
+
+def _plain(data_type: T.DataType) -> T.DataType:
+    """The type of the values read: CHAR and VARCHAR are strings."""
+    match data_type:
+        case T.CharType() | T.VarcharType():
+            return T.StringType()
+        case T.ArrayType(elementType=element):
+            return T.ArrayType(_plain(element))
+        case T.MapType(keyType=key, valueType=value):
+            return T.MapType(_plain(key), _plain(value))
+        case T.StructType(fields=fields):
+            return T.StructType([T.StructField(f.name, _plain(f.dataType)) for f in fields])
+    return data_type

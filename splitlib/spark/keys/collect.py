@@ -1,0 +1,183 @@
+"""The join keys of a dimension, fetched with no more than the threshold reaching the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from splitlib.config import SplitConfig
+from splitlib.errors import NonDeterministicDimension
+from splitlib.filtering.collector import DynamicFilteringDataCollector
+from splitlib.filtering.data import DynamicFilteringData, RangeDomain, has_range, plain_schema
+from splitlib.spark.keys.columns import key_columns
+from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.schema import char_length
+from splitlib.spark.sql_text import quoted
+
+# A first guess at a row of unknown width: so many of these fit whatever they hold, nearly always.
+_WIDE_ROW_BYTES = 4096
+# Up to so many rows are fetched with their duplicates: that saves a shuffle, which for the usual
+# small dimension takes longer than all the rest.
+_FEW_ROWS = 10_000
+_UNLIMITED_ROWS = 2**31 - 2
+
+
+def collect_keys(
+    dimension: DataFrame,
+    on: Mapping[str, str],
+    fact: StructType,
+    config: SplitConfig,
+    *,
+    null_safe: bool = False,
+) -> DynamicFilteringData:
+    """The distinct keys of ``dimension`` under the names of the fact's columns.
+
+    Args:
+        dimension: Computed here once if it is small, again to take its distinct keys if it is
+            not, and again to measure them if those are too many; so it has to be deterministic.
+        on: Fact column to dimension column.
+        fact: The fact's schema.
+        config: For the threshold and what to do beyond it.
+        null_safe: Keep tuples with a null, for a join by ``<=>``.
+
+    Raises:
+        NonDeterministicDimension: with a hint at :func:`splitlib.freeze`.
+        InvalidFilter: if a column does not exist.
+    """
+    columns = key_columns(dimension, on.values())
+    reason = why_not_deterministic(dimension)
+    if reason is not None:
+        raise NonDeterministicDimension(
+            f"The dimension may give other rows when it is joined: {reason}.",
+            hint="dimension = splitlib.freeze(dimension) computes it once; filter by and join with "
+            "the result.",
+        )
+    # numbered names: those of columns may hold dots, or differ in case only
+    numbered = {f"k{i}": name for i, name in enumerate(on)}
+    keys = dimension.select(
+        [columns[column].column.alias(k) for k, column in zip(numbered, on.values(), strict=True)]
+    )
+    wanted = {k: columns[on[name]].field for k, name in numbered.items()}
+    keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
+    return collect_distinct(keys, config, null_safe=null_safe).renamed(numbered)
+
+
+def collect_distinct(
+    keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
+) -> DynamicFilteringData:
+    """The distinct rows of ``keys``, which has to be deterministic; see :func:`collect_keys`."""
+    if not null_safe:
+        # not by dropna(), which drops NaN as well, and Spark joins NaN with NaN
+        for name in keys.columns:
+            keys = keys.where(F.col(quoted(name)).isNotNull())
+    return _collect(keys, config, null_safe)
+
+
+def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
+    limit = _rows_that_fit(keys.schema, config)
+    few = min(limit, _FEW_ROWS)
+    found = keys.limit(few + 1).toArrow()
+    if found.num_rows > few:
+        keys = keys.distinct()
+        found = keys.limit(limit + 1).toArrow()
+    if found.num_rows > limit:
+        (row,) = keys.agg(*_measures(keys)).toArrow().combine_chunks().to_batches()
+        measured = {name: row[name][0] for name in row.schema.names}
+        if not _fits(measured, config):
+            return _beyond(keys, found.schema, measured, config, null_safe)
+        found = keys.toArrow()
+    collector = DynamicFilteringDataCollector(
+        found.schema,
+        config.filter_threshold_bytes,
+        config.filter_max_values,
+        config.filter_on_exceed,
+        null_safe=null_safe,
+    )
+    collector.add(found)
+    return collector.finish()
+
+
+def _rows_that_fit(schema: StructType, config: SplitConfig) -> int:
+    """So many rows are within the threshold; exactly, if every column is of fixed width."""
+    fits = _UNLIMITED_ROWS
+    if config.filter_threshold_bytes > 0:
+        variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
+        width = _WIDE_ROW_BYTES if variable else sum(_width(f.dataType.typeName()) for f in schema)
+        fits = min(fits, config.filter_threshold_bytes // width)
+    return min(fits, config.filter_max_values or fits)
+
+
+def _width(type_name: str) -> int:
+    """Bytes of a value in Arrow."""
+    narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
+    return narrow.get(type_name.partition("(")[0], 16 if type_name.startswith("decimal") else 8)
+
+
+def _measures(keys: DataFrame) -> list[Column]:
+    measures = [F.count(F.lit(1)).alias("rows")]
+    for i, field in enumerate(keys.schema):
+        column = keys[field.name]
+        size: Column = F.lit(_width(field.dataType.typeName()))
+        if isinstance(field.dataType, StringType | BinaryType):
+            size = F.coalesce(F.octet_length(column), F.lit(0)) + 4
+        measures.append(F.sum(size).alias(f"bytes{i}"))
+        measures.append(F.min(column).alias(f"min{i}"))
+        measures.append(F.max(column).alias(f"max{i}"))
+        measures.append(F.max(F.isnull(column)).alias(f"null{i}"))
+    return measures
+
+
+def _fits(measured: Mapping[str, pa.Scalar], config: SplitConfig) -> bool:
+    size = sum(v.as_py() for name, v in measured.items() if name.startswith("bytes"))
+    rows = measured["rows"].as_py()
+    within = config.filter_threshold_bytes <= 0 or size <= config.filter_threshold_bytes
+    return within and (config.filter_max_values is None or rows <= config.filter_max_values)
+
+
+def _beyond(
+    keys: DataFrame,
+    schema: pa.Schema,
+    measured: Mapping[str, pa.Scalar],
+    config: SplitConfig,
+    null_safe: bool,
+) -> DynamicFilteringData:
+    """Too many tuples: each field on its own, which may still be few values, else a range."""
+    schema = plain_schema(schema)
+    if config.filter_on_exceed == "all":
+        return DynamicFilteringData.exceeded(schema)
+    if len(schema) > 1:
+        alone = [_collect(keys.select(f), config, null_safe) for f in schema.names]
+        domains = [domain for data in alone for domain in data.domains]
+        return DynamicFilteringData(schema, domains, exceeds_threshold=True)
+    field = schema.field(0)
+    if not has_range(field.type):
+        return DynamicFilteringData.exceeded(schema)
+    low, high = (measured[end].cast(field.type) for end in ("min0", "max0"))
+    domain = RangeDomain(field, low, high, null_safe and measured["null0"].as_py())
+    return DynamicFilteringData(schema, [domain], exceeds_threshold=True)
+
+
+def _of_full_length(
+    keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
+) -> DataFrame:
+    """Without keys that no CHAR(n) of the fact equals: Spark pads those to n characters on reading.
+
+    A key that is CHAR itself is padded for the comparison, so its length says nothing.
+
+    Args:
+        keys: Columns to test.
+        dimension: What they are in the dimension.
+        fact: And in the fact.
+    """
+    session = keys.sparkSession
+    if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":
+        return keys
+    for name, field in fact.items():
+        length = char_length(field)
+        if length is not None and char_length(dimension[name]) is None:
+            keys = keys.where((F.char_length(F.col(name)) == length) | F.isnull(name))
+    return keys

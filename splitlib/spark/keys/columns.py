@@ -1,0 +1,79 @@
+"""The columns of a dimension that a user means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
+
+from splitlib.errors import InvalidFilter
+from splitlib.spark.sql_text import quoted
+
+
+class KeyColumn(NamedTuple):
+    """A column of a dimension, or a field of a struct in it."""
+
+    column: Column
+    field: StructField
+
+    @property
+    def collation(self) -> str | None:
+        """By which its strings are compared; None if by their bytes."""
+        kind = self.field.dataType
+        if isinstance(kind, StringType) and "collate" in kind.simpleString():
+            return kind.simpleString().split()[-1]
+        return None
+
+
+def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
+    """What each of the names is: a column whatever is in its name, else ``a.b`` in a struct.
+
+    Case matters where the session says so, or where several names differ in it alone.
+
+    Raises:
+        InvalidFilter: if there is no such column.
+    """
+    exactly = dimension.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    found = {name: _found(dimension, name, exactly) for name in names}
+    missing = [name for name, column in found.items() if column is None]
+    if missing:
+        raise InvalidFilter(
+            f"The dimension has no column {', '.join(missing)}.",
+            hint=f"its columns are {', '.join(dimension.columns)}.",
+        )
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
+    for field, rest in _beginnings(dimension.schema, name, exactly):
+        column = dimension[quoted(field.name)]
+        inner = _inside(column, field, rest, exactly)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _inside(column: Column, field: StructField, path: str, exactly: bool) -> KeyColumn | None:
+    if not path:
+        return KeyColumn(column, field)
+    if isinstance(field.dataType, StructType):
+        for child, rest in _beginnings(field.dataType, path, exactly):
+            inner = _inside(column.getField(child.name), child, rest, exactly)
+            if inner is not None:
+                return inner
+    return None
+
+
+def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
+    """Fields that a name is, or begins with, and what follows; the longest first."""
+    exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
+    if not exact and not exactly:
+        lower = name.lower()
+        exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(lower, f.name.lower())]
+    return sorted(exact, key=lambda found: -len(found[0].name))
+
+
+def _begins(name: str, beginning: str) -> bool:
+    return name == beginning or name.startswith(f"{beginning}.")

@@ -1,0 +1,319 @@
+"""Which partitions of which scans depend on which join keys. Reads a plan, touches nothing.
+
+Inner joins, and what behaves like them, are taken apart into a graph: its vertices are the inputs
+of the joins, its edges the conditions between two of them. An edge says in which direction keys may
+flow: both ways in an inner or semi join, from the preserved side to the other in an outer join. So
+the order in which the optimizer happens to join does not matter, and a dimension may be narrowed
+by others before its keys reach the fact table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from splitlib.spark.logical_plan import Expression, Node, conjuncts
+from splitlib.spark.planner.lineage import Lineage, is_function, join_type, lineages_of, output_ids
+
+OPERATORS = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+"""By Catalyst's names, the comparisons along which keys may flow."""
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``target operator key``, for all rows that matter."""
+
+    lineage: Lineage
+    """Where the attributes of ``target`` come from."""
+    target: Expression
+    """Over the output of the fact's side."""
+    operator: str
+    key: Expression
+    """Over the output of the dimension."""
+    key_lineage: Lineage | None
+    """Where the attributes of ``key`` come from, if those are partition columns themselves."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """A part of the plan whose rows are the only ones that a fact's rows can meet."""
+
+    node: Node
+    narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
+    """Other dimensions with the conditions by which it is semi-joined with each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinFilter:
+    """Keys of a dimension that a scan's partitions must meet. All comparisons hold together."""
+
+    dimension: Dimension
+    comparisons: tuple[Comparison, ...]
+    """All by equality, or none."""
+
+    @property
+    def leaf(self) -> Node:
+        """The scan that it can prune."""
+        return self.comparisons[0].lineage.leaf
+
+
+@dataclass(frozen=True, slots=True)
+class StaticCondition:
+    """A condition that partition values alone decide."""
+
+    lineage: Lineage
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Edge:
+    """A condition between two vertices, as keys flow along it."""
+
+    source: int
+    target: int
+    operator: str
+    """``target_side operator source_side``"""
+    source_side: Expression
+    target_side: Expression
+    condition: Expression
+
+
+@dataclass(slots=True)
+class _Graph:
+    vertices: list[Node] = field(default_factory=list)
+    edges: list[_Edge] = field(default_factory=list)
+    owner: dict[int, int | None] = field(default_factory=dict)
+    """Attribute to the vertex whose output it is; None if several have it."""
+
+
+def discover(
+    root: Node, partition_columns: frozenset[int], usable: Callable[[Node], bool]
+) -> list[JoinFilter]:
+    """The filters that the joins of an optimized plan imply for its scans.
+
+    Args:
+        root: The plan.
+        partition_columns: The attributes of scans that could be pruned.
+        usable: Whether a part of the plan may be run to narrow another one.
+    """
+    found: list[JoinFilter] = []
+    open_ = [root]
+    seen = set()
+    while open_:
+        top = open_.pop()
+        if top.path in seen:
+            continue
+        seen.add(top.path)
+        graph = _Graph()
+        _flatten(top, graph)
+        found += _filters(graph, partition_columns, usable)
+        for vertex in graph.vertices:
+            open_ += vertex.children
+        open_ += [plan for node in _taken_apart(top) for plan in node.subqueries]
+    return found
+
+
+def static_conditions(root: Node, partition_columns: frozenset[int]) -> list[StaticCondition]:
+    """What filters of an optimized plan say of partition columns alone; arguments as above."""
+    return [
+        StaticCondition(lineage, part)
+        for node in root.walk()
+        if node.kind == "Filter"
+        for lineages in [lineages_of(node.children[0], partition_columns)]
+        for whole in node.expressions("condition")
+        for part in conjuncts(whole)
+        for lineage in lineages.of(part)
+    ]
+
+
+def _taken_apart(node: Node) -> Iterator[Node]:
+    """The node itself, and those below it that :func:`_flatten` takes apart with it."""
+    yield node
+    if node.kind in ("Join", "Filter", "Project"):
+        for child in node.children:
+            yield from _taken_apart(child)
+
+
+def _flatten(node: Node, graph: _Graph) -> frozenset[int]:
+    """Add a node's inputs and conditions; the attributes on which conditions above may rely."""
+    if node.kind == "Join":
+        return _flatten_join(node, graph)
+    if node.kind in ("Project", "Filter") and _has_join(node):
+        visible = _flatten(node.children[0], graph)
+        if node.kind == "Filter":
+            _add_edges(graph, node.expressions("condition"), visible, visible, both=True)
+            return visible
+        plain = {e.attribute_id for e in node.expressions("projectList")}
+        return frozenset(i for i in visible if i in plain)
+    ids = output_ids(node) or []
+    for i in set(ids):
+        graph.owner[i] = None if i in graph.owner else len(graph.vertices)
+    graph.vertices.append(node)
+    return frozenset(ids)
+
+
+def _has_join(node: Node) -> bool:
+    while node.kind in ("Project", "Filter"):
+        (node,) = node.children
+    return node.kind == "Join"
+
+
+def _flatten_join(node: Node, graph: _Graph) -> frozenset[int]:
+    left, right = (_flatten(child, graph) for child in node.children)
+    condition = node.expressions("condition")
+    match join_type(node):
+        case "Inner" | "Cross":
+            _add_edges(graph, condition, left, right, both=True)
+            return left | right
+        case "LeftSemi":
+            _add_edges(graph, condition, left, right, both=True)
+            return left
+        case "LeftOuter":
+            _add_edges(graph, condition, left, right, both=False)
+            return left
+        case "RightOuter":
+            _add_edges(graph, condition, right, left, both=False)
+            return right
+        case "LeftAnti" | "ExistenceJoin":
+            return left
+    return frozenset()
+
+
+def _add_edges(
+    graph: _Graph,
+    condition: tuple[Expression, ...],
+    sources: frozenset[int],
+    targets: frozenset[int],
+    *,
+    both: bool,
+) -> None:
+    """An edge for each comparison of two vertices, from ``sources`` to ``targets``."""
+    for part in (part for whole in condition for part in conjuncts(whole)):
+        operator = OPERATORS.get(part.kind)
+        if operator is None or not is_function(part):
+            continue
+        one, other = part.children
+        for source, target, seen in ((one, other, _FLIPPED[operator]), (other, one, operator)):
+            start, end = _vertex_of(graph, source), _vertex_of(graph, target)
+            if start is None or end is None or start == end:
+                continue
+            ends = source.references, target.references
+            if (ends[0] <= sources and ends[1] <= targets) or (
+                both and ends[0] <= targets and ends[1] <= sources
+            ):
+                graph.edges.append(_Edge(start, end, seen, source, target, part))
+
+
+def _vertex_of(graph: _Graph, side: Expression) -> int | None:
+    owners = {graph.owner.get(i) for i in side.references}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def _filters(
+    graph: _Graph, partition_columns: frozenset[int], usable: Callable[[Node], bool]
+) -> Iterator[JoinFilter]:
+    if not graph.edges:
+        return
+    inner = [lineages_of(vertex, partition_columns) for vertex in graph.vertices]
+    found: dict[tuple[object, ...], list[Comparison]] = defaultdict(list)
+    for edge in _with_implied(graph.edges):
+        key_lineages = inner[edge.source].of(edge.source_side)
+        key_lineage = key_lineages[0] if len(key_lineages) == 1 else None
+        for lineage in inner[edge.target].of(edge.target_side):
+            exact = edge.operator in ("=", "<=>")
+            found[lineage.leaf.path, edge.target, edge.source, exact].append(
+                Comparison(lineage, edge.target_side, edge.operator, edge.source_side, key_lineage)
+            )
+    narrowing = _Narrowing(graph, usable)
+    equal_to: dict[tuple[object, object], set[object]] = defaultdict(set)
+    for (leaf, *_), comparisons in found.items():
+        for comparison in comparisons:
+            if comparison.operator == "=":
+                equal_to[leaf, comparison.target.shape].add(comparison.key.shape)
+    for (leaf, target, source, _), comparisons in found.items():
+        assert isinstance(target, int)
+        assert isinstance(source, int)
+        # keys that reach the same column of the scan by themselves need not narrow these first
+        reached = {
+            (comparison.key.shape, other)
+            for comparison in comparisons
+            if comparison.operator == "="
+            for other in equal_to[leaf, comparison.target.shape]
+        }
+        yield JoinFilter(narrowing.of(source, target, reached), tuple(comparisons))
+
+
+def _with_implied(edges: list[_Edge]) -> list[_Edge]:
+    """The edges, and those that follow: keys that reach something reach what equals it."""
+    closed = list(edges)
+    known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
+    equal_to = defaultdict(list)
+    for edge in edges:
+        if edge.operator == "=":
+            equal_to[edge.source, edge.source_side.shape].append(edge)
+    for first in closed:  # grows meanwhile
+        for edge in equal_to[first.target, first.target_side.shape]:
+            ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
+            if edge.target != first.source and ends not in known:
+                known.add(ends)
+                closed.append(replace(first, target=edge.target, target_side=edge.target_side))
+    return closed
+
+
+class _Narrowing:
+    """The vertices of a graph as dimensions, each narrowed by those that keys flow from.
+
+    Each of those once, and where it is nearest. Along every path that does not go in circles would
+    be a little more exact where conditions form rings, but there may be more paths than atoms.
+    """
+
+    def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
+        self._vertices = graph.vertices
+        self._usable = usable
+        self._into: dict[int, dict[int, list[_Edge]]] = defaultdict(lambda: defaultdict(list))
+        for edge in graph.edges:
+            self._into[edge.target][edge.source].append(edge)
+
+    def of(self, vertex: int, target: int, reached: set[tuple[object, object]]) -> Dimension:
+        """A vertex, semi-joined with others.
+
+        Args:
+            vertex: Its number.
+            target: That of what the keys are for; it narrows nothing itself.
+            reached: Pairs of shapes of the vertex and of another one by which the other one need
+                not narrow it.
+        """
+        parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
+        taken = {vertex, target}
+        open_ = deque([vertex])
+        while open_:
+            at = open_.popleft()
+            for source, edges in self._into[at].items():
+                conditions = tuple(
+                    edge.condition
+                    for edge in edges
+                    if at != vertex
+                    or edge.operator != "="
+                    or (edge.target_side.shape, edge.source_side.shape) not in reached
+                )
+                if source not in taken and conditions and self._usable(self._vertices[source]):
+                    taken.add(source)
+                    parts[at].append((source, conditions))
+                    open_.append(source)
+        return self._dimension(vertex, parts)
+
+    def _dimension(
+        self, vertex: int, parts: dict[int, list[tuple[int, tuple[Expression, ...]]]]
+    ) -> Dimension:
+        others = tuple((self._dimension(source, parts), found) for source, found in parts[vertex])
+        return Dimension(self._vertices[vertex], others)

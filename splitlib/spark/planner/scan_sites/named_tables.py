@@ -1,0 +1,195 @@
+"""Tables of named splitlib catalogs in SQL: ``SELECT … FROM lake.db.t`` with ``lake`` a catalog.
+
+While a query is analyzed such a table is a relation of no files under its name; only when the keys
+of its joins are known it is opened up, by splitlib's own enumeration.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.report import ScanReport
+from splitlib.errors import UnsupportedTable
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
+from splitlib.model import FILE_SCHEMA
+from splitlib.registry import load_table, named_catalogs
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.jvm.catalyst import each
+from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.pinned_relation import pinned_relation, why_not_pinned
+from splitlib.spark.planner.sql_names import Piece, pieces_of
+from splitlib.spark.read.pruned_rows import pruned_rows
+from splitlib.spark.schema import spark_schema
+from splitlib.spark.session import settings_of
+from splitlib.spark.sql_text import quoted
+from splitlib.table import Table
+
+# Global temporary views are the only ones that a name of several parts can mean, and the last part
+# of the name stays, by which columns may be qualified. All sessions share them.
+_VIEWS = "global_temp"
+_one_at_a_time = threading.Lock()
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
+_STATEMENTS = ("Command", "ParsedStatement")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """One table of a named catalog, pinned when it was opened."""
+
+    spark: SparkSession
+    table: Table
+    config: SplitConfig
+
+    @classmethod
+    def open(cls, spark: SparkSession, name: str) -> Self:
+        """The table as it is now; errors as of :func:`splitlib.load_table`."""
+        spark_conf = settings_of(spark)
+        config = SplitConfig.resolve(spark_conf=spark_conf)
+        return cls(spark, load_table(name, spark_conf=spark_conf, config=config), config)
+
+    def placeholder(self) -> tuple[DataFrame, str]:
+        """Its columns and no rows; and the root by which that is found in a plan."""
+        scan = FileScan(
+            format="parquet",
+            options={},
+            data_schema=spark_schema(self.table.metadata),
+            partition_schema=StructType(),
+            partitions=pa.table({}),
+            files=FILE_SCHEMA.empty_table(),
+        )
+        relation: Any = pinned_relation(self.spark, scan, f"{uuid.uuid4()}")
+        # not there where only a Connect client is installed
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+        jdf = self.spark._jsparkSession.baseRelationToDataFrame(relation)
+        root = str(relation.location().rootPaths().head())
+        return ClassicDataFrame(jdf, self.spark), root
+
+    def load(
+        self,
+        filters: Sequence[DynamicFilteringData] = (),
+        static: Sequence[PartitionFilter | DynamicFilteringData] = (),
+    ) -> tuple[DataFrame, ScanReport]:
+        """The rows of the files that matter, and how they were selected."""
+        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
+
+
+@contextmanager
+def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
+    """The query with its named tables as views, for as long as it takes to analyze it.
+
+    Yields the text, and the tables that are still to be opened up, by the root of each.
+
+    Raises:
+        SplitlibError: as :func:`splitlib.load_table`; ``UnsupportedTable`` if the query is a
+            statement that changes one.
+    """
+    catalogs = named_catalogs(settings_of(spark))
+    names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
+    if not any(name in query for name in names):
+        yield query, {}
+        return
+    pieces = list(pieces_of(query))
+    named = [p for p in pieces if len(p.parts) > 2 and p.parts[0] in names]
+    if not named:
+        yield query, {}
+        return
+    for piece in named:
+        if piece.is_changed:
+            raise UnsupportedTable(
+                "Tables of named catalogs can be read, not changed.",
+                hint="write to it through a catalog of Spark's own.",
+                table=".".join(piece.parts),
+            )
+    is_query = _is_query(spark, query)
+    with _one_at_a_time:
+        views: dict[tuple[str, ...], str] = {}
+        tables = {}
+        try:
+            for parts in sorted({piece.parts[:3] for piece in named}):
+                table = NamedTable.open(spark, ".".join(parts))
+                # nothing depends on keys where there are none, or no plan to find them in; and a
+                # statement is run at once
+                if is_query and table.table.partition_keys and why_not_pinned(spark) is None:
+                    rows, root = table.placeholder()
+                    tables[root] = table
+                else:
+                    rows, _ = table.load()
+                views[parts] = _view_of(rows, parts[2])
+            yield _with_views(spark, pieces, views), tables
+        finally:
+            for view in views.values():
+                spark.catalog.dropGlobalTempView(view)
+
+
+def _view_of(rows: DataFrame, name: str) -> str:
+    """Make a view, under another name if there is one of that name already."""
+    try:
+        rows.createGlobalTempView(name)
+    except AnalysisException:
+        name = f"splitlib_{uuid.uuid4().hex}"
+        rows.createGlobalTempView(name)
+    return name
+
+
+def _with_views(
+    spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
+) -> str:
+    """The query with its named tables exchanged for views."""
+    texts = [piece.text for piece in pieces]
+    for i, piece in enumerate(pieces):
+        view = views.get(piece.parts[:3])
+        if view is None:
+            continue
+        *_, last = piece.parts[:3]
+        if len(piece.parts) > 3:
+            # a column that the whole name qualifies is qualified by its last part just as well
+            texts[i] = quoted(last, *piece.parts[3:])
+            continue
+        texts[i] = quoted(_VIEWS, view)
+        if view != last:
+            # columns may be qualified by the table's name, unless it has an alias already
+            without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
+            if _parsed(spark, "".join(texts)) is None:
+                texts[i] = without
+    return "".join(texts)
+
+
+def _is_query(spark: SparkSession, query: str) -> bool:
+    """Whether a text only asks, and does nothing at once."""
+    parsed = _parsed(spark, query)
+    if parsed is None:
+        return True
+    jvm = jvm_of(spark.sparkContext._gateway)
+    open_ = [parsed]
+    while open_:
+        node = open_.pop()
+        if any(jvm.reflected(_LOGICAL + name).isInstance(node) for name in _STATEMENTS):
+            return False
+        if node.nodeName() in ("UnresolvedWith", "Union"):  # one that inserts into several tables
+            open_ += each(node.children())
+    return True
+
+
+def _parsed(spark: SparkSession, query: str) -> Any | None:
+    """The plan of a text as it is written; None if it is none, or Spark is far away."""
+    if why_not_pinned(spark) is not None:
+        return None
+    try:
+        return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    except (Py4JError, PySparkException):
+        return None

@@ -1,0 +1,1 @@
+"""Conditions: what they say of partitions, and how rows are tested by keys."""

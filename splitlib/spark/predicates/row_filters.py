@@ -1,0 +1,139 @@
+"""Join keys as conditions on rows: what Spark can test, it can also skip parts of files by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from splitlib.enumeration.splits import SelectedFiles
+from splitlib.filtering.data import DynamicFilteringData, has_range
+from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.layout import is_char
+from splitlib.model import TableMetadata
+from splitlib.spark.sql_text import quoted, text_literal
+
+# More would cost every row more than skipping saves; then there is a range.
+_MANY = 1000
+
+
+# By themselves these files say what lies in parts of them.
+_WITH_STATISTICS = ("parquet", "orc")
+
+
+def tested_columns(table: TableMetadata) -> frozenset[str]:
+    """The columns that prune nothing and whose keys let Spark skip parts of files all the same."""
+    if table.filter_schema is not None or table.read_format.name not in _WITH_STATISTICS:
+        return frozenset()
+    return frozenset(table.data_schema.names)
+
+
+def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
+    """The columns that files have statistics of and of which not every partition is one value.
+
+    Args:
+        table: With the columns.
+        selected: What is left of it; its partitions have been tested by value already.
+    """
+    if table.filter_schema is None:
+        tested = tested_columns(table)
+        return pa.schema([field for field in table.schema if field.name in tested])
+    decided = [
+        {f.source.lower() for f in one.partitions.fields or () if f.transform is None}
+        for one in selected
+    ]
+    of_all = set.intersection(*decided) if decided else set()
+    names = {name.lower() for name in table.filter_schema.names} - of_all
+    return pa.schema([field for field in table.schema if field.name.lower() in names])
+
+
+def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[Column]:
+    """What holds of every row that joins with these keys can need.
+
+    Tuples are taken apart: what is tested of each column alone is less than what holds of them.
+
+    Args:
+        columns: Those to test, in the table's types.
+        filters: Keys of a join each; a null among them equals a null.
+    """
+    fields = {field.name.lower(): field for field in columns}
+    for matcher in Predicate(columns, filters).matchers:
+        for i, key in enumerate(matcher.keys):
+            field = fields[key]
+            # what files say of floats leaves NaN out
+            if is_char(field) or not has_range(field.type):
+                continue
+            if isinstance(matcher, ValueMatcher):
+                yield _among(matcher.rows[i], field)
+            elif isinstance(matcher, RangeMatcher):
+                found = _between(field, matcher.lower, matcher.upper)
+                yield found | _column(field).isNull() if matcher.includes_null else found
+
+
+def many_keys(
+    columns: pa.Schema, filters: Iterable[DynamicFilteringData]
+) -> Iterator[tuple[str, pa.Array, bool]]:
+    """Columns of which :func:`row_conditions` says the range alone; their keys, and if null is one.
+
+    Args:
+        columns: As there.
+        filters: As there.
+    """
+    fields = {field.name.lower(): field for field in columns}
+    for matcher in Predicate(columns, filters).matchers:
+        if not isinstance(matcher, ValueMatcher):
+            continue
+        for key, rows in zip(matcher.keys, matcher.rows, strict=True):
+            field = fields[key]
+            values = pc.unique(rows)
+            plain = values.drop_null()
+            if len(plain) > _MANY and has_range(field.type) and not is_char(field):
+                yield field.name, plain, bool(values.null_count)
+
+
+def _among(keys: pa.Array, field: pa.Field) -> Column:
+    values = pc.unique(keys)
+    plain = values.drop_null()
+    if len(plain) > _MANY:
+        ends = pc.min_max(plain)
+        found = _between(field, ends["min"], ends["max"])
+    elif len(plain):
+        # a literal apart takes several calls of the JVM
+        simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
+        listed = plain.to_pylist() if simple else [_literal(value, field) for value in plain]
+        found = _column(field).isin(listed)
+    else:
+        found = F.lit(False)
+    return found | _column(field).isNull() if values.null_count else found
+
+
+def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
+    found = _column(field).isNotNull()
+    if low.is_valid:
+        found = found & (_column(field) >= _literal(low, field))
+    if high.is_valid:
+        found = found & (_column(field) <= _literal(high, field))
+    return found
+
+
+def _literal(value: pa.Scalar, field: pa.Field) -> Column:
+    if pa.types.is_binary(field.type):
+        return F.lit(value.as_py())
+    # not through Python, which has no instants beyond the year 9999, nor nanoseconds
+    return text_literal(str(pc.cast(_in_utc(value), pa.string())), field.type)
+
+
+def _in_utc(value: pa.Scalar) -> pa.Scalar:
+    """Of which the text has a zone, that is `Z`."""
+    kind = value.type
+    return (
+        value.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(kind) and kind.tz else value
+    )
+
+
+def _column(field: pa.Field) -> Column:
+    return F.col(quoted(field.name))

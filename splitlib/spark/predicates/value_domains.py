@@ -1,0 +1,109 @@
+"""Sets of values as what files and partitions are pruned by: values, else a range.
+
+In the sets stand, for numbers, dates and times, whole numbers of their smallest unit; for floats a
+pair that puts NaN behind all others, where Spark has it; and text and bytes as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from splitlib.filtering.data import Domain, RangeDomain, ValueDomain, distinct, has_range
+from splitlib.spark.predicates.value_sets import NOT_NULL, Cut, ValueSet
+
+_WIDE: Final = Context(prec=100)
+
+
+def key_of(value: Any, kind: pa.DataType) -> Any:
+    """A value of type ``kind`` as it stands in a set; dates and times are given as numbers."""
+    if pa.types.is_floating(kind):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    if pa.types.is_decimal(kind):
+        return int(_WIDE.scaleb(value, kind.scale))
+    return int(value) if _is_discrete(kind) else value
+
+
+def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
+    """What is known of a column if its values are among these; None if that is nothing.
+
+    It says less where there are several intervals, of which the range from the first to the last is
+    taken, or where an end that is no value of the set has no neighbour.
+    """
+    kind = field.type
+    ends = [_closed(interval, kind) for interval in values.intervals]
+    ends = [(low, high) for low, high in ends if low is None or high is None or low <= high]
+    if all(low is not None and low == high for low, high in ends):
+        keys = [low for low, _ in ends]
+        array = _array([*keys, *([None] if values.null else [])], kind)
+        return ValueDomain(distinct(pa.table({field.name: array})))
+    only_null_is_out = values == NOT_NULL
+    # what files say of floats leaves NaN out
+    if not has_range(kind) or (ends[0][0] is None and ends[-1][1] is None and not only_null_is_out):
+        return None
+    lower, upper = _array([ends[0][0], ends[-1][1]], kind)
+    return RangeDomain(field.remove_metadata(), lower, upper, values.null)
+
+
+def is_exact(values: ValueSet, domain: Domain | None) -> bool:
+    """Whether a domain made of ``values`` says all that they do."""
+    if isinstance(domain, RangeDomain):
+        # nothing but numbers has a neighbour on both sides, and the last of a type has none
+        open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
+        known = [not domain.lower.is_valid, not domain.upper.is_valid]
+        return open_ends == known and (_is_discrete(domain.field.type) or all(known))
+    return isinstance(domain, ValueDomain)
+
+
+def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
+    """The first and the last value between two cuts; None = open end."""
+    low, high = interval
+    if pa.types.is_boolean(kind):
+        first = 0 if len(low) == 1 else low[1] + low[2]
+        last = 1 if len(high) == 1 else high[1] - 1 + high[2]
+        # both values one by one would be two intervals, and one range that has no end
+        return (first, last) if first == last or first > last else (None, None)
+    first, last = (None if len(cut) == 1 else cut[1] for cut in interval)
+    if _is_discrete(kind):
+        first = first + low[2] if first is not None else None
+        last = last - 1 + high[2] if last is not None else None
+    elif low[-1] == 1 and first is not None and not pa.types.is_floating(kind):
+        first = first + ("\0" if pa.types.is_string(kind) else b"\0")
+    return first, last
+
+
+def _array(keys: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Keys as Arrow values; what the type has no room for, as a neighbour's, is null."""
+    if pa.types.is_floating(kind):
+        return pa.array([k and (math.nan if k[0] else k[1]) for k in keys], kind)
+    if pa.types.is_decimal(kind):
+        return pa.array([None if k is None else _decimal(k, kind) for k in keys], kind)
+    if pa.types.is_boolean(kind):
+        return pa.array([None if k is None else bool(k) for k in keys], kind)
+    if _is_discrete(kind):
+        ticks = kind if pa.types.is_integer(kind) else pa.int32()
+        ticks = pa.int64() if pa.types.is_timestamp(kind) else ticks
+        bound = 2 ** (ticks.bit_width - 1)
+        within = [k if k is not None and -bound <= k < bound else None for k in keys]
+        return pa.array(within, ticks).cast(kind)
+    return pa.array(keys, kind)
+
+
+def _decimal(key: int, kind: pa.DataType) -> Decimal | None:
+    fits = len(str(abs(key))) <= kind.precision
+    return _WIDE.scaleb(Decimal(key), -kind.scale) if fits else None
+
+
+def _is_discrete(kind: pa.DataType) -> bool:
+    """Whether values follow each other one by one."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_timestamp(kind)
+    )

@@ -1,0 +1,165 @@
+"""What a condition says of single columns, as sets of values: pure, and in Spark's order.
+
+A value is anything with an order. Where Python's is not Spark's, as of NaN, whoever makes the sets
+takes something in its place; see :mod:`splitlib.spark.predicates.value_domains`.
+
+Every set may be too large, never too small. So what is not understood is "any value", and
+conditions on several columns are taken apart into one set for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Where an interval begins or ends: before all values, just before or after one, or behind them all.
+Cut = tuple[Any, ...]
+_FIRST: Final[Cut] = (-1,)
+_LAST: Final[Cut] = (1,)
+
+
+def before(value: Any) -> Cut:
+    """The cut just before a value."""
+    return (0, value, 0)
+
+
+def after(value: Any) -> Cut:
+    """The cut just after a value."""
+    return (0, value, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """Some values of one column."""
+
+    intervals: tuple[tuple[Cut, Cut], ...]
+    """In order, with a gap between any two."""
+    null: bool = False
+    """Whether null is one of them."""
+
+    @classmethod
+    def of(cls, intervals: Iterable[tuple[Cut, Cut]], *, null: bool = False) -> ValueSet:
+        """The values in any of the intervals."""
+        merged: list[tuple[Cut, Cut]] = []
+        for low, high in sorted(intervals):
+            if low >= high:
+                continue
+            if merged and low <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+            else:
+                merged.append((low, high))
+        return cls(tuple(merged), null)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no value is in it."""
+        return not self.intervals and not self.null
+
+    def __or__(self, other: ValueSet) -> ValueSet:
+        return ValueSet.of((*self.intervals, *other.intervals), null=self.null or other.null)
+
+    def __and__(self, other: ValueSet) -> ValueSet:
+        both = [
+            (max(low, other_low), min(high, other_high))
+            for low, high in self.intervals
+            for other_low, other_high in other.intervals
+        ]
+        return ValueSet.of(both, null=self.null and other.null)
+
+
+NOT_NULL: Final = ValueSet(((_FIRST, _LAST),))
+ONLY_NULL: Final = ValueSet((), null=True)
+
+# The rows that have such values in all of these columns; None = there is no such row.
+Region = Mapping[str, ValueSet] | None
+_EVERYWHERE: Final[Region] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Where a condition is true and where it is false; in other rows it is null."""
+
+    true: Region
+    false: Region
+
+    def __and__(self, other: Truth) -> Truth:
+        return Truth(_both(self.true, other.true), _either(self.false, other.false))
+
+    def __or__(self, other: Truth) -> Truth:
+        return Truth(_either(self.true, other.true), _both(self.false, other.false))
+
+    def __invert__(self) -> Truth:
+        return Truth(self.false, self.true)
+
+
+UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
+
+
+def always(value: bool | None) -> Truth:
+    """A constant."""
+    return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
+
+
+def compared(column: str, comparison: str, value: Any) -> Truth:
+    """A column on the left of ``=``, ``<``, ``<=``, ``>``, ``>=`` or ``<=>``.
+
+    Args:
+        column: The column.
+        comparison: One of these.
+        value: On the right; None = null.
+    """
+    if comparison == "<=>" and value is None:
+        return is_null(column)
+    if value is None:
+        return always(None)
+    true = {
+        "=": [(before(value), after(value))],
+        "<=>": [(before(value), after(value))],
+        "<": [(_FIRST, before(value))],
+        "<=": [(_FIRST, after(value))],
+        ">": [(after(value), _LAST)],
+        ">=": [(before(value), _LAST)],
+    }[comparison]
+    return _where(column, ValueSet.of(true), null_is_false=comparison == "<=>")
+
+
+def among(column: str, values: Iterable[Any]) -> Truth:
+    """``IN``; None = null."""
+    listed = list(values)
+    if not listed:
+        return always(False)  # of null as well
+    found = ValueSet.of((before(v), after(v)) for v in listed if v is not None)
+    truth = _where(column, found)
+    # of a value that is not in the list, a null in it says neither
+    return Truth(truth.true, None) if None in listed else truth
+
+
+def is_null(column: str) -> Truth:
+    """``IS NULL``."""
+    return Truth({column: ONLY_NULL}, {column: NOT_NULL})
+
+
+def _where(column: str, true: ValueSet, *, null_is_false: bool = False) -> Truth:
+    edges = [_FIRST, *(cut for interval in true.intervals for cut in interval), _LAST]
+    gaps = zip(edges[::2], edges[1::2], strict=True)
+    return Truth(_region(column, true), _region(column, ValueSet.of(gaps, null=null_is_false)))
+
+
+def _region(column: str, values: ValueSet) -> Region:
+    return None if values.is_empty else {column: values}
+
+
+def _both(one: Region, other: Region) -> Region:
+    if one is None or other is None:
+        return None
+    found = dict(one)
+    for column, values in other.items():
+        found[column] = found[column] & values if column in found else values
+    return None if any(values.is_empty for values in found.values()) else found
+
+
+def _either(one: Region, other: Region) -> Region:
+    if one is None or other is None:
+        return other if one is None else one
+    return {column: one[column] | other[column] for column in one.keys() & other.keys()}

@@ -1,0 +1,1 @@
+"""``splitlib.read``: one table, its filters, its rows."""

@@ -1,0 +1,65 @@
+"""From filters to a DataFrame: the files that can match, and of their rows those that can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.report import ScanReport
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
+from splitlib.spark.predicates.bloom import MOST_KEYS, among
+from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
+from splitlib.spark.read.scan import scan_selected
+from splitlib.spark.scan.known_table import saying_its_table
+from splitlib.spark.schema import spark_schema
+from splitlib.table import Table
+
+
+def pruned_rows(
+    spark: SparkSession,
+    table: Table,
+    config: SplitConfig,
+    filters: Sequence[DynamicFilteringData],
+    static: Sequence[PartitionFilter | DynamicFilteringData],
+) -> tuple[DataFrame, ScanReport]:
+    """A DataFrame over explicit files, and how they were selected.
+
+    Args:
+        spark: Session to read with.
+        table: In the session's time zone.
+        config: For the enumeration, and how to scan.
+        filters: Keys of joins, which drop rows as well as files.
+        static: Conditions, which drop files alone: whoever has them tests the rows.
+
+    Raises:
+        SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`, and
+            :func:`splitlib.spark.read.scan.scan_selected`.
+    """
+    enumerator = DynamicFileEnumerator(table, config, static=static)
+    # Spark hands out instants in UTC, and compares them with dates in its own zone
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    filters = [data.in_time_zone(zone) for data in filters]
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    selected = list(enumerator.select_files())
+    columns = undecided_columns(table.metadata, selected)
+    by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
+    tested = {name for data in (*filters, *by_column) for name in data.fields}
+    rows = scan_selected(
+        spark,
+        table,
+        spark_schema(table.metadata),
+        selected,
+        config.spark_scan,
+        conditioned=not tested.isdisjoint(columns.names),
+    )
+    for condition in row_conditions(columns, filters):
+        rows = rows.where(condition)
+    for name, keys, or_null in many_keys(columns, filters):
+        if len(keys) <= MOST_KEYS:
+            rows = among(rows, name, keys, or_null=or_null)
+    return saying_its_table(spark, rows, table), enumerator.explain()

@@ -1,0 +1,237 @@
+"""``splitlib.read(spark)``: from a table and its dimensions to a DataFrame over explicit files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.report import FilterReport
+from splitlib.errors import ConfigError, InvalidFilter
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import AppliedFilter
+from splitlib.redaction import redact
+from splitlib.registry import load_table
+from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
+from splitlib.spark.keys.collect import collect_keys
+from splitlib.spark.keys.columns import key_columns
+from splitlib.spark.planned import remember
+from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
+from splitlib.spark.predicates.row_filters import tested_columns
+from splitlib.spark.predicates.where import static_filters
+from splitlib.spark.read.pruned_rows import pruned_rows
+from splitlib.spark.schema import spark_schema
+from splitlib.spark.session import settings_of
+from splitlib.table import Table
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+
+
+def read(spark: SparkSession) -> TableReader:
+    """Start reading a table: ``read(spark).table(…).filtered_by(…).load()``."""
+    if not hasattr(spark, "createDataFrame"):  # of two classes, which have nothing in common
+        raise ConfigError(
+            f"Expected a Spark session, not a {type(spark).__name__}.", hint="splitlib.read(spark)"
+        )
+    return TableReader(spark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    source: DataFrame | DynamicFilteringData | pa.Table
+    on: Mapping[str, str]
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """What to read. Immutable: each method returns a reader that knows more."""
+
+    spark: SparkSession
+    _name: str | None = None
+    _connector: str | None = None
+    _options: Mapping[str, Any] = field(default_factory=dict)
+    _settings: Mapping[str, Any] = field(default_factory=dict)
+    _conditions: tuple[str | Column | BooleanExpression, ...] = ()
+    _dimensions: tuple[_Dimension, ...] = ()
+
+    def __repr__(self) -> str:
+        given = ", ".join(sorted(self._options))
+        told = f"TableReader({self._name!r}, connector={self._connector!r}, options=[{given}])"
+        return redact(told)
+
+    def table(
+        self, name: str | os.PathLike[str], connector: str | None = None, **options: Any
+    ) -> TableReader:
+        """The fact table; arguments as for :func:`splitlib.load_table`."""
+        name = os.fspath(name) if isinstance(name, os.PathLike) else name
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"A table is given by its name, not by a {type(name).__name__}.",
+                hint="read(spark).table('db.t', connector=…)",
+            )
+        return replace(self, _name=name, _connector=connector, _options=options)
+
+    def config(self, **settings: Any) -> TableReader:
+        """Settings of :class:`splitlib.SplitConfig` for this scan alone."""
+        return replace(self, _settings={**self._settings, **settings})
+
+    def where(self, condition: str | Column | BooleanExpression) -> TableReader:
+        """Only rows for which a condition holds. Repeatable; all hold together.
+
+        What it says of partition keys alone prunes partitions, and what it says of one column
+        prunes files where the catalog keeps statistics of them.
+
+        Args:
+            condition: SQL; a column of names, such as ``F.col("day") > "2024-01-05"``; or a row
+                filter of PyIceberg's.
+
+        Raises:
+            InvalidFilter: for anything else.
+        """
+        return replace(self, _conditions=(*self._conditions, checked_condition(condition)))
+
+    def filtered_by(
+        self,
+        dimension: Any,
+        on: Mapping[str, str] | Iterable[str | tuple[str, str]] | str | None = None,
+        *,
+        null_safe: bool = False,
+    ) -> TableReader:
+        """Only what an inner or semi join with ``dimension`` can need. Repeatable.
+
+        Keys of partitions drop those; keys of other columns, where files have statistics of them,
+        drop files or parts of files, and most rows that have none of the keys.
+
+        Args:
+            dimension: A DataFrame, whose distinct keys are collected by :meth:`load`. Or keys: an
+                Arrow table, anything else with ``__arrow_c_stream__`` (pandas, Polars), a dict of
+                lists, :class:`splitlib.DynamicFilteringData`. In an Arrow table, text for a date or
+                a whole number is read as such.
+            on: Fact column to dimension column (``a.b`` for a field of a struct), as a mapping or
+                pairs, or the name where it is the same. May be left out for keys whose fields are
+                the fact's columns.
+            null_safe: The join is ``<=>``: null keys match null partitions.
+
+        Raises:
+            InvalidFilter: if one of these is something else.
+        """
+        source = given_keys(dimension)
+        if on is None:
+            if isinstance(source, DataFrame):
+                raise InvalidFilter("Which columns join?", hint="on={'fact_column': 'dim_column'}")
+            on = source.schema.names
+        added = _Dimension(source, given_pairs(on), null_safe)
+        return replace(self, _dimensions=(*self._dimensions, added))
+
+    def load(self) -> DataFrame:
+        """Collect the keys, prune, list what is left, and return a DataFrame over those files.
+
+        Its schema is that of ``spark.table``: data columns, then partition columns. Nothing is
+        fetched or listed again when it runs: see :func:`splitlib.replan`. See :func:`explain` for
+        what was pruned.
+
+        Raises:
+            InvalidFilter: if a join column does not exist.
+            NonDeterministicDimension: see :func:`splitlib.freeze`.
+            SplitlibError: as :func:`splitlib.load_table` and
+                :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+        """
+        if self._name is None:
+            raise ConfigError("No table is given.", hint="read(spark).table('db.t', connector=…)")
+        spark_conf = settings_of(self.spark)
+        config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
+        opened = load_table(
+            self._name, self._connector, spark_conf=spark_conf, config=config, **self._options
+        )
+        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        with opened.in_time_zone(zone) as table:
+            schema = spark_schema(table.metadata)
+            found = [
+                keys
+                for dimension in self._dimensions
+                for keys in self._keys_of(dimension, schema, table, config)
+            ]
+            filters = [keys for keys in found if isinstance(keys, DynamicFilteringData)]
+            unused = [keys for keys in found if isinstance(keys, AppliedFilter)]
+            conditions = [condition_column(condition, schema) for condition in self._conditions]
+            static = [
+                static_filters(self.spark, condition, schema, table.metadata)
+                for condition in conditions
+            ]
+            used = [part for parts in static for part in parts.used]
+            df, report = pruned_rows(self.spark, table, config, filters, used)
+            for condition in conditions:
+                df = df.where(condition)
+            unused += [part for parts in static for part in parts.unused]
+            more = tuple(FilterReport(part, 0) for part in unused)
+            report = replace(report, filters=(*report.filters, *more))
+            remember(df, report, lambda _: self.load())
+        return df
+
+    def _keys_of(
+        self,
+        dimension: _Dimension,
+        schema: StructType,
+        table: Table,
+        config: SplitConfig,
+    ) -> Iterator[DynamicFilteringData | AppliedFilter]:
+        """The keys of one dimension; of columns that cannot prune, only that they were given."""
+        on = {_column_of(schema, name): column for name, column in dimension.on.items()}
+        names = Counter(name.lower() for name in schema.names)
+        alike = tuple(name for name in on if names[name.lower()] > 1)
+        if alike:  # what prunes does not know one from another
+            yield AppliedFilter(alike, "keys", 0, (), "several columns differ in case only")
+            return
+        source = dimension.source
+        if isinstance(source, pa.Table):
+            keys = keys_of_table(source, on, table.schema)
+            source = DynamicFilteringData.from_arrow(keys)
+            on = {name: name for name in on}
+        if isinstance(source, DynamicFilteringData):
+            data = source.renamed({column: name for name, column in on.items()})
+            yield data if dimension.null_safe else data.without_nulls()
+            return
+        for column, key in key_columns(source, on.values()).items():
+            if key.collation is not None:
+                # whatever the fact's column is, the join may be by this
+                collated = tuple(name for name in on if on[name] == column)
+                reason = f"{column} is compared by its collation {key.collation}"
+                yield AppliedFilter(collated, "keys", 0, (), reason)
+                on = {name: other for name, other in on.items() if other != column}
+        accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
+        useful = {name: column for name, column in on.items() if name in accepted}
+        in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}
+        for keys in filter(None, (useful, in_rows)):
+            yield collect_keys(source, keys, schema, config, null_safe=dimension.null_safe)
+        # not worth a job, but worth a word in the report
+        others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
+        if others:
+            yield DynamicFilteringData.from_range(others)
+
+
+def _column_of(schema: StructType, name: str) -> str:
+    """A column of the fact, in whatever case it is named.
+
+    Raises:
+        InvalidFilter: if there is none.
+    """
+    if name in schema.names:
+        return name
+    found = [own for own in schema.names if own.lower() == name.lower()]
+    if not found:
+        near = difflib.get_close_matches(name, schema.names, n=1)
+        raise InvalidFilter(
+            f"The table has no column {name!r}.",
+            hint=f"did you mean {near[0]!r}?" if near else f"it has {schema.names}.",
+        )
+    return found[0]

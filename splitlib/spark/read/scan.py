@@ -1,0 +1,114 @@
+"""Selected files of any format to one DataFrame with the table's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from splitlib.enumeration.splits import SelectedFiles
+from splitlib.errors import UnsupportedTable
+from splitlib.model import FILE_SCHEMA, ReadFormat
+from splitlib.spark.field_ids.scan import scan_mapped
+from splitlib.spark.file_scan import FileScan
+from splitlib.spark.formats.hive_csv import hive_csv_columns
+from splitlib.spark.formats.hive_text import hive_text_columns, jvm_time_zone
+from splitlib.spark.scan.files import scan_files
+from splitlib.table import Table
+
+_LINE = "__splitlib_line"
+
+
+@dataclass(slots=True)
+class _Group:
+    """The files that are read in one way."""
+
+    files: list[pa.Table] = field(default_factory=list)
+    partitions: list[pa.Table] = field(default_factory=list)
+    partition_count: int = 0
+
+    def add(self, selected: SelectedFiles) -> None:
+        files = pa.table(selected.files.files)
+        used = pc.unique(files["partition"])
+        values = selected.partitions.values
+        if values.num_columns:
+            self.partitions.append(pa.table(values.take(used)))
+        position = pc.index_in(files["partition"], value_set=used).cast(pa.int64())
+        position = pc.add(position, self.partition_count if values.num_columns else 0)
+        self.files.append(files.set_column(3, FILE_SCHEMA.field(3), position))
+        self.partition_count += len(used)
+
+
+def scan_selected(
+    spark: SparkSession,
+    table: Table,
+    schema: StructType,
+    selected: Iterable[SelectedFiles],
+    how: str,
+    *,
+    conditioned: bool = False,
+) -> DataFrame:
+    """The rows of ``selected`` under ``schema``; one scan per format, in one union.
+
+    Args:
+        spark: Session to read with.
+        table: What the files belong to.
+        schema: The table's, for Spark.
+        selected: The files.
+        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
+        conditioned: Whether conditions on columns are to follow.
+
+    Raises:
+        UnsupportedTable: for properties of a text SerDe that cannot be followed exactly, and as
+            :func:`splitlib.spark.field_ids.scan.scan_mapped`.
+    """
+    if table.metadata.read_format.columns != "name":
+        return scan_mapped(spark, table, selected, how, conditioned=conditioned)
+    groups: dict[ReadFormat, _Group] = {}
+    for files in selected:
+        groups.setdefault(files.files.read_format, _Group()).add(files)
+    if not groups:  # a scan of no files still shows the schema as Spark would
+        groups[table.metadata.read_format] = _Group()
+    keys = StructType([schema[key] for key in table.partition_keys])
+    data = StructType([f for f in schema if f.name not in table.partition_keys])
+    scans = [_scan(spark, form, group, data, keys, how) for form, group in groups.items()]
+    df, *others = scans
+    for other in others:
+        df = df.union(other)
+    return df
+
+
+def _scan(
+    spark: SparkSession,
+    form: ReadFormat,
+    group: _Group,
+    data: StructType,
+    keys: StructType,
+    how: str,
+) -> DataFrame:
+    lines = form.name.startswith("hive-")
+    nothing = pa.table({key: pa.array([], pa.string()) for key in keys.names})
+    scan = FileScan(
+        format="text" if lines else form.name,
+        options={} if lines else dict(form.options),
+        data_schema=StructType([StructField(_LINE, StringType())]) if lines else data,
+        partition_schema=keys,
+        partitions=pa.concat_tables(group.partitions) if group.partitions else nothing,
+        files=pa.concat_tables(group.files) if group.files else FILE_SCHEMA.empty_table(),
+    )
+    df = scan_files(spark, scan, how)
+    if not lines:
+        return df
+    try:
+        if form.name == "hive-csv":
+            columns = hive_csv_columns(df[_LINE], data, dict(form.options))
+        else:
+            zone = jvm_time_zone(spark) if "timestamp" in data.simpleString() else None
+            columns = hive_text_columns(df[_LINE], data, dict(form.options), time_zone=zone)
+    except ValueError as error:
+        raise UnsupportedTable(f"Its text cannot be read exactly: {error}") from error
+    return df.select(*columns, *(df[key] for key in keys.names))

@@ -1,0 +1,1 @@
+"""Exactly the given files as a DataFrame."""

@@ -1,0 +1,135 @@
+"""Reading explicit files with Spark's public API only: works on Spark Connect and any version."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+
+from splitlib.errors import ConfigError
+from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.local_rows import typed_columns
+from splitlib.spark.sql_text import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from splitlib.spark.file_scan import FileScan
+
+_FILE: Final = "__splitlib_file"
+# Formats that Spark reads through its older interface, which alone knows the column `_metadata`.
+_OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
+_ROW_FILE: Final = "__splitlib_row_file"
+
+
+def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
+    """Return the rows of the scan, read from a list of paths.
+
+    Spark stats and lists every path when this is called. Partition columns are joined by the file
+    each row comes from; a row from a file without a partition fails the query.
+
+    Raises:
+        ConfigError: The session reads the format in a way that does not tell files apart.
+        RuntimeError: Spark reads other files than those given.
+        ValueError: The scan is to find columns by identifier.
+    """
+    if scan.by_field_id:
+        raise ValueError("Spark's public reader finds columns by name")
+    _refuse_newer_sources(spark, scan)
+    rows = (
+        spark.read.format(scan.format)
+        .schema(scan.data_schema)
+        .options(**scan.options)
+        # `k=v` directories mean nothing here
+        .options(recursiveFileLookup="true")
+        .load(_without_globs(pc.unique(scan.files["path"])))
+    )
+    spelled = _as_spark_spells(rows, scan.files["path"])
+    index = scan.row_index
+    if not scan.partition_schema.fields:
+        return rows if index is None else with_row_index(rows, index)
+    values = scan.partitions.take(scan.files["partition"])
+    keys = typed_columns(spark, values, scan.partition_schema, **{_FILE: spelled})
+    return _attach(rows, keys, scan.partition_schema, index)
+
+
+def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
+    older = str(spark.conf.get(_OLDER_SOURCES)).lower().replace(" ", "").split(",")
+    if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
+        raise ConfigError(
+            f"Without {scan.format} in {_OLDER_SOURCES} rows do not say which file they are of.",
+            hint=f"add {scan.format} to it, or set spark_scan to 'auto' on a classic session.",
+        )
+
+
+def with_row_index(rows: DataFrame, name: str) -> DataFrame:
+    """Return the rows of files with a further column: where in its file each lies."""
+    return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
+
+
+def _without_globs(paths: pa.Array) -> list[str]:
+    # `__globPaths__=false` would do, but not on Spark Connect
+    literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
+    return literal
+
+
+def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return, for each path, the URI-encoded text that `_metadata.file_path` has for it."""
+    # inputFiles has `file:///` where the metadata column has `file:/`
+    encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
+    read = [unquote(uri) for uri in encoded.to_pylist()]
+    if differing := set(read) ^ set(paths.to_pylist()):
+        msg = f"Spark would not read exactly the files given, differing in {min(differing)!r}"
+        raise RuntimeError(msg)
+    return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
+
+
+def _attach(
+    rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
+) -> DataFrame:
+    """Add partition columns to rows; a row whose file has no keys fails the query.
+
+    Args:
+        rows: Rows of files, with Spark's hidden metadata.
+        keys: Partition columns, then the file's encoded path; a file once for each partition.
+        schema: The partition columns.
+        row_index: Name of a last column for where in its file each row lies, None for no such.
+    """
+    columns = rows.columns
+    file_path = rows.metadataColumn("_metadata")["file_path"]
+    numbered = [f"__splitlib_key{i}" for i in range(len(schema))]
+    keys = keys.toDF(*numbered, _FILE)
+    if row_index is not None:
+        rows = with_row_index(rows, row_index)
+    joined = rows.withColumn(_ROW_FILE, file_path).join(
+        sf.broadcast(keys), sf.col(_ROW_FILE) == sf.col(_FILE), "left"
+    )
+
+    def known(value: Column) -> Column:
+        message = sf.concat(sf.lit("splitlib has no partition for file "), sf.col(_ROW_FILE))
+        return sf.when(sf.col(_FILE).isNotNull(), value).otherwise(sf.raise_error(message))
+
+    # Both are needed: without the filter a query of data columns only would not ask, and with
+    # plain keys a condition on one would let Spark make this an inner join before anybody asks.
+    return joined.where(known(sf.lit(True))).select(
+        *(sf.col(quoted(name)) for name in columns),
+        *(
+            known(_padded(sf.col(name), field)).alias(field.name, metadata=field.metadata)
+            for name, field in zip(numbered, schema, strict=True)
+        ),
+        *([] if row_index is None else [row_index]),
+    )
+
+
+def _padded(column: Column, field: StructField) -> Column:
+    """Pad a key of type char as Spark pads the columns of files."""
+    declared = (field.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", "")
+    if not (char := re.fullmatch(r"char\((\d+)\)", declared)):
+        return column
+    length = int(char[1])
+    return sf.when(sf.length(column) < length, sf.rpad(column, length, " ")).otherwise(column)

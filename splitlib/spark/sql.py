@@ -1,0 +1,50 @@
+"""``splitlib.sql`` and ``splitlib.optimize``: joins found and pruned, nothing wired by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.planned import remember
+from splitlib.spark.planner.optimize import plan
+from splitlib.spark.planner.rewrite import is_command, refresh
+from splitlib.spark.planner.scan_sites.named_tables import named_tables
+
+
+def optimize(df: DataFrame) -> DataFrame:
+    """The same rows, read from fewer partitions where joins of ``df`` allow it.
+
+    The keys of the dimensions are collected now, and the partitions that they need are listed; see
+    :func:`splitlib.explain` for what was pruned, and why something was not. Where nothing can be
+    pruned ``df`` itself is returned. Nothing is raised that plain Spark would not raise.
+
+    It is planned once: see :func:`splitlib.replan`.
+    """
+    planned, report = plan(given_dataframe(df))
+    remember(planned, report, _again if planned is df else lambda _: _again(df))
+    return planned
+
+
+def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
+    """``spark.sql(query, …)``, and :func:`optimize` on what it returns.
+
+    A table may also be one of a named splitlib catalog: ``lake.db.t`` where
+    ``spark.splitlib.catalog.lake.*`` says what ``lake`` is, and Spark has no catalog of that name.
+
+    Raises:
+        SplitlibError: if such a table cannot be read.
+    """
+    with named_tables(spark, query) as (text, tables):
+        df = spark.sql(text, *args, **kwargs)
+    planned, report = plan(df, tables)
+    again = None if is_command(df) else lambda _: sql(spark, query, *args, **kwargs)
+    remember(planned, report, again)
+    return planned
+
+
+def _again(df: DataFrame) -> DataFrame:
+    """``df`` optimized once more, with what there is now in the directories that it reads."""
+    refresh(df)
+    return optimize(df)
