@@ -24,7 +24,8 @@ from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm import pinned_relation as pinned_module
-from splitlib.spark.jvm.pinned_relation import encode_statuses, why_not_pinned
+from splitlib.spark.jvm.pinned_relation import encode_statuses
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.scan.files import scan_files
 from splitlib.spark.scan.paths import _attach, paths_scan
 from splitlib.spark.scan.pinned import pinned_scan
@@ -547,7 +548,7 @@ def test_refreshing_does_not_unpin(spark, tmp_path):
 
 
 def test_pinned_is_the_choice_where_it_works(spark):
-    assert why_not_pinned(spark) is None
+    assert internals_unavailable(spark) is None
     absent = scan(absent_files(2, 2), {"k": ["0", "1"]}, keys("k int"))
     assert "pinned-by-splitlib" in scan_files(spark, absent)._jdf.queryExecution().toString()
 

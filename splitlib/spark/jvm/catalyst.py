@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.jvm.functions import Functions, functions_of
 from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.logical_plan import Path, Place
+from splitlib.spark.logical_plan import Node, Path, Place, parse_plan
 
 # With these rules Spark would fetch and list whole tables while it optimizes.
 _NOT_YET = (
@@ -79,9 +80,11 @@ class Catalyst:
 
     def dataframe(self, plan: Any) -> DataFrame:
         """A DataFrame of any resolved plan, in the user's session."""
-        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+        return dataframe_of_plan(self.spark, plan)
 
-        return ClassicDataFrame(self._ofRows(self.session, plan), self.spark)
+    def tree(self, plan: Any) -> Node:
+        """All nodes of a plan, in Python."""
+        return parse_plan(plan.toJSON())
 
     def node(self, plan: Any, path: Path) -> Any:
         """The node at ``path`` below ``plan``."""
@@ -222,6 +225,58 @@ class Catalyst:
     def hadoop_conf(self) -> Any:
         """Hadoop's configuration, as the session has it."""
         return self.session.sessionState().newHadoopConf()
+
+    def broadcast_threshold(self) -> int:
+        """Bytes up to which Spark broadcasts a side of a join."""
+        return int(self.session.sessionState().conf().autoBroadcastJoinThreshold())
+
+    def unknown_size(self) -> int:
+        """Bytes that Spark takes a size to be that it does not know."""
+        return int(self.session.sessionState().conf().defaultSizeInBytes())
+
+    def size_of(self, plan: Any) -> int:
+        """Bytes of the rows of a plan, as Spark estimates them."""
+        return int(str(plan.stats().sizeInBytes()))
+
+    def is_deterministic(self, plan: Any) -> bool:
+        """Whether no function in a plan differs between two computations."""
+        return bool(plan.deterministic())
+
+    def same_result(self, one: Any, other: Any) -> bool:
+        """Whether two plans read the same and compute the same of it."""
+        return bool(one.sameResult(other))
+
+    def semantic_hash(self, plan: Any) -> int:
+        """The same number for plans of the same result."""
+        return int(plan.semanticHash())
+
+    def is_checkpointed(self, leaf: Any) -> bool:
+        """Whether a ``LogicalRDD`` reads rows that are kept."""
+        return bool(leaf.rdd().isCheckpointed())
+
+    def output(self, plan: Any) -> list[Any]:
+        """The attributes of a plan."""
+        return list(each(plan.output()))
+
+    def sql(self, expression: Any) -> str:
+        """An expression as it is shown."""
+        return str(expression.sql())
+
+    def places_read_by(self, leaf: Any) -> frozenset[str]:
+        """The name of the table that a leaf reads, and the directories that it is told to read."""
+        is_hive = leaf.nodeName() == "HiveTableRelation"
+        table = self.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
+        found = set()
+        if table.isDefined():
+            found.add(str(table.get().identifier().unquotedString()))
+            uri = table.get().storage().locationUri()
+            if uri.isDefined():
+                path = self.jvm.class_("org.apache.hadoop.fs.Path")(uri.get())
+                found.add(str(path.toString()))
+        if not is_hive and self.is_file_relation(leaf.relation()):
+            roots = each(leaf.relation().location().rootPaths())
+            found |= {str(path.toString()) for path in roots}
+        return frozenset(found)
 
     def size_on_disk(self, leaf: Any) -> int | None:
         """Bytes of a table without partitions of whose size the catalog has no record."""

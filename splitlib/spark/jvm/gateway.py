@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+JVM_ERRORS: Final = (Py4JError, PySparkException)
+"""What a call of the JVM raises; the second is what PySpark makes of errors that it knows."""
 
 
 class Jvm:

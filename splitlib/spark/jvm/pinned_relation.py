@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from splitlib.spark.file_scan import FileScan
 
-_KNOWN_VERSIONS: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
-
 # Indexes are equal when their roots are, and Spark reads once, or takes from its cache, what is
 # equal: the root of a scan is a digest of what it reads. Spark takes a root that is not found for
 # an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan fails,
@@ -46,15 +44,6 @@ _BY_FIELD_ID: Final = {
     # a struct is not null for having only fields that its file lacks
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
-
-
-def why_not_pinned(spark: object) -> str | None:
-    """Return why a session cannot read pinned files, None if it can."""
-    if not isinstance(spark, SparkSession):
-        return "Spark Connect gives no access to the JVM"
-    if not spark.version.startswith(_KNOWN_VERSIONS):
-        return f"Spark {spark.version} is not one of the versions known, 4.0 to 4.3"
-    return None
 
 
 def has_file_system(spark: object, scheme: str) -> bool:

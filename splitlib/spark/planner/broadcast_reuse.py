@@ -27,7 +27,7 @@ def sharing_broadcasts(
         root: The same plan.
         scans: Where they stand in it.
     """
-    limit = catalyst.session.sessionState().conf().autoBroadcastJoinThreshold()
+    limit = catalyst.broadcast_threshold()
     sharing = defaultdict(set)
     for node in root.walk():
         # of other joins only one side can be broadcast
@@ -36,8 +36,8 @@ def sharing_broadcasts(
                 leaf = _leaf_of(child)
                 if leaf.path in scans:
                     build_side = catalyst.node(optimized, other.path)
-                    if int(str(build_side.stats().sizeInBytes())) <= limit:
-                        sharing[build_side.semanticHash()].add(leaf.path)
+                    if catalyst.size_of(build_side) <= limit:
+                        sharing[catalyst.semantic_hash(build_side)].add(leaf.path)
     return {path for paths in sharing.values() if len(paths) > 1 for path in paths}
 
 

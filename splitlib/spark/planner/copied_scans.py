@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from splitlib.spark.jvm.catalyst import Catalyst, each
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans
@@ -42,26 +42,10 @@ def copied_scans(
     of_files = {path: leaf for path, leaf in copies.items() if leaf.kind in RELATIONS}
     if not of_files:
         return {}
-    known = [(scan, _read_by(catalyst, scan.leaf)) for scan in scans.by_columns.values()]
+    known = [(scan, catalyst.places_read_by(scan.leaf)) for scan in scans.by_columns.values()]
     found = {}
     for path in of_files:
-        read = _read_by(catalyst, catalyst.node(optimized, path))
+        read = catalyst.places_read_by(catalyst.node(optimized, path))
         # of what is not known by name or directory it may be any
         found[path] = tuple(scan for scan, names in known if not read or names & read)
     return found
-
-
-def _read_by(catalyst: Catalyst, leaf: Any) -> frozenset[str]:
-    """The name of the table that a leaf reads, and the directories that it is told to read."""
-    is_hive = leaf.nodeName() == "HiveTableRelation"
-    table = catalyst.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
-    names = set()
-    if table.isDefined():
-        names.add(str(table.get().identifier().unquotedString()))
-        uri = table.get().storage().locationUri()
-        if uri.isDefined():
-            path = catalyst.jvm.class_("org.apache.hadoop.fs.Path")(uri.get())
-            names.add(str(path.toString()))
-    if not is_hive and catalyst.is_file_relation(leaf.relation()):
-        names |= {str(path.toString()) for path in each(leaf.relation().location().rootPaths())}
-    return frozenset(names)

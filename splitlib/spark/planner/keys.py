@@ -73,7 +73,7 @@ class KeyQueries:
         plan = self._catalyst.projected(self._plan(dimension), keys)
         operators = tuple(c.operator for c in comparisons)
         for other, others, future in self._asked:
-            if operators == others and plan.sameResult(other):
+            if operators == others and self._catalyst.same_result(plan, other):
                 return future
         future = self._executor.submit(self._collect, plan, operators)
         self._asked.append((plan, operators, future))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
@@ -86,7 +87,7 @@ def freeze(
     runs: list[_Run] = []
     for path, dimension in wanted.items():
         plan = catalyst.node(optimized, dimension.top.path)
-        run = next((run for run in runs if plan.sameResult(run.plan)), None)
+        run = next((run for run in runs if catalyst.same_result(plan, run.plan)), None)
         if run is None:
             runs.append(run := _Run(plan, dimension.leaf))
         run.paths.append(path)
@@ -123,9 +124,9 @@ def checkpoint_rdds(
     }.values():
         ids = leaf_ids(leaf)
         node = catalyst.node(optimized, leaf.path)
-        if ids not in found and not node.rdd().isCheckpointed():
+        if ids not in found and not catalyst.is_checkpointed(node):
             rows = catalyst.dataframe(node).localCheckpoint()
-            found[ids] = rows._jdf.queryExecution().analyzed()
+            found[ids] = analyzed_plan(rows)
     return found
 
 
@@ -154,7 +155,7 @@ def compute_once(
             rows = catalyst.dataframe(catalyst.node(analyzed, child.path))
             if why_not_deterministic(rows) is not None:
                 kept = rows.localCheckpoint()
-                found[child.path] = kept._jdf.queryExecution().analyzed()
+                found[child.path] = analyzed_plan(kept)
     return found
 
 
@@ -166,7 +167,7 @@ def _main(node: Node) -> Iterator[Node]:
 
 
 def _rows(catalyst: Catalyst, plan: Any) -> Any:
-    return catalyst.dataframe(plan)._jdf.queryExecution().executedPlan().executeCollect()
+    return internal_rows(catalyst.dataframe(plan))
 
 
 def _all(dimension: Dimension) -> Iterator[Dimension]:
@@ -192,16 +193,16 @@ def _filter_of(node: Node) -> Node:
 
 def _shown(catalyst: Catalyst, run: _Run) -> Iterator[Any]:
     """The columns of a leaf, with a null in the place of those that nobody reads."""
-    output = run.plan.output()
+    output = catalyst.output(run.plan)
     nulls: dict[str, Any] = {}
     for i, column in enumerate(leaf_columns(run.leaf)):
         if i in run.read:
-            yield output.apply(i)
+            yield output[i]
             continue
         kind = str(column.fields["dataType"])
         if kind not in nulls:
             # under an id of its own: the optimizer takes a column of the same id for the column
-            nulls[kind] = catalyst.null_like(output.apply(i))
+            nulls[kind] = catalyst.null_like(output[i])
         yield nulls[kind]
 
 

@@ -58,7 +58,7 @@ class Frozen:
             size_of: Bytes that a leaf reads; None if that is not known.
             executor: Where they run, several at a time.
         """
-        limit = self._catalyst.session.sessionState().conf().autoBroadcastJoinThreshold()
+        limit = self._catalyst.broadcast_threshold()
         places = defaultdict(list)
         for node in self._analyzed.walk():
             if node.is_leaf:

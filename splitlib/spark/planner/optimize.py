@@ -14,8 +14,9 @@ from splitlib.config import SplitConfig
 from splitlib.errors import SplitlibError
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.pinned_relation import why_not_pinned
-from splitlib.spark.logical_plan import Node, Path, parse_plan
+from splitlib.spark.jvm.dataframes import have_same_schema
+from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.plan_report import PlanReport, ScanPruning
 from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.comparable import comparable
@@ -70,7 +71,7 @@ def plan(
 
 def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
     """None in the place of a query that is left to Spark."""
-    reason = why_not_pinned(df.sparkSession)
+    reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return None, PlanReport(reasons=(f"{reason}.",))
     config = SplitConfig.resolve(spark_conf=settings_of(df.sparkSession))
@@ -83,7 +84,7 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
         return None, PlanReport(reasons=("it is a command, which has run.",))
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
-    tree = parse_plan(analyzed.toJSON())
+    tree = catalyst.tree(analyzed)
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
     if not has_join and not named:
         return None, PlanReport(reasons=("it has no join.",))
@@ -103,7 +104,7 @@ def _plan(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | N
 
 def _optimized(catalyst: Catalyst, analyzed: Any) -> tuple[Any, Node]:
     optimized = catalyst.optimized(analyzed)
-    return optimized, parse_plan(optimized.toJSON())
+    return optimized, catalyst.tree(optimized)
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
@@ -112,7 +113,7 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
         return df
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
-    scans = prunable_scans(catalyst, analyzed, parse_plan(analyzed.toJSON()), 1, named)
+    scans = prunable_scans(catalyst, analyzed, catalyst.tree(analyzed), 1, named)
     new: dict[Path, Any] = {}
     for scan in scans.by_columns.values():
         if isinstance(scan, TableScan):
@@ -148,7 +149,7 @@ class _Planner:
         self._copies = copied_leaves(tree, optimized_tree)
         self._copied = copied_scans(catalyst, optimized, self._copies, scans)
         # what Spark takes a size to be that it does not know
-        self._unknown_size = int(catalyst.session.sessionState().conf().defaultSizeInBytes())
+        self._unknown_size = catalyst.unknown_size()
         self.wants_same_rows = False
         """Whether keys were not used because their dimension may give other ones."""
 
@@ -188,7 +189,7 @@ class _Planner:
                         node = self._catalyst.not_broadcast(node)
                     new |= dict.fromkeys(scan.paths, node)
             planned = rewritten_query(self._catalyst, self._df, self._analyzed, new)
-            if not planned._jdf.schema().equals(self._df._jdf.schema()):
+            if not have_same_schema(planned, self._df):
                 raise RuntimeError("The rewritten plan has another schema.")
         requests = sum(table.requests for table in self._scans.tables.values())
         return planned, PlanReport(reports, catalog_requests=requests)
@@ -259,7 +260,7 @@ class _Planner:
 
     def _decide(self, occurrences: Mapping[Path, Occurrence]) -> None:
         """Keep of each scan's filters those that are worth being collected."""
-        deterministic = self._optimized.deterministic()
+        deterministic = self._catalyst.is_deterministic(self._optimized)
         for occurrence in occurrences.values():
             filters, occurrence.filters = occurrence.filters, []
             if not deterministic:
@@ -306,7 +307,7 @@ class _Planner:
         return self._size(self._catalyst.node(self._analyzed, leaf.path))
 
     def _size(self, node: Any) -> int | None:
-        size = int(str(node.stats().sizeInBytes()))
+        size = self._catalyst.size_of(node)
         return size if size < self._unknown_size else self._catalyst.size_on_disk(node)
 
     def _prune(self, occurrences: Mapping[Path, Occurrence], executor: Executor) -> None:

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst, each
-from splitlib.spark.jvm.pinned_relation import PINNED_ROOT, why_not_pinned
+from splitlib.spark.jvm.pinned_relation import PINNED_ROOT
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Path, parse_plan
 from splitlib.spark.planner.lineage import RELATIONS
 
@@ -45,7 +46,7 @@ def refresh(df: DataFrame) -> None:
     Raises:
         ConfigError: if files are given in it, which are not listed.
     """
-    if why_not_pinned(df.sparkSession) is not None:
+    if internals_unavailable(df.sparkSession) is not None:
         return  # on Spark Connect a query is analyzed whenever it runs
     catalyst = Catalyst(df.sparkSession)
     execution: Any = df._jdf.queryExecution()
@@ -63,7 +64,7 @@ def refresh(df: DataFrame) -> None:
 
 def is_command(df: DataFrame) -> bool:
     """Whether ``df`` is the result of a command, or may be: it would not be run twice."""
-    if why_not_pinned(df.sparkSession) is not None:
+    if internals_unavailable(df.sparkSession) is not None:
         return True
     execution: Any = df._jdf.queryExecution()
     # a command may stand below others, as in WITH … INSERT

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.jvm.pinned_relation import has_file_system, why_not_pinned
+from splitlib.spark.jvm.pinned_relation import has_file_system
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.scan.paths import paths_scan
 from splitlib.spark.scan.pinned import pinned_scan
 
@@ -34,7 +35,7 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
     Raises:
         ConfigError: `pinned` was asked for where it is not available.
     """
-    why_not = None if how == "paths" else why_not_pinned(spark)
+    why_not = None if how == "paths" else internals_unavailable(spark)
     if how == "pinned" and why_not:
         raise ConfigError(f"Files cannot be pinned: {why_not}.", hint="set spark_scan to 'auto'.")
     scan = replace(scan, files=_with_known_schemes(spark, scan.files))
@@ -43,7 +44,7 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
 
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
     """Return why `scan_files` cannot find columns by identifier, None if it can."""
-    why_not = "files are read by path" if how == "paths" else why_not_pinned(spark)
+    why_not = "files are read by path" if how == "paths" else internals_unavailable(spark)
     # Spark 4.0 takes the types of columns found so from the file, and a struct none of whose
     # fields is in the file for null
     return why_not or ("Spark 4.0 reads them wrong" if spark.version.startswith("4.0.") else None)

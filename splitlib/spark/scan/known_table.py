@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from splitlib.redaction import get_logger
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.jvm.pinned_relation import relation_of_directory, why_not_pinned
+from splitlib.spark.jvm.pinned_relation import relation_of_directory
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -37,7 +38,7 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, table: Table) -> Data
         rows: Of the table.
         table: The table.
     """
-    if table.metadata.location is None or why_not_pinned(spark) is not None:
+    if table.metadata.location is None or internals_unavailable(spark) is not None:
         return rows
     try:
         relation = _of_catalog(spark, table) or relation_of_directory(spark, _location(table))

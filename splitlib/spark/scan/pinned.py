@@ -17,7 +17,7 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     """Return the rows of the scan. No file is opened, listed or stat'ed before tasks read it.
 
     Args:
-        spark: A session for which `why_not_pinned` has no reason.
+        spark: A session whose internals are available.
         scan: What to read.
 
     Raises:

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
-from splitlib.spark.jvm.catalyst import Catalyst, each
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Node
 from splitlib.spark.plan_report import ScanPruning
 from splitlib.spark.planner.join_graph import Comparison, StaticCondition
@@ -68,8 +69,8 @@ class TableScan(Scan):
         """
         static = [s for condition in conditions for s in self._static(plan, condition)]
         rows, report = self._table.load(filters, static)
-        node = rows._jdf.queryExecution().analyzed()
-        own = zip(each(node.output()), each(self._leaf.output()), strict=True)
+        node = analyzed_plan(rows)
+        own = zip(*map(self._catalyst.output, (node, self._leaf)), strict=True)
         renamed = [self._catalyst.alias(new, old.name(), old) for new, old in own]
         return Pruned(
             self._catalyst.projected(node, renamed),
@@ -164,7 +165,7 @@ class _PlanCondition:
     def describe(self) -> str:
         """The condition as SQL."""
         expression = self.catalyst.expression_at(self.plan, self.condition.condition.place)
-        return str(expression.sql())
+        return self.catalyst.sql(expression)
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
         """True where a partition may matter."""

@@ -29,7 +29,8 @@ from splitlib.registry import load_table, named_catalogs
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.catalyst import each
 from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.jvm.pinned_relation import pinned_relation, why_not_pinned
+from splitlib.spark.jvm.pinned_relation import pinned_relation
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.planner.sql_names import Piece, pieces_of
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
@@ -124,7 +125,7 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
                 table = NamedTable.open(spark, ".".join(parts))
                 # nothing depends on keys where there are none, or no plan to find them in; and a
                 # statement is run at once
-                if is_query and table.table.partition_keys and why_not_pinned(spark) is None:
+                if is_query and table.table.partition_keys and internals_unavailable(spark) is None:
                     rows, root = table.placeholder()
                     tables[root] = table
                 else:
@@ -187,7 +188,7 @@ def _is_query(spark: SparkSession, query: str) -> bool:
 
 def _parsed(spark: SparkSession, query: str) -> Any | None:
     """The plan of a text as it is written; None if it is none, or Spark is far away."""
-    if why_not_pinned(spark) is not None:
+    if internals_unavailable(spark) is not None:
         return None
     try:
         return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)

@@ -73,7 +73,7 @@ class Occurrence(ABC):
         """Remember for the report that keys were used."""
         comparisons, keys = collected
         fields = {
-            f"k{i}": self._catalyst.expression_at(plan, c.target.place).sql()
+            f"k{i}": self._catalyst.sql(self._catalyst.expression_at(plan, c.target.place))
             for i, c in enumerate(comparisons)
         }
         description = keys.data.renamed(fields).describe()
