@@ -42,10 +42,11 @@ test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest Py
 # counts, the demo, the benchmarks), and what tries at length what other tests try once.
 test-oldest: $(OLDEST)/bin/.ready
 	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m spark -k 'not key_types' \
-		$(addprefix --ignore=tests/integration/test_,hive_metastore.py hive_errors.py hive_counts.py \
-		hive_text.py demo.py benchmarks.py datasource_stream.py datasource_connect.py \
-		iceberg_catalogs.py iceberg_conditions.py iceberg_deletes.py iceberg_histories.py \
-		planner_random.py reader_random.py secrets.py tpcds.py)
+		$(addprefix --ignore=tests/integration/,hive/test_metastore.py hive/test_errors.py \
+		hive/test_counts.py formats/test_hive_text.py test_demo.py test_benchmarks.py \
+		datasource/test_stream.py datasource/test_connect.py iceberg/test_catalogs.py \
+		iceberg/test_conditions.py iceberg/test_deletes.py iceberg/test_histories.py \
+		randomized/test_star_joins.py randomized/test_reads.py test_secrets.py test_tpcds.py)
 
 # In a session of its own, Iceberg's code writes the tables and says what they hold.
 $(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt

@@ -28,7 +28,7 @@ from pyiceberg.types import (
 )
 
 from splitlib_conformance import Harness, NewPartition, TableAddress, WrittenFile
-from tests.unit.iceberg_tables import append, data_file, internal
+from tests.support.iceberg_tables import append, data_file, internal
 
 _TYPES: dict[pa.DataType, IcebergType] = {
     pa.int32(): IntegerType(),

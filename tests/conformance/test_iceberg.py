@@ -8,7 +8,7 @@ from pyiceberg.catalog import Catalog
 
 from splitlib_conformance import ConnectorConformance, Harness
 from tests.conformance.iceberg_harness import IcebergHarness
-from tests.unit.iceberg_tables import make_catalog
+from tests.support.iceberg_tables import make_catalog
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
-from tests.integration.iceberg_lake import Lake, full_name
+from tests.integration.iceberg.lake import Lake, full_name
 
 JVM_ZONE = "America/New_York"
 """Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""

@@ -21,7 +21,7 @@ from splitlib.registry import named_catalogs
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.read.reader import TableReader
 from splitlib.spi import Connector
-from tests.unit.coordinated import Memory, enumerator_of
+from tests.support.coordinators import Memory, enumerator_of
 
 SECRET = "pl4nted"
 

@@ -1,0 +1,259 @@
+"""Small programs that run twice, with plain Spark and with splitlib, and are compared."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.errors import ConfigError, UnsupportedTable
+from splitlib.spark.plan_report import PlanReport
+from tests.integration.randomized.star_tables import location
+
+# What a value can raise under ANSI. Which rows a query looks at before it drops them is Spark's
+# choice, and another one where there are fewer.
+_OF_VALUES = re.compile(
+    r"CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"
+    r"|DATETIME_OVERFLOW|INVALID_INDEX|DIVIDE_BY_ZERO"
+)
+# A column that is not there: told by Spark, or by splitlib before it.
+_OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
+_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_AS_TEXT = ("date", "timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one step came to: rows, or an error."""
+
+    rows: tuple[str, ...] = ()
+    error: str = ""
+    """The kind of error: Spark's condition, or the class; '' = none."""
+    message: str = ""
+    refused: bool = False
+    """Whether splitlib says that it does not read such a table, or under such settings."""
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"{self.error}: {self.message[:500]}"
+        return f"{len(self.rows)} rows {list(self.rows[:12])}"
+
+
+class Step(NamedTuple):
+    """One thing that a program does."""
+
+    kind: str
+    """``rows``, ``view``, ``cache``, ``do``, ``command``, ``write``, ``insert`` or ``file``."""
+    text: str
+    """A query, or a statement, or a table."""
+    name: str = ""
+    """Of the view that is made, or of the table that is written."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Settings, tables of its own, and what to do with them."""
+
+    seed: int
+    steps: tuple[Step, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    """Statements that make tables of its own; each starts with CREATE TABLE and the name."""
+    how: str = "optimize"
+    """``optimize``, ``sql`` or ``twice``."""
+    ingredients: frozenset[str] = frozenset()
+
+    @property
+    def caches(self) -> bool:
+        """Whether it caches anything."""
+        return any(step.kind == "cache" for step in self.steps)
+
+    def without_caches(self) -> Program:
+        """The same, computing everything each time."""
+        return replace(
+            self,
+            steps=tuple(s._replace(kind="rows") if s.kind == "cache" else s for s in self.steps),
+        )
+
+    def __str__(self) -> str:
+        """All that is needed to do it by hand, with RANDOM_SEED for the shared tables."""
+        lines = [f"RANDOM_SEED={self.seed} RANDOM_QUERIES=1, by splitlib.{self.how}"]
+        lines += [f"SET {key}={value};" for key, value in self.settings.items()]
+        lines += [f"{statement};" for statement in self.tables]
+        lines += [f"{kind} {name or ''}: {text}" for kind, text, name in self.steps]
+        return "\n".join(lines)
+
+
+Frames = Callable[[str], DataFrame]
+"""From a query to its DataFrame."""
+
+
+@dataclass
+class Optimizing:
+    """Queries with splitlib, and what its reports say."""
+
+    spark: SparkSession
+    how: str
+    named: str | None = None
+    reports: list[PlanReport] = field(default_factory=list)
+
+    def __call__(self, query: str) -> DataFrame:
+        if self.how == "sql":
+            df = splitlib.sql(self.spark, query)
+        else:
+            df = splitlib.optimize(self.spark.sql(query))
+        self.reports.append(splitlib.explain(df))
+        if self.how == "twice":
+            df = splitlib.optimize(df)
+            self.reports.append(splitlib.explain(df))
+        return df
+
+    @property
+    def pruned(self) -> bool:
+        """Whether anything was."""
+        return any(scan.is_pruned for report in self.reports for scan in report.scans)
+
+    def given_up(self) -> list[str]:
+        """Reasons that say that splitlib failed, and left the whole query to Spark."""
+        reasons = [str(reason) for report in self.reports for reason in report.reasons]
+        return [r for r in reasons if "Error" in r or "Exception" in r]
+
+
+def plain(spark: SparkSession, named: str) -> Frames:
+    """Queries as Spark runs them, the named catalog's tables by their own names."""
+    return lambda query: spark.sql(query.replace(f"{named}.", ""))
+
+
+def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
+    """The rows of what ``work`` returns, in an order of their own; or its error."""
+    try:
+        df = work()
+        return Outcome(() if df is None else rows_of(df))
+    except Exception as error:
+        return failed(error)
+
+
+def rows_of(df: DataFrame) -> tuple[str, ...]:
+    """Every row as text; times as Spark shows them, as Python has not all of them."""
+    shown = []
+    for name, kind in df.dtypes:
+        column = F.col("`" + name.replace("`", "``") + "`")
+        shown.append(column.cast("string").alias(name) if kind in _AS_TEXT else column)
+    if len(set(df.columns)) == len(df.columns):
+        df = df.select(*shown)
+    return tuple(sorted(map(str, df.collect())))
+
+
+def failed(error: Exception) -> Outcome:
+    """What an error comes to."""
+    text = str(error)
+    found = _CONDITION.search(text)
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    kind = condition or (found[1] if found else type(error).__name__)
+    message = text.partition("\n")[0]
+    return Outcome(
+        error=kind, message=message, refused=isinstance(error, UnsupportedTable | ConfigError)
+    )
+
+
+def run(spark: SparkSession, program: Program, frame: Frames) -> list[Outcome]:
+    """The outcome of every step; its own tables, views and caches are gone afterwards."""
+    with changed(spark, program.settings), _own_tables(spark, program):
+        return [outcome(_step(spark, step, frame)) for step in program.steps]
+
+
+def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFrame | None]:
+    def work() -> DataFrame | None:
+        kind, text, name = step
+        if kind == "do":
+            spark.sql(text)
+            return None
+        if kind == "file":
+            _copy_of_a_file(spark, text)
+            return None
+        df = frame(text)
+        if kind == "view":
+            df.createOrReplaceTempView(name)
+            return None
+        if kind == "write":
+            df.write.mode("overwrite").partitionBy(df.columns[-1]).saveAsTable(name)
+            return None
+        if kind == "insert":
+            df.write.insertInto(name, overwrite=True)
+            return None
+        return df.cache() if kind == "cache" else df
+
+    return work
+
+
+def _copy_of_a_file(spark: SparkSession, table: str) -> None:
+    """Rows that someone else adds to a partition: the first one's file once more."""
+    files = sorted(location(spark, table).glob("*/*.parquet"))
+    if files:
+        shutil.copy(files[0], files[0].with_name(f"copy-{files[0].name}"))
+
+
+@contextmanager
+def _own_tables(spark: SparkSession, program: Program) -> Iterator[None]:
+    names = [statement.split()[2] for statement in program.tables if statement[:6] == "CREATE"]
+    views = [step.name for step in program.steps if step.kind == "view"]
+    try:
+        for statement in program.tables:
+            spark.sql(statement)
+        yield
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+        if program.caches:
+            spark.catalog.clearCache()
+        for name in names:
+            with suppress(PySparkException):
+                spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+class Verdict(NamedTuple):
+    """What a comparison comes to."""
+
+    kind: str
+    """``same``, ``both fail``, ``spared``, ``refused`` or ``different``."""
+    text: str = ""
+
+
+def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
+    """The first step that differs; errors of the same kind do not."""
+    verdict = Verdict("same")
+    for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+        if one.error and other.error:
+            if one.error == other.error or _alike(one, other):
+                verdict = Verdict("both fail", f"step {number}: {one}")
+                continue
+        elif other.refused:
+            return Verdict("refused", f"step {number}: {other}")
+        elif one.error and _OF_VALUES.search(one.error + one.message):
+            verdict = Verdict("spared", f"step {number}: {one}")
+            continue
+        elif one.error == _GONE and not other.error:
+            # Spark overwrote what a subquery of the query reads; keys are collected beforehand
+            return Verdict("spared", f"step {number}: {one}")
+        elif one == other:
+            continue
+        return Verdict("different", f"step {number}\n  Spark: {one}\n  splitlib: {other}")
+    return verdict
+
+
+def _alike(one: Outcome, other: Outcome) -> bool:
+    """Two errors of values, of which comes first what chance will have; or of the same name."""
+    return any(
+        kind.search(one.error + one.message) and kind.search(other.error + other.message)
+        for kind in (_OF_VALUES, _OF_NAMES)
+    )

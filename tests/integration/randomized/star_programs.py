@@ -1,0 +1,215 @@
+"""Programs drawn at random around star joins: settings, views, caches, changes, overwrites."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from tests.integration.randomized.programs import Program, Step
+from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
+from tests.integration.randomized.star_queries import StarQueries
+
+CATALOG = "r_lake"
+"""Name of the catalog under which splitlib itself reads some tables."""
+NAMED = f"{CATALOG}.default"
+
+ZONES = (
+    "UTC",
+    "UTC",
+    "America/New_York",
+    "Asia/Kolkata",
+    "Pacific/Apia",
+    "Europe/Berlin",
+    "+05:45",
+)
+
+# Where there are several values, one is drawn; rules that copy, move or merge scans first.
+_SETTINGS = {
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": ("true", "false"),
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled": ("false",),
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.throughJoin.enabled": ("true",),
+    "spark.sql.optimizer.mergeSubplans.filterPropagation.symmetricFilterPropagation.enabled": (
+        "true",
+    ),
+    "spark.sql.optimizer.singleTaskExecution.enabled": ("true",),
+    "spark.sql.cbo.enabled": ("true",),
+    "spark.sql.cbo.joinReorder.enabled": ("true",),
+    "spark.sql.constraintPropagation.enabled": ("false",),
+    "spark.sql.adaptive.enabled": ("true",),
+    "spark.sql.exchange.reuse": ("false",),
+    "spark.sql.autoBroadcastJoinThreshold": ("-1",),
+    "spark.sql.sources.useV1SourceList": ("orc,json,csv,text",),
+    "spark.sql.hive.metastorePartitionPruning": ("false",),
+    "spark.sql.sources.partitionOverwriteMode": ("dynamic",),
+    "spark.sql.caseSensitive": ("true",),
+    "spark.sql.optimizer.excludedRules": (
+        "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
+        "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromConstraints",
+        "org.apache.spark.sql.catalyst.optimizer.ColumnPruning",
+        "org.apache.spark.sql.catalyst.optimizer.UnwrapCastInBinaryComparison",
+        "org.apache.spark.sql.catalyst.optimizer.CollapseProject",
+    ),
+}
+
+_OWN = {"o_fact": {"v": "n", "a": "n", "k": "n"}, "o_dim": {"id": "n", "grp": "n", "f": "f"}}
+_OWN_TABLES = (
+    """CREATE TABLE o_fact USING parquet PARTITIONED BY (k) AS
+       SELECT id AS v, id % 3 AS a, CAST(id % 5 AS int) AS k FROM range(0, 20, 1, 1)""",
+    """CREATE TABLE o_dim USING parquet AS SELECT * FROM
+       VALUES (1, 1, 1.0D), (2, 1, double('NaN')), (3, 2, 2.5D), (9, 1, -0.0D) AS (id, grp, f)""",
+)
+_CHANGES = (
+    (
+        "INSERT into the fact",
+        "INSERT INTO o_fact SELECT id, 1, CAST(id % 8 AS int) FROM range(0, 16, 1, 1)",
+    ),
+    ("TRUNCATE", "TRUNCATE TABLE o_fact"),
+    ("TRUNCATE a partition", "TRUNCATE TABLE o_fact PARTITION (k = 2)"),
+    ("DROP PARTITION", "ALTER TABLE o_fact DROP PARTITION (k = 1)"),
+    ("ADD PARTITION", "ALTER TABLE o_fact ADD PARTITION (k = 9)"),
+    ("INSERT OVERWRITE", "INSERT OVERWRITE o_fact PARTITION (k = 2) VALUES (99, 1), (98, 2)"),
+    ("INSERT into the dimension", "INSERT INTO o_dim VALUES (4, 1, 5.0D), (0, 1, 0.0D)"),
+    ("TRUNCATE the dimension", "TRUNCATE TABLE o_dim"),
+    ("REFRESH", ""),
+)
+
+EVERY_INGREDIENT = EVERY_EXPRESSION | {
+    *(f"{name}={value}" for name, values in _SETTINGS.items() for value in values),
+    *(f"spark.sql.session.timeZone={zone}" for zone in ZONES),
+    *(f"spark.sql.ansi.enabled={value}" for value in ("true", "false")),
+    "spark.sql.parser.escapedStringLiterals=true",
+    "spark.sql.optimizer.pushDownJoinThroughUnion.enabled=true",
+    *(f"splitlib.{how}" for how in ("optimize", "sql", "twice")),
+    *(f"a cache, then {name}" for name, _ in _CHANGES),
+    *(f"an overwrite by {kind}" for kind in ("write", "insert", "do", "append")),
+    *("an overwrite of o_fact", "an overwrite of o_dim", "an overwrite through a view"),
+    *("a view of an optimized query", "a view joined with itself"),
+    *("a view in a union with itself", "a named catalog", "union", "subquery"),
+    "union of dimensions",
+    "a broadcast",
+    *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
+}
+"""All that a program may be made of; each has to be drawn if there are enough of them."""
+
+
+def draw_program(seed: int) -> Program:
+    """The program of this seed."""
+    drawn, ingredients = random.Random(seed), Counter[str]()
+    settings = _settings(drawn, ingredients)
+    how = drawn.choice(("optimize", "optimize", "sql", "sql", "twice"))
+    shape = drawn.random()
+    steps: tuple[Step, ...]
+    tables: tuple[str, ...] = ()
+    if shape < 0.1:
+        steps = _of_views(drawn, ingredients)
+    elif shape < 0.15:
+        steps, tables = _with_a_cache(drawn, ingredients), _OWN_TABLES
+    elif shape < 0.19:
+        steps, tables = _that_overwrites(drawn, ingredients), _OWN_TABLES
+    else:
+        named = NAMED if how == "sql" and drawn.random() < 0.6 else None
+        steps = (Step("rows", StarQueries(drawn, ingredients, named=named).draw()),)
+    ingredients[f"splitlib.{how}"] += 1
+    return Program(seed, steps, settings, tables, how, frozenset(ingredients))
+
+
+def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]:
+    settings = {
+        "spark.sql.session.timeZone": drawn.choice(ZONES),
+        "spark.sql.ansi.enabled": drawn.choice(("true", "false")),
+    }
+    # it copies the right side of a join for each branch of a union on the left
+    if drawn.random() < 0.5:
+        settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
+    if drawn.random() < 0.5:
+        names = drawn.sample(list(_SETTINGS), drawn.choice((1, 1, 2, 3)))
+        settings |= {name: drawn.choice(_SETTINGS[name]) for name in names}
+    if drawn.random() < 0.2:
+        settings["spark.sql.parser.escapedStringLiterals"] = "true"
+    ingredients.update(f"{name}={value}" for name, value in settings.items())
+    return settings
+
+
+def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
+    """Queries whose results others are drawn over: joined, joined with themselves, in a union."""
+    steps: list[Step] = []
+    views: dict[str, dict[str, str]] = {}
+    for number in range(drawn.choice((1, 1, 2))):
+        text, columns = StarQueries(drawn, ingredients, views).draw_with_columns()
+        name = f"r_view{number}"
+        steps.append(Step("view", text, name))
+        views[name] = columns
+    ingredients["a view of an optimized query"] += 1
+    match drawn.random():
+        case x if x < 0.2:
+            ingredients["a view joined with itself"] += 1
+            text = "SELECT x.c0, y.c1 FROM r_view0 x JOIN r_view0 y ON x.c0 = y.c0"
+        case x if x < 0.3:
+            ingredients["a view in a union with itself"] += 1
+            text = "SELECT * FROM r_view0 UNION ALL SELECT * FROM r_view0"
+        case _:
+            text = StarQueries(drawn, ingredients, views).draw()
+    return (*steps, Step("rows", text))
+
+
+def _of_own(drawn: random.Random) -> str:
+    """A query over the tables of the program, with the columns of the fact."""
+    key = drawn.choice(("d.id", "d.id", "try_cast(d.f AS int)"))
+    condition = drawn.choice((f"d.grp = {drawn.choice((1, 2))}", "d.id > 1", "d.f > 1"))
+    match drawn.randrange(4):
+        case 0:
+            rest = f"JOIN o_dim d ON t.k = {key} WHERE {condition}"
+        case 1:
+            rest = f"WHERE t.k IN (SELECT {key} FROM o_dim d WHERE {condition})"
+        case 2:
+            rest = f"LEFT SEMI JOIN o_dim d ON t.k = {key} AND {condition}"
+        case _:
+            rest = (
+                "JOIN (SELECT DISTINCT k FROM r_int) i ON t.k = i.k "
+                f"JOIN o_dim d ON i.k = {key} WHERE {condition}"
+            )
+    return f"SELECT t.v, t.a, t.k FROM o_fact t {rest}"
+
+
+def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
+    """A query that is cached, changes to what it reads, and the query planned anew."""
+    query = _of_own(drawn)
+    steps = [Step("cache", query)]
+    for _ in range(drawn.choice((1, 1, 2))):
+        name, statement = drawn.choice(_CHANGES)
+        ingredients[f"a cache, then {name}"] += 1
+        if statement:
+            steps.append(Step("do", statement))
+        else:
+            # plain Spark, too, may keep what it knows until it is told
+            steps += [Step("file", "o_fact"), Step("do", "REFRESH TABLE o_fact")]
+        steps.append(Step("rows", query if drawn.random() < 0.7 else _of_own(drawn)))
+    if drawn.random() < 0.3:
+        steps.append(Step("rows", f"SELECT a, count(*) FROM ({query}) GROUP BY a"))
+    return tuple(steps)
+
+
+def _that_overwrites(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
+    """A query that is written over what it reads: where Spark refuses, nothing may be lost."""
+    query = _of_own(drawn)
+    steps = []
+    if drawn.random() < 0.4:
+        steps.append(Step("view", query, "o_view"))
+        query = "SELECT * FROM o_view"
+        ingredients["an overwrite through a view"] += 1
+    kind, target = drawn.choice(("write", "write", "insert", "do", "append")), "o_fact"
+    if drawn.random() < 0.2:
+        target = "o_dim"
+        query = (
+            "SELECT CAST(v AS int) AS id, CAST(a AS int) AS grp, CAST(k AS double) AS f FROM ("
+            + (f"{query})")
+        )
+    ingredients[f"an overwrite by {kind}"] += 1
+    ingredients[f"an overwrite of {target}"] += 1
+    if kind == "do":
+        steps.append(Step("command", f"INSERT OVERWRITE {target} {query}"))
+    elif kind == "append":
+        steps.append(Step("command", f"INSERT INTO {target} {query}"))
+    else:
+        steps.append(Step(kind, query, target))
+    return (*steps, Step("rows", "SELECT * FROM o_fact"), Step("rows", "SELECT * FROM o_dim"))

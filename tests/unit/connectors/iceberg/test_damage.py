@@ -1,0 +1,361 @@
+"""Damaged files of Iceberg tables: the right answer or an error, never a shorter table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestFile, write_manifest_list
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
+from pyroaring import BitMap64
+
+import splitlib
+from splitlib.model import DeleteFile
+from splitlib_iceberg import cache
+from splitlib_iceberg.manifests import read_list
+from splitlib_iceberg.vectors import read_vector
+from tests.support.iceberg_tables import (
+    append,
+    create,
+    data_file,
+    make_catalog,
+    open_table,
+    select,
+)
+
+SCHEMA = Schema(
+    NestedField(1, "d", IntegerType(), required=False),
+    NestedField(2, "c", LongType(), required=False),
+    NestedField(3, "s", StringType(), required=False),
+    NestedField(4, "x", DoubleType(), required=False),
+)
+BY_D = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "d"))
+IO = PyArrowFileIO()
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    made = make_catalog(tmp_path)
+    yield made
+    made.close()
+
+
+def row(i: int) -> dict[str, Any]:
+    return {"d": i, "c": i * 1000, "s": "text" * (i % 40), "x": i / 3}
+
+
+@pytest.fixture(params=["gzip", "null"])
+def table(catalog, request):
+    """Six manifests of six files each."""
+    properties = {"write.avro.compression-codec": request.param}
+    made = create(catalog, SCHEMA, BY_D, properties)
+    for _ in range(6):
+        append(made, [data_file(made, [row(i)] * (i + 1)) for i in range(6)])
+    return made
+
+
+def local(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))
+
+
+def in_little_memory(kind: str, path: Path, expected: dict[str, Any], seed: int, count: int) -> str:
+    cases = [kind, str(path), json.dumps(expected), str(seed), str(count)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.unit.connectors.iceberg.damage", *cases],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    last = done.stdout.splitlines()[-1:]
+    assert done.returncode == 0, (done.returncode, last, done.stderr[-2000:])
+    return "\n".join(line for line in done.stdout.splitlines() if line.startswith("WRONG"))
+
+
+def counts_of(manifest: ManifestFile) -> dict[str, Any]:
+    names = [
+        "manifest_length", "partition_spec_id", "content", "sequence_number",
+        "min_sequence_number", "added_snapshot_id", "added_files_count", "existing_files_count",
+        "deleted_files_count", "added_rows_count", "existing_rows_count", "deleted_rows_count",
+    ]  # fmt: skip
+    return {name: getattr(manifest, name) for name in names}
+
+
+def test_a_manifest_changed_at_random(table):
+    snapshot = table.current_snapshot()
+    manifest = read_list(IO, snapshot.manifest_list)[0]
+    expected = {"manifest": counts_of(manifest), "answer": [6, 21]}
+    assert not in_little_memory("manifest", local(manifest.manifest_path), expected, 0, 1500)
+
+
+def test_a_manifest_list_changed_at_random(table):
+    snapshot = table.current_snapshot()
+    expected = {
+        "snapshot": json.loads(snapshot.model_dump_json(by_alias=True)),
+        "answer": [36, 126],
+    }
+    assert not in_little_memory("list", local(snapshot.manifest_list), expected, 0, 1500)
+
+
+def framed(bitmap: bytes) -> bytes:
+    """As a Puffin file frames a deletion vector."""
+    body = b"\xd1\xd3\x39\x64" + bitmap
+    return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+
+
+def vector_at(path: Path, bitmap: bytes, records: int | None) -> DeleteFile:
+    data = framed(bitmap)
+    path.write_bytes(b"PFA1" + data)
+    return DeleteFile("vector", str(path), 1, "puffin", 4, len(data), records=records)
+
+
+POSITIONS = [*range(5), *range(100, 40_000, 7), *range(2**17, 2**17 + 60_000), 2**33, 2**40 + 1]
+
+
+def bitmap_of(positions: Any) -> bytes:
+    bitmap = BitMap64(positions)
+    bitmap.run_optimize()
+    serialized: bytes = bitmap.serialize()
+    return serialized
+
+
+def test_a_deletion_vector_changed_at_random(tmp_path):
+    delete = vector_at(tmp_path / "v.puffin", bitmap_of(POSITIONS), len(POSITIONS))
+    answer = [len(POSITIONS), sum(POSITIONS)]
+    declared = {"size": 1, "format": "puffin", "offset": 4}
+    declared |= {"kind": "vector", "length": delete.length, "records": delete.records}
+    expected = {"delete": declared, "answer": answer}
+    assert not in_little_memory("vector", Path(delete.path), expected, 0, 500)
+
+
+def test_a_bitmap_changed_at_random_under_a_right_checksum(tmp_path):
+    path = tmp_path / "v.bitmap"
+    path.write_bytes(bitmap_of(POSITIONS))
+    expected = {"records": len(POSITIONS), "answer": len(POSITIONS)}
+    assert not in_little_memory("bitmap", path, expected, 0, 1500)
+
+
+@pytest.mark.parametrize("records", [3, 1, 0])
+def test_a_vector_that_unpacks_to_more_than_it_declares(tmp_path, records):
+    """Refused before it is unpacked: some hundred kilobytes, and 8 GiB as positions."""
+    full = bitmap_of(range(2**20, 2**20 + 2**16))[12:]
+    data = b"".join(
+        [(2**14).to_bytes(8, "little"), *(i.to_bytes(4, "little") + full for i in range(2**14))]
+    )
+    delete = vector_at(tmp_path / "v.puffin", data, records)
+    with pytest.raises(splitlib.CorruptMetadata, match=f"holds {2**30} numbers, not {records}"):
+        read_vector(IO, delete)
+
+
+# --- a manifest list that is shorter, but decodes
+
+
+def cut_after_blocks(path: Path, blocks: int) -> None:
+    """Leave the header and the first blocks."""
+    with AvroFile[Any](IO.new_input(path.as_uri())) as reader:
+        sync = reader.header.sync
+    pieces = path.read_bytes().split(sync)
+    path.write_bytes(sync.join(pieces[: blocks + 1]) + sync)
+
+
+def in_many_blocks(path: Path) -> None:
+    """Write a manifest list anew with a block for each manifest, as of long lists."""
+    manifests = read_list(IO, path.as_uri())
+    with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
+        for manifest in manifests:
+            writer.add_manifests([manifest])
+
+
+@pytest.fixture
+def two_lists(catalog):
+    """A table, and its manifest lists, the older first: of two manifests and of three."""
+    made = create(catalog, SCHEMA, BY_D)
+    for _ in range(3):
+        append(made, [data_file(made, [row(i)]) for i in range(2)])
+    paths = [local(snapshot.manifest_list) for snapshot in made.snapshots()[1:]]
+    for path in paths:
+        in_many_blocks(path)
+    return made, *paths
+
+
+def with_summaries(table: Table, change: Callable[[dict[str, str]], object], *which: int) -> None:
+    """Change what snapshots say of themselves, counted from the newest."""
+    path = local(table.metadata_location)
+    metadata = json.loads(path.read_text())
+    for number in which:
+        change(metadata["snapshots"][number]["summary"])
+    path.write_text(json.dumps(metadata))
+    cache.shared.clear()
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_a_list_cut_between_its_blocks(catalog, two_lists, blocks):
+    table, _, newest = two_lists
+    assert len(select(open_table(catalog, table))[0]) == 6
+    cut_after_blocks(newest, blocks)
+    cache.shared.clear()
+    missing = 6 - 2 * blocks
+    with pytest.raises(
+        splitlib.CorruptMetadata,
+        match=f"{missing} less than the total-data-files of its snapshot, 6",
+    ) as caught:
+        select(open_table(catalog, table))
+    assert "rewrite_manifests" in str(caught.value)
+
+
+def test_a_list_is_compared_by_rows_where_files_are_not_counted(catalog, two_lists):
+    table, _, newest = two_lists
+    with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
+    assert len(select(open_table(catalog, table))[0]) == 6
+    cut_after_blocks(newest, 2)
+    cache.shared.clear()
+    with pytest.raises(splitlib.CorruptMetadata, match="2 less than the total-records"):
+        select(open_table(catalog, table))
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        {},
+        {"total-data-files": "2", "total-records": "2"},  # of the last commit alone
+        {"total-data-files": "none"},
+        {"total-data-files": "-1"},
+    ],
+    ids=str,
+)
+def test_a_list_with_no_less_than_its_snapshot_says(catalog, two_lists, summary):
+    table, *_ = two_lists
+
+    def change(old: dict[str, str]) -> None:
+        for key in [key for key in old if key.startswith("total-")]:
+            del old[key]
+        old.update(summary)
+
+    with_summaries(table, change, -1)
+    assert len(select(open_table(catalog, table))[0]) == 6
+
+
+def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
+    """Each is made of the one before, and so a mistake stays."""
+    table, older, newest = two_lists
+
+    def three_more(summary: dict[str, str]) -> None:
+        summary["total-data-files"] = str(int(summary["total-data-files"]) + 3)
+
+    with_summaries(table, three_more, -1, -2)
+    assert len(select(open_table(catalog, table))[0]) == 6
+    cut_after_blocks(newest, 2)
+    cache.shared.clear()
+    with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
+        select(open_table(catalog, table))
+    older.unlink()
+    cache.shared.clear()
+    with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
+        select(open_table(catalog, table))
+
+
+def test_the_number_of_manifests_says_whether_a_list_is_whole(catalog, two_lists):
+    table, _, newest = two_lists
+
+    def counted(summary: dict[str, str]) -> None:
+        summary |= {"manifests-created": "1", "manifests-kept": "2", "total-data-files": "100"}
+
+    with_summaries(table, counted, -1)
+    assert len(select(open_table(catalog, table))[0]) == 6
+    cut_after_blocks(newest, 2)
+    cache.shared.clear()
+    with pytest.raises(splitlib.CorruptMetadata, match="has 2 manifests, its snapshot says 3"):
+        select(open_table(catalog, table))
+
+
+def test_delete_manifests_are_counted_by_themselves(catalog):
+    table = create(catalog, SCHEMA, BY_D)
+    append(table, [data_file(table, [row(1)])])
+    with_summaries(table, lambda summary: summary.update({"total-delete-files": "1"}), -1)
+    with pytest.raises(splitlib.CorruptMetadata, match="1 less than the total-delete-files"):
+        select(open_table(catalog, table))
+
+
+def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
+    table, older, _ = two_lists
+    cut_after_blocks(older, 1)
+    cache.shared.clear()
+    assert len(select(open_table(catalog, table))[0]) == 6
+    pinned = table.snapshots()[1].snapshot_id
+    with pytest.raises(splitlib.CorruptMetadata, match="2 less"):
+        select(open_table(catalog, table, snapshot_id=pinned))
+
+
+def of_list(path: Path, **changes: Any) -> None:
+    """Change what a manifest list says of its first manifest."""
+    first, *others = read_list(IO, path.as_uri())
+    changed = ManifestFile.from_args(
+        manifest_path=first.manifest_path, partitions=first.partitions, **counts_of(first) | changes
+    )
+    with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
+        writer.add_manifests([changed, *others])
+    cache.shared.clear()
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"added_files_count": 3}, "has 2 files, its list says 3"),
+        ({"added_files_count": 0, "existing_files_count": 0}, "less than the total-data-files"),
+        ({"added_rows_count": 1}, "has 2 rows, its list says 1"),
+        ({"added_files_count": -1, "manifest_length": 5}, "bytes, its list says 5"),
+    ],
+    ids=str,
+)
+def test_a_manifest_that_is_not_what_its_list_says(catalog, two_lists, changes, match):
+    table, _, newest = two_lists
+    of_list(newest, **changes)
+    with pytest.raises(splitlib.CorruptMetadata, match=match):
+        select(open_table(catalog, table))
+
+
+def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lists):
+    """The manifest may be pruned, but it is not taken for empty."""
+    table, _, newest = two_lists
+    with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
+    of_list(newest, added_files_count=0)
+    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, its list says 0"):
+        select(open_table(catalog, table))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"manifest_length": 5},  # as rewrite_table_path leaves it
+        {"manifest_length": 10**6},
+        {"added_files_count": 1, "existing_files_count": 1},
+        {"added_rows_count": -2},
+        {"deleted_files_count": 7, "deleted_rows_count": 7},
+    ],
+    ids=str,
+)
+def test_what_does_not_matter_is_not_compared(catalog, two_lists, changes):
+    table, _, newest = two_lists
+    of_list(newest, **changes)
+    assert len(select(open_table(catalog, table))[0]) == 6
+
+
+def test_counts_below_zero_are_unknown(catalog):
+    """Of a writer that does not count."""
+    table = create(catalog, SCHEMA, BY_D)
+    unknown: dict[str, Any] = {"value_counts": {2: -1}, "null_value_counts": {2: -1}}
+    append(table, [data_file(table, [row(1)], **unknown)])
+    keys = splitlib.DynamicFilteringData.from_values({"c": [1000]})
+    assert len(select(open_table(catalog, table), keys)[0]) == 1
