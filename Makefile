@@ -38,15 +38,10 @@ check: $(BIN)/.ready  ## lint and type-check
 test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest PySpark on what touches Spark
 	$(BIN)/pytest $(IN_TWO)
 
-# What reads through Spark. Left out is what does not depend on its version (the metastore, errors,
-# counts, the demo, the benchmarks), and what tries at length what other tests try once.
+# Marked newest_spark is what does not depend on Spark's version (the metastore, errors, counts, the
+# demo, the benchmarks), and what tries at length what other tests try once.
 test-oldest: $(OLDEST)/bin/.ready
-	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m spark -k 'not key_types' \
-		$(addprefix --ignore=tests/integration/,hive/test_metastore.py hive/test_errors.py \
-		hive/test_counts.py formats/test_hive_text.py test_demo.py test_benchmarks.py \
-		datasource/test_stream.py datasource/test_connect.py iceberg/test_catalogs.py \
-		iceberg/test_conditions.py iceberg/test_deletes.py iceberg/test_histories.py \
-		randomized/test_star_joins.py randomized/test_reads.py test_secrets.py test_tpcds.py)
+	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
 
 # In a session of its own, Iceberg's code writes the tables and says what they hold.
 $(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt

@@ -14,7 +14,7 @@ from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED
 from benchmarks.runner import NAMES
 from tests.integration.conftest import SHORT_LIVED_JAVA
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 PARTITIONS, FILES, MATCHING = 40, 2, 5
 DIMENSION_FILES = 1

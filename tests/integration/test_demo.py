@@ -21,7 +21,7 @@ from splitlib.cli import main
 from splitlib.testing import HiveMetastore
 from tests.integration.conftest import SHORT_LIVED_JAVA
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 Demo = tuple[dict[str, Any], str, Path]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.conftest import SHORT_LIVED_JAVA
 from tests.integration.planted_secrets import SECRET
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 
 def test_no_output_holds_a_secret(tmp_path):

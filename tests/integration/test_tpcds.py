@@ -24,7 +24,7 @@ from benchmarks.tpcds.results import Results
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.plan_report import PlanReport, ScanPruning
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 SCALE, ONE_WEEK_OF = 0.05, 4
 NUMBERS = range(1, 100)

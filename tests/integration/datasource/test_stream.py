@@ -24,7 +24,7 @@ from splitlib.spark.datasource.source import SplitlibDataSource
 from tests.integration.conftest import SHORT_LIVED_JAVA
 from tests.support.hive_tables import encoded
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 FILES, STOPS = 24, 12
 # before 4.2 Spark neither limits batches nor says where one starts
 BATCHES = FILES if hasattr(DataSourceStreamReader, "getDefaultReadLimit") else 1

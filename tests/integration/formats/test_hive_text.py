@@ -19,7 +19,7 @@ from splitlib.spark.formats.hive_text import hive_text_columns, jvm_time_zone
 from splitlib.testing import HiveMetastore
 from tests.integration.conftest import JVM_ZONE
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"

@@ -14,7 +14,7 @@ from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.testing import HiveMetastore
 from splitlib_hive.client import MetastoreClient, parse_uris
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 FAST = SplitConfig(retry_attempts=2, retry_max_seconds=1)
 
 

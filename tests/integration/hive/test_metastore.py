@@ -28,7 +28,7 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from splitlib.testing import HiveMetastore
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
 TRICKY_VALUES = [

@@ -117,6 +117,7 @@ KEY_TYPES = {
 }
 
 
+@pytest.mark.newest_spark
 @pytest.mark.parametrize("kind", KEY_TYPES)
 def test_key_types(lake, kind):
     values = KEY_TYPES[kind]

@@ -14,7 +14,7 @@ from pyiceberg.types import IntegerType, NestedField
 import splitlib
 from tests.support.iceberg_tables import append, data_file, paths_of, select
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 SCHEMA = Schema(NestedField(1, "d", IntegerType(), required=False))
 BY_D = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "d"))

@@ -42,7 +42,7 @@ from tests.integration.iceberg.lake import (
     with_id,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 # its classes are built by metaclasses that type checkers do not follow
 ice: Any = importlib.import_module("pyiceberg.expressions")

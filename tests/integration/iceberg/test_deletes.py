@@ -43,7 +43,7 @@ from tests.integration.iceberg.lake import (
     with_id,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 ID = NestedField(1, "id", IntegerType())
 TWO = Schema(ID, NestedField(2, "v", IntegerType()))

@@ -32,7 +32,7 @@ from tests.integration.iceberg.lake import (
     with_id,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 SERIAL, A, B = 1, 2, 3
 TRANSFORMS: dict[int, list[Any]] = {

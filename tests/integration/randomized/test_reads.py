@@ -28,7 +28,7 @@ from tests.integration.randomized.read_trials import (
 from tests.integration.randomized.star_tables import location
 from tests.integration.randomized.test_star_joins import QUICK
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "300"))
 SEED = int(os.environ.get("RANDOM_SEED", "20210304"))

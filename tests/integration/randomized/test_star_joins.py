@@ -20,7 +20,7 @@ from tests.integration.randomized.star_programs import (
     draw_program,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "500"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
