@@ -6,7 +6,6 @@ the environment (``SPLITLIB_<UPPER_SNAKE>``), the default.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from splitlib.errors import ConfigError
+from splitlib.suggestions import did_you_mean
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
@@ -116,7 +116,8 @@ class SplitConfig:
         """Refuse unknown names with the nearest known one, instead of a bare TypeError."""
         for name in settings:
             if name not in cls.__dataclass_fields__:
-                raise ConfigError(f"Unknown setting {name!r}.", hint=_nearest(name, _names()))
+                hint = did_you_mean(name, _names(), otherwise="known are")
+                raise ConfigError(f"Unknown setting {name!r}.", hint=hint)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -151,7 +152,7 @@ def resolve_settings(
     types = get_type_hints(SplitConfig)
     resolved = []
     for spec in fields(SplitConfig):
-        spark_key, env_key = SPARK_PREFIX + _camel(spec.name), ENV_PREFIX + spec.name.upper()
+        spark_key, env_key = SPARK_PREFIX + option_name(spec.name), ENV_PREFIX + spec.name.upper()
         value, source = spec.default, "default"
         if spec.name in arguments:
             value, source = arguments[spec.name], "argument"
@@ -171,14 +172,20 @@ def _refuse_unknown(
     names = _names()
     sources = (
         (arguments, "", names, "\0"),
-        (spark_conf, SPARK_PREFIX, [SPARK_PREFIX + _camel(n) for n in names], SPARK_CATALOG_PREFIX),
+        (
+            spark_conf,
+            SPARK_PREFIX,
+            [SPARK_PREFIX + option_name(n) for n in names],
+            SPARK_CATALOG_PREFIX,
+        ),
         (environ, ENV_PREFIX, [ENV_PREFIX + n.upper() for n in names], ENV_CATALOG_PREFIX),
     )
     for given, prefix, known, other in sources:
         for key in given:
             elsewhere = key.startswith(other) or key == ENV_CATALOGS_FILE
             if key.startswith(prefix) and not elsewhere and key not in known:
-                raise ConfigError(f"Unknown setting {key!r}.", hint=_nearest(key, known))
+                hint = did_you_mean(key, known, otherwise="known are")
+                raise ConfigError(f"Unknown setting {key!r}.", hint=hint)
 
 
 def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) -> None:
@@ -223,12 +230,7 @@ def _names() -> list[str]:
     return [spec.name for spec in fields(SplitConfig)]
 
 
-def _camel(name: str) -> str:
+def option_name(name: str) -> str:
+    """A setting's name in options of Spark and of the data source, which are in camel case."""
     head, *tail = name.split("_")
     return head + "".join(word.capitalize() for word in tail)
-
-
-def _nearest(key: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."

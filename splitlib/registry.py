@@ -6,7 +6,6 @@ entry points of other packages, in this order.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import os
@@ -36,6 +35,7 @@ from splitlib.redaction import remember
 from splitlib.remote.retry import retrying
 from splitlib.remote.workers import run_bounded
 from splitlib.spi import Connector
+from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
 ENTRY_POINT_GROUP = "splitlib.connectors"
@@ -69,9 +69,7 @@ def connector_class(name: str) -> type[Connector]:
         return _registered[name]
     targets = {e.name: e.value for e in _entry_points()} | _BUILT_IN
     if name not in targets:
-        known = connector_names()
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."
+        hint = did_you_mean(name, connector_names(), otherwise="known are")
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     module, _, attribute = targets[name].partition(":")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from splitlib.hive.layout import NULL_PARTITION, escape, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector
 from splitlib.storage import Storage, file_batch
+from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import MetastoreClient, parse_uris
 from splitlib_hive.table import describe, is_recursive, read_format
 
@@ -212,8 +212,7 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
 def _existing(name: str, databases: list[str]) -> str:
     if name.lower() in databases:
         return name.lower()
-    near = difflib.get_close_matches(name, databases, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(databases)}."
+    hint = did_you_mean(name, databases)
     raise TableNotFound(f"The metastore has no database {name!r}.", hint=hint)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.hive.layout import NULL_PARTITION, parse
+from splitlib.suggestions import did_you_mean
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
@@ -57,11 +57,8 @@ def _column(schema: pa.Schema, name: str) -> pa.Field:
     for field in schema:
         if field.name.lower() == name.lower():
             return field
-    near = difflib.get_close_matches(name, schema.names, n=1)
-    raise InvalidFilter(
-        f"The table has no column {name!r}.",
-        hint=f"did you mean {near[0]!r}?" if near else f"it has {', '.join(schema.names)}.",
-    )
+    hint = did_you_mean(name, schema.names)
+    raise InvalidFilter(f"The table has no column {name!r}.", hint=hint)
 
 
 def _typed(texts: Sequence[str], field: pa.Field) -> pa.Array:

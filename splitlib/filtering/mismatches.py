@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import Domain, DynamicFilteringData, ValueDomain
 from splitlib.filtering.predicate import same_order
 from splitlib.model import TableMetadata
+from splitlib.suggestions import did_you_mean
 
 
 class Mismatch(NamedTuple):
@@ -30,14 +30,12 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
     on the table's layout, not on the filter.
     """
     filterable = {field.name.lower(): field for field in metadata.filterable}
-    columns = {name.lower(): name for name in metadata.schema.names}
+    columns = {name.lower() for name in metadata.schema.names}
     found = []
     for name in data.fields:
         # of a field of a struct, the struct
         if name.lower() not in filterable and name.lower().split(".")[0] not in columns:
-            near = difflib.get_close_matches(name.lower(), columns, n=1)
-            known = ", ".join(metadata.schema.names)
-            hint = f"did you mean {columns[near[0]]!r}?" if near else f"it has {known}."
+            hint = did_you_mean(name, metadata.schema.names)
             found.append(Mismatch(f"The table has no column {name!r}.", hint))
     for domain in data.domains:
         for name in domain.fields:

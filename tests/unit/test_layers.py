@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 CORE = [
     "_version",
     "redaction",
+    "suggestions",
     "errors",
     "model",
     "config",
@@ -64,6 +65,7 @@ SPARK = [
 FOR_CONNECTORS = frozenset(
     [
         "redaction",
+        "suggestions",
         "errors",
         "model",
         "config",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -11,11 +10,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from splitlib.config import SplitConfig
+from splitlib.config import SplitConfig, option_name
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import show
 from splitlib.registry import load_table
+from splitlib.suggestions import nearest
 from splitlib.table import Table
 
 _OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigger")
@@ -51,9 +51,9 @@ class ReadOptions:
             ConfigError: for a missing, unknown or malformed option.
             InvalidFilter: for a filter that is none.
         """
-        settings = {_camel(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
+        settings = {option_name(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
         own = {name.lower() for name in _OWN}
-        known = [*_OWN, *map(_camel, settings.values())]
+        known = [*_OWN, *map(option_name, settings.values())]
         arguments, storage, filters, others = {}, {}, [], {}
         options = {key.lower(): value for key, value in options.items()}
         for name, value in sorted(options.items()):
@@ -128,10 +128,9 @@ def _byte_count(options: Mapping[str, str], name: str, default: int) -> int:
 
 def _refuse_misspelt(name: str, known: list[str]) -> None:
     """What looks like an option of splitlib is none of a connector."""
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(name, lower, n=1, cutoff=_NEAR)
-    if near:
-        raise ConfigError(f"Unknown option {name!r}.", hint=f"did you mean {lower[near[0]]!r}?")
+    meant = nearest(name, known, similarity=_NEAR)
+    if meant:
+        raise ConfigError(f"Unknown option {name!r}.", hint=f"did you mean {meant!r}?")
 
 
 def _structured(value: str) -> Any:
@@ -156,8 +155,3 @@ def _filter(name: str, value: str) -> DynamicFilteringData:
 
 def _is_instant(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
-
-
-def _camel(name: str) -> str:
-    head, *tail = name.split("_")
-    return head + "".join(word.capitalize() for word in tail)

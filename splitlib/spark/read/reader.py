@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +29,7 @@ from splitlib.spark.predicates.where import static_filters
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
+from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -229,9 +229,6 @@ def _column_of(schema: StructType, name: str) -> str:
         return name
     found = [own for own in schema.names if own.lower() == name.lower()]
     if not found:
-        near = difflib.get_close_matches(name, schema.names, n=1)
-        raise InvalidFilter(
-            f"The table has no column {name!r}.",
-            hint=f"did you mean {near[0]!r}?" if near else f"it has {schema.names}.",
-        )
+        hint = did_you_mean(name, schema.names)
+        raise InvalidFilter(f"The table has no column {name!r}.", hint=hint)
     return found[0]
