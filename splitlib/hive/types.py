@@ -11,6 +11,9 @@ import pyarrow as pa
 from splitlib.errors import UnsupportedTable
 from splitlib.model import COLLATED, LOGICAL_TYPE
 
+SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""Key in the metadata of Spark's string columns: the CHAR or VARCHAR they were declared as."""
+
 # An instant, as Spark and Arrow's Spark bridge see it; the zone only says how text is read.
 _INSTANT = pa.timestamp("us", "UTC")
 _SIMPLE: dict[str, pa.DataType] = {
@@ -143,7 +146,7 @@ def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
 
 def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
-    logical = declared.get("__CHAR_VARCHAR_TYPE_STRING")
+    logical = declared.get(SPARK_CHAR_VARCHAR)
     kind = _from_spark_type(field["type"])
     # of strings in arrays and maps, under longer names, nobody asks whether they are equal
     collation = declared.get("__COLLATIONS", {}).get(field["name"])

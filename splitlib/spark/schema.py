@@ -1,17 +1,22 @@
-"""A table's schema as Spark's ``StructType``, such as ``spark.table`` shows it."""
+"""A table's schema as Spark's ``StructType``, such as ``spark.table`` shows it.
+
+Spark knows CHAR and VARCHAR as strings, whose metadata hold what was declared: ``char(5)``, or a
+whole nested type such as ``struct<c:char(5)>``.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
+from splitlib.hive.types import SPARK_CHAR_VARCHAR
 from splitlib.model import LOGICAL_TYPE, TableMetadata
 
-# Spark knows CHAR and VARCHAR as strings with this in their metadata, and pads them itself.
-_SPARK_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
@@ -25,17 +30,28 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 def _field(field: pa.Field) -> StructField:
     logical = (field.metadata or {}).get(LOGICAL_TYPE, b"").decode()
-    metadata = {_SPARK_CHAR: logical} if logical.startswith(("char(", "varchar(")) else {}
+    metadata = {SPARK_CHAR_VARCHAR: logical} if logical.startswith(("char(", "varchar(")) else {}
     kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
     return StructField(field.name, kind, True, metadata)
 
 
 def char_length(field: StructField) -> int | None:
     """The length n of CHAR(n); None for any other type."""
-    declared = str((field.metadata or {}).get(_SPARK_CHAR, ""))
-    return int(declared[5:-1]) if declared.startswith("char(") else None
+    found = _CHAR.fullmatch(_declared(field) or "")
+    return int(found[1]) if found else None
 
 
 def is_char_or_varchar(field: StructField) -> bool:
     """Whether Spark compares the column with padding that a plain string does not get."""
-    return _SPARK_CHAR in (field.metadata or {})
+    return _declared(field) is not None
+
+
+def declared_type(field: StructField) -> DataType:
+    """The type of the column with CHAR and VARCHAR as such."""
+    declared = _declared(field)
+    return field.dataType if declared is None else DataType.fromDDL(declared)
+
+
+def _declared(field: StructField) -> str | None:
+    declared: str | None = (field.metadata or {}).get(SPARK_CHAR_VARCHAR)
+    return declared

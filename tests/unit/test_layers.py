@@ -40,6 +40,7 @@ CORE = [
 ]
 SPARK = [
     "sql_text",
+    "time_zones",
     "schema",
     "plan_report",
     "planned",

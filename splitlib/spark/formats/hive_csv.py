@@ -15,7 +15,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from splitlib.spark.formats.hive_text_values import CHAR_VARCHAR, let
+from splitlib.spark.formats.hive_text_values import let
+from splitlib.spark.schema import is_char_or_varchar
 
 _STATE: Final = (
     "struct<fields:array<string>,text:string,quoted:boolean,inside:boolean,skip:boolean,at:int>"
@@ -40,7 +41,7 @@ def hive_csv_columns(
         ValueError: Something in the table could not be read exactly as Hive does.
     """
     for field in schema.fields:
-        if not isinstance(field.dataType, StringType) or CHAR_VARCHAR in field.metadata:
+        if not isinstance(field.dataType, StringType) or is_char_or_varchar(field):
             raise ValueError(f"OpenCSVSerde gives strings only, but column {field.name!r} is none")
     if serde_properties.get("textinputformat.record.delimiter"):
         raise ValueError("text with a record delimiter of its own cannot be read")

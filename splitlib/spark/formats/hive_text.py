@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from splitlib.spark.formats import hive_text_values as values
+from splitlib.spark.schema import declared_type
 
 # Stands before an escaped byte. Lines are bytes as ISO-8859-1, so it cannot be in one.
 _ESCAPED: Final = "\ue000"
@@ -40,8 +41,8 @@ def hive_text_columns(
             metadata hold the declared type, as in any schema of Spark's.
         serde_properties: What the SerDe is started with: the parameters of the table's SerDe, then
             the parameters of the table, then those of the partition, later ones winning.
-        time_zone: Where the text of timestamps was written, see :func:`jvm_time_zone`; needed for
-            timestamps only.
+        time_zone: Where the text of timestamps was written, see
+            :func:`splitlib.spark.time_zones.jvm_time_zone`; needed for timestamps only.
 
     Returns:
         One column per field of ``schema``, with its name and type.
@@ -56,17 +57,6 @@ def hive_text_columns(
         value.cast(field.dataType).alias(field.name)
         for value, field in zip(fields, schema.fields, strict=True)
     ]
-
-
-def jvm_time_zone(spark: SparkSession) -> str:
-    """The default time zone of Spark's JVM, in which its Hive reader reads timestamps.
-
-    The session's time zone has no say in it.
-    """
-    row = spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')").first()
-    if row is None:
-        raise ValueError("Spark does not tell the time zone of its JVM")
-    return str(row[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +111,7 @@ class _Reader:
     def fields(self, parts: Column, schema: T.StructType, level: int) -> Iterator[Column]:
         """One column per field; missing ones are NULL, surplus ones are dropped."""
         for i, field in enumerate(schema.fields):
-            declared = field.metadata.get(values.CHAR_VARCHAR)
-            data_type = T.DataType.fromDDL(declared) if declared else field.dataType
-            yield self.value(F.get(parts, F.lit(i)), data_type, level + 1)
+            yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
     def value(self, tokens: Column, data_type: T.DataType, level: int) -> Column:
         """One value, whose own parts are separated as ``level`` says."""

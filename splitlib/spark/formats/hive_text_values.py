@@ -18,9 +18,6 @@ from pyspark.sql.types import DataType, DecimalType
 
 BYTES: Final = "ISO-8859-1"
 
-# The key under which Spark keeps what a column of strings was declared as.
-CHAR_VARCHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
-
 # LazyInteger takes a fraction and drops it; "." needs a digit on one side.
 _INTEGER: Final = r"\A([+-]?\d+)(?:\.\d*)?\z"
 _BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
@@ -93,8 +90,9 @@ def binary(raw: Column) -> Column:
 def character(text: Column, length: int, *, padded: bool) -> Column:
     """CHAR (``padded``) or VARCHAR of at most ``length`` characters from UTF-8 text."""
     # through a Java string, which replaces what is not UTF-8
-    cut = F.substring(F.translate(text, "", ""), 1, length)
-    return F.rpad(cut, length, " ") if padded else cut
+    text = F.translate(text, "", "")
+    # rpad cuts as well
+    return F.rpad(text, length, " ") if padded else F.substring(text, 1, length)
 
 
 def decimal(raw: Column, data_type: DecimalType) -> Column:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from splitlib.spark.jvm.catalyst import Catalyst, each
 from splitlib.spark.jvm.pinned_relation import PINNED_ROOT, group_by_partition
+from splitlib.spark.time_zones import session_time_zone
 
 _PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
 _PATH = "org.apache.hadoop.fs.Path"
@@ -167,7 +168,7 @@ def _list(paths: Any, threads: int, index: Callable[[Any], Any]) -> None:
 
 def _row_of(catalyst: Catalyst, keys: Any) -> Any:
     functions = catalyst.functions
-    zone = catalyst.session.sessionState().conf().sessionLocalTimeZone()
+    zone = session_time_zone(catalyst.spark)
     to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
     return functions.function(functions.bound(to_row, 1, keys, zone))
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.local_rows import typed_columns
+from splitlib.spark.time_zones import session_time_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -183,7 +184,7 @@ def _digest(spark: SparkSession, scan: FileScan) -> str:
     with pa.ipc.new_stream(sink, files.schema) as stream:
         stream.write_table(files)
     # text becomes an instant in the session's zone
-    zone = spark.conf.get("spark.sql.session.timeZone")
+    zone = session_time_zone(spark)
     meaning = f"{scan.partition_schema.json()} {scan.by_field_id} {zone} "
     return hashlib.sha256(meaning.encode() + sink.getvalue().to_pybytes()).hexdigest()
 

@@ -16,6 +16,7 @@ from splitlib.spark.predicates.row_filters import many_keys, row_conditions, und
 from splitlib.spark.read.scan import scan_selected
 from splitlib.spark.scan.known_table import saying_its_table
 from splitlib.spark.schema import spark_schema
+from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 
@@ -41,7 +42,7 @@ def pruned_rows(
     """
     enumerator = DynamicFileEnumerator(table, config, static=static)
     # Spark hands out instants in UTC, and compares them with dates in its own zone
-    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    zone = session_time_zone(spark)
     filters = [data.in_time_zone(zone) for data in filters]
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)

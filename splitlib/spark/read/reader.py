@@ -29,6 +29,7 @@ from splitlib.spark.predicates.where import static_filters
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
+from splitlib.spark.time_zones import session_time_zone
 from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
@@ -153,7 +154,7 @@ class TableReader:
         opened = load_table(
             self._name, self._connector, spark_conf=spark_conf, config=config, **self._options
         )
-        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        zone = session_time_zone(self.spark)
         with opened.in_time_zone(zone) as table:
             schema = spark_schema(table.metadata)
             found = [

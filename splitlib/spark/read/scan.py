@@ -16,8 +16,9 @@ from splitlib.model import FILE_SCHEMA, ReadFormat
 from splitlib.spark.field_ids.scan import scan_mapped
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.formats.hive_csv import hive_csv_columns
-from splitlib.spark.formats.hive_text import hive_text_columns, jvm_time_zone
+from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.scan.files import scan_files
+from splitlib.spark.time_zones import jvm_time_zone
 from splitlib.table import Table
 
 _LINE = "__splitlib_line"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as sf
 from splitlib.errors import ConfigError
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.local_rows import typed_columns
+from splitlib.spark.schema import char_length
 from splitlib.spark.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ def _attach(
 
 def _padded(column: Column, field: StructField) -> Column:
     """Pad a key of type char as Spark pads the columns of files."""
-    declared = (field.metadata or {}).get("__CHAR_VARCHAR_TYPE_STRING", "")
-    if not (char := re.fullmatch(r"char\((\d+)\)", declared)):
+    length = char_length(field)
+    if length is None:
         return column
-    length = int(char[1])
     return sf.when(sf.length(column) < length, sf.rpad(column, length, " ")).otherwise(column)

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from splitlib.spark.formats.hive_csv import hive_csv_columns
-from splitlib.spark.formats.hive_text import hive_text_columns, jvm_time_zone
+from splitlib.spark.formats.hive_text import hive_text_columns
+from splitlib.spark.time_zones import jvm_time_zone
 from splitlib.testing import HiveMetastore
 from tests.integration.conftest import JVM_ZONE
 

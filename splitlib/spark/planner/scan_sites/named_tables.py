@@ -36,6 +36,7 @@ from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
 from splitlib.spark.sql_text import quoted
+from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 # Global temporary views are the only ones that a name of several parts can mean, and the last part
@@ -85,7 +86,7 @@ class NamedTable:
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, ScanReport]:
         """The rows of the files that matter, and how they were selected."""
-        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
 
