@@ -1,11 +1,13 @@
-"""What pip installs works: the wheel, in an environment of its own, away from the checkout."""
+"""What pip installs works: wheel and sdist, away from the checkout."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pyspark
@@ -15,6 +17,22 @@ from tests.integration.conftest import SHORT_LIVED_JAVA
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
+
+CORE_ALONE = """
+import importlib.util
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+import splitlib
+
+assert importlib.util.find_spec("pyspark") is None
+for day in range(10):
+    Path(f"sales/day={day}").mkdir(parents=True)
+    pq.write_table(pa.table({"v": [day]}), f"sales/day={day}/part.parquet")
+table = splitlib.load_table("sales", connector="files", partition_schema="day int")
+enumerator = splitlib.DynamicFileEnumerator(table)
+enumerator.set_dynamic_filtering_data(splitlib.DynamicFilteringData.from_values({"day": [3, 4]}))
+assert len(list(enumerator.enumerate_splits())) == 2
+"""
 
 PRUNED_READ = """
 import sys
@@ -39,7 +57,73 @@ assert read.count() == 20
 found = splitlib.sql(spark, "SELECT * FROM sales JOIN (VALUES (3)) AS days (d) ON day = d")
 assert splitlib.explain(found).scans[0].partitions_kept == 1, str(splitlib.explain(found))
 assert found.count() == 10
-print("pruned twice")
+"""
+
+# An ignored error that is none would be an error: what is marked is refused, so nothing is ``Any``.
+TYPED = """
+from collections.abc import Iterator, Mapping
+from typing import Any, Self, assert_type
+
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import FileBatch, PartitionBatch, ReadFormat, TableMetadata
+from splitlib.spi import Connector
+
+
+class Tables(Connector):
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        return cls()
+
+    def describe(self) -> TableMetadata:
+        return TableMetadata(None, ("day",), ReadFormat("parquet"), "/sales")
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        return iter(())
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        return iter(())
+
+
+class Unfinished(Connector):
+    def describe(self) -> str:  # type: ignore[override]
+        return ""
+
+
+Unfinished()  # type: ignore[abstract]
+splitlib.register("tables", Tables)
+splitlib.register("tables", str)  # type: ignore[arg-type]
+table = splitlib.load_table("sales", connector="tables", root="/sales")
+assert_type(table, splitlib.Table)
+assert_type(table.partition_keys, tuple[str, ...])
+splitlib.load_table(1)  # type: ignore[arg-type]
+
+enumerator = splitlib.DynamicFileEnumerator(table, splitlib.SplitConfig(listing_threads=4))
+assert_type(enumerator, splitlib.DynamicFileEnumerator)
+keys = splitlib.DynamicFilteringData.from_values({"day": [3, 4]})
+assert_type(keys, splitlib.DynamicFilteringData)
+enumerator.set_dynamic_filtering_data(keys)
+enumerator.set_dynamic_filtering_data([3, 4])  # type: ignore[arg-type]
+for split in enumerator.enumerate_splits():
+    assert_type(split, splitlib.FileSplit)
+    assert_type(split.path, str)
+    assert_type(split.length, int)
+assert_type(enumerator.metrics, splitlib.ScanMetrics)
+assert_type(enumerator.explain(), splitlib.ScanReport)
+
+
+def pruned(spark: SparkSession, days: DataFrame) -> None:
+    reader = splitlib.read(spark).table("sales", connector="tables").where("day > 2")
+    sales = reader.filtered_by(days, on={"day": "d"}).load()
+    assert_type(sales, DataFrame)
+    assert_type(splitlib.sql(spark, "SELECT * FROM lake.db.sales"), DataFrame)
+    assert_type(splitlib.optimize(sales), DataFrame)
+    assert_type(splitlib.replan(sales), DataFrame)
+    assert_type(splitlib.freeze(days), DataFrame)
+    splitlib.sql("SELECT 1")  # type: ignore[call-arg, arg-type]
+    spark.dataSource.register(splitlib.SplitlibDataSource)
 """
 
 
@@ -64,23 +148,79 @@ def distributions(tmp_path_factory):
     # made of a copy: setuptools leaves directories of its own beside what it packs
     made = tmp_path_factory.mktemp("distributions")
     source = made / "source"
-    source.mkdir()
-    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    copy_of_the_tree(source)
     run(sys.executable, "-m", "build", "--outdir", made, source, cwd=made)
     return made
 
 
-def test_the_wheel_alone(distributions, tmp_path):
-    (wheel,) = distributions.glob("*.whl")
-    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    python = tmp_path / "venv/bin/python"
+def copy_of_the_tree(target):
+    if not (ROOT / ".git").exists():  # an unpacked sdist
+        left_out = shutil.ignore_patterns(".*cache", ".venv*", ".interop*", "__pycache__")
+        shutil.copytree(ROOT, target, ignore=left_out)
+        return
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes((ROOT / name).read_bytes())
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions):
+    (found,) = distributions.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The interpreter of an environment with the wheel and nothing else, and later with Spark."""
+    environment = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", environment, cwd=environment)
+    python = environment / "bin/python"
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=environment)
+    return python
+
+
+@pytest.fixture(scope="module")
+def installed_with_spark(wheel, installed, tmp_path_factory):
     packages = [f"{wheel}[spark]", f"pyspark=={pyspark.__version__}"]
-    run(python, "-m", "pip", "install", "--quiet", *packages, cwd=tmp_path)
-    assert "pruned twice" in run(python, "-c", PRUNED_READ, cwd=tmp_path)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    run(installed, "-m", "pip", "install", "--quiet", *packages, cwd=elsewhere)
+    return installed
+
+
+def files_of(root):
+    """The names of files below a directory, without what Python or setuptools leave there."""
+    made = ("__pycache__", ".egg-info")
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(p.relative_to(root)) for p in files if not any(m in str(p) for m in made)}
+
+
+def test_the_wheel_holds_the_packages(distributions, wheel):
+    source = distributions / "source"
+    packages = [source / "splitlib", *source.glob("con*/splitlib_*")]
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        described = archive.read(metadata).decode()
+    assert packed == {f"{root.name}/{name}" for root in packages for name in files_of(root)}
+    assert "\nProject-URL: Changelog, https://" in described
+
+
+def test_the_core_alone(installed, tmp_path):
+    run(installed, "-c", CORE_ALONE, cwd=tmp_path)
+    run(installed.with_name("splitlib"), "config", "--json", cwd=tmp_path)
+
+
+def test_with_spark(installed_with_spark, tmp_path):
+    run(installed_with_spark, "-c", PRUNED_READ, cwd=tmp_path)
+
+
+def test_types_for_users(installed_with_spark, tmp_path):
+    (tmp_path / "user.py").write_text(TYPED)
+    cache = ["--cache-dir", tmp_path / "cache"]
+    mypy = [sys.executable, "-m", "mypy", "--strict", *cache, "--python-executable"]
+    assert "Success" in run(*mypy, installed_with_spark, "user.py", cwd=tmp_path)
 
 
 def test_the_tests_run_from_the_sdist(distributions, tmp_path):
@@ -88,13 +228,17 @@ def test_the_tests_run_from_the_sdist(distributions, tmp_path):
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
+    for name in ("benchmarks", "conformance", "connectors", "docs", "splitlib", "tests"):
+        assert files_of(unpacked / name) == files_of(distributions / "source" / name)
     top_level = {path.name for path in unpacked.iterdir()}
-    assert {"CHANGELOG.md", "docs", "benchmarks", "setup.cfg"} <= top_level
-    shipped = {p.relative_to(unpacked) for p in (unpacked / "tests").rglob("*.*")}
-    tracked = {p.relative_to(ROOT) for p in (ROOT / "tests").rglob("*.*") if p.suffix != ".pyc"}
-    assert tracked == shipped
-    # the rest of them is what runs here already
-    done = run(
-        sys.executable, "-m", "pytest", "-q", "tests/unit/filtering/test_predicate.py", cwd=unpacked
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"} <= top_level
+    pytest_there = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    # every module of tests is imported; what they do there is what they do here
+    assert " tests collected" in run(*pytest_there, "--collect-only", cwd=unpacked)
+    some = ["test_layers.py", "test_packages.py", "filtering/test_predicate.py"]
+    assert " passed" in run(
+        *pytest_there,
+        *[f"tests/unit/{name}" for name in some],
+        "tests/conformance/test_files.py",
+        cwd=unpacked,
     )
-    assert " passed" in done
