@@ -1,30 +1,19 @@
-"""Rows of the column expressions equal the rows of Spark's own Hive reader, over the same bytes."""
+"""Rows of Hive's text tables equal those of Spark's own Hive reader, over the same bytes."""
 
 from __future__ import annotations
-
-import itertools
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from splitlib.spark.formats.hive_csv import hive_csv_columns
 from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.time_zones import jvm_time_zone
-from splitlib.testing import HiveMetastore
 from tests.integration.conftest import JVM_ZONE
+from tests.integration.formats.hive_reader import Hive
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
-
-LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-CSV = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
-# with hours that a clock shows twice or never, and days before the Gregorian calendar
 
 PRIMITIVES = (
     "i1 tinyint, i2 smallint, i4 int, i8 bigint, f float, d double, d1 decimal(10,2),"
@@ -36,106 +25,6 @@ NESTED = (
     " aa array<array<string>>, mm map<int,struct<p:string,q:map<string,string>>>,"
     " c struct<c:char(3),v:array<varchar(2)>>, md map<date,binary>, last string"
 )
-
-
-class Hive:
-    """A session with a Hive catalog, and the same bytes read in two ways."""
-
-    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
-        self.spark = spark
-        self.warehouse = warehouse
-        self.names = map("text{}".format, itertools.count())
-
-    def table(
-        self,
-        columns: str,
-        data: bytes,
-        properties: dict[str, str],
-        serde: str = LAZY,
-    ) -> str:
-        name = next(self.names)
-        spelled = ", ".join(f"{_sql(k)} = {_sql(v)}" for k, v in properties.items())
-        with_properties = f"WITH SERDEPROPERTIES ({spelled})" if properties else ""
-        self.spark.sql(
-            f"CREATE TABLE {name} ({columns}) ROW FORMAT SERDE '{serde}' {with_properties}"
-            " STORED AS TEXTFILE"
-        )
-        (self.warehouse / name / "part").write_bytes(data)
-        return name
-
-    def same(
-        self,
-        columns: str,
-        data: bytes,
-        properties: dict[str, str] | None = None,
-    ) -> list[tuple[Any, ...]]:
-        """The rows, once both readers gave the same."""
-        properties = properties or {}
-        name = self.table(columns, data, properties)
-        table = self.spark.table(name)
-        ours = self.spark.read.text(str(self.warehouse / name)).select(
-            hive_text_columns(F.col("value"), table.schema, properties, time_zone=JVM_ZONE)
-        )
-        assert ours.schema.simpleString() == table.schema.simpleString()
-        expected = _collect(table)
-        assert _differences(_collect(ours), expected, data) == []
-        self.spark.sql(f"DROP TABLE {name}")
-        return expected
-
-
-def _sql(text: str) -> str:
-    return "'" + "".join(f"\\u{ord(c):04x}" for c in text) + "'"
-
-
-def _collect(frame: Any) -> list[tuple[Any, ...]]:
-    """Rows with every difference visible: text as bytes, instants as numbers, NaN as text."""
-    exact = [_exact(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in frame.schema.fields]
-    return [tuple(row) for row in frame.select(exact).collect()]
-
-
-def _exact(column: Column, data_type: Any) -> Column:
-    match data_type.typeName():
-        case "string":
-            return F.hex(column.cast("binary"))
-        case "binary":
-            return F.hex(column)
-        case "timestamp":
-            return F.unix_micros(column)
-        case "date":
-            return F.unix_date(column)
-        case "float" | "double":
-            return column.cast("string")
-        case "array":
-            return F.transform(column, lambda e: _exact(e, data_type.elementType))
-        case "map":
-            return F.transform(
-                F.map_entries(column),
-                lambda e: F.struct(
-                    _exact(e["key"], data_type.keyType), _exact(e["value"], data_type.valueType)
-                ),
-            )
-        case "struct":
-            fields = (_exact(column[f.name], f.dataType).alias(f.name) for f in data_type.fields)
-            return F.when(column.isNotNull(), F.struct(*fields))
-    return column
-
-
-def _differences(ours: list[Any], theirs: list[Any], data: bytes) -> list[Any]:
-    assert len(ours) == len(theirs)
-    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    return [
-        (line, i, a, b)
-        for line, mine, hive in zip(lines, ours, theirs, strict=False)
-        for i, (a, b) in enumerate(zip(mine, hive, strict=True))
-        if a != b
-    ]
-
-
-@pytest.fixture(scope="module")
-def hive(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Hive]:
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    yield Hive(spark, metastore.warehouse)
-    spark.conf.unset("spark.sql.session.timeZone")
 
 
 def words(text: str) -> list[str]:
@@ -409,71 +298,3 @@ def test_timestamps_in_formats_of_their_own_are_refused(hive: Hive) -> None:
     read(hive, "a date", properties)
     with pytest.raises(ValueError, match=r"timestamp\.formats"):
         read(hive, "a timestamp", properties, JVM_ZONE)
-
-
-CSV_COLUMNS = "a string, b string, c string, d string"
-
-
-def same_csv(hive: Hive, data: bytes, properties: dict[str, str]) -> list[tuple[Any, ...]]:
-    name = hive.table(CSV_COLUMNS, data, properties, CSV)
-    table = hive.spark.table(name)
-    ours = hive.spark.read.text(str(hive.warehouse / name)).select(
-        hive_csv_columns(F.col("value"), table.schema, properties)
-    )
-    expected = _collect(table)
-    assert _differences(_collect(ours), expected, data) == []
-    hive.spark.sql(f"DROP TABLE {name}")
-    return expected
-
-
-def test_csv(hive: Hive) -> None:
-    data = b"""a,b,c
-"a","b,c",d
-"a""b",c
-"x\\"y",z
-
-,,
-"",
- a "b" c,d
-"unclosed,x
-x,"unclosed
-  "b",c
-a,  "b" ,c
-\xff,\xed\xa0\x80,"\xc3",\xe6\xbc"""
-    rows = same_csv(hive, data, {})
-    assert rows[1] == ("61", "622C63", "64", None)
-    assert rows[4] == (None, None, None, None)
-
-
-@settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@pytest.mark.parametrize(
-    ("alphabet", "properties"),
-    [
-        ('a\xe9,," "\\\\\U0001f600\t', {}),
-        ('a,"', {}),
-        ("ab|''^\"", {"separatorChar": "|", "quoteChar": "'", "escapeChar": "^"}),
-    ],
-)
-@given(data=st.data())
-def test_any_csv_line(
-    hive: Hive, alphabet: str, properties: dict[str, str], data: st.DataObject
-) -> None:
-    line = st.text(alphabet, max_size=14)
-    lines = data.draw(st.lists(line, min_size=300, max_size=300))
-    same_csv(hive, "\n".join(lines).encode(), properties)
-
-
-@pytest.mark.parametrize(
-    ("columns", "properties", "message"),
-    [
-        ("a int", {}, "strings only"),
-        ("a string", {"quoteChar": ","}, "three different"),
-        ("a string", {"separatorChar": ""}, "separatorChar"),
-        ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),
-    ],
-)
-def test_csv_refusals(hive: Hive, columns: str, properties: dict[str, str], message: str) -> None:
-    schema = StructType.fromDDL(columns)
-    assert isinstance(schema, StructType)
-    with pytest.raises(ValueError, match=message):
-        hive_csv_columns(F.col("value"), schema, properties)

@@ -1,0 +1,105 @@
+"""The scan by paths: what it alone has to get right."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pyarrow.parquet as pq
+import pytest
+
+from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan.paths import _attach, paths_scan
+from tests.integration.scan.files.given_files import (
+    NASTY,
+    A,
+    absent_files,
+    by_number,
+    files_table,
+    keys,
+    rows,
+    scan,
+    write,
+)
+
+pytestmark = [
+    pytest.mark.spark,
+    # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+
+def test_a_file_that_is_not_there_is_an_error_by_paths(spark):
+    with pytest.raises(Exception, match="PATH_NOT_FOUND"):
+        paths_scan(spark, scan(absent_files(1, 1), {"k": ["0"]}, keys("k int")))
+
+
+def test_rows_of_a_file_without_a_partition_are_an_error(spark, tmp_path):
+    given_scan, paths = by_number(tmp_path)
+    read = spark.read.schema(A).parquet(*(str(path) for path, _ in paths))
+    known = [(f"file:{path}", k) for path, k in paths[:2]]
+    mapped = spark.createDataFrame([(k, path) for path, k in known], "k int, file string")
+    frame = _attach(read, mapped, given_scan.partition_schema)
+    for query in (
+        frame,
+        frame.select("a"),
+        frame.select("k"),
+        frame.where("k = 1"),
+        frame.groupBy().count(),
+    ):
+        with pytest.raises(Exception, match="no partition for file"):
+            query.collect()
+
+
+def test_spark_connect_reads_by_paths(spark, tmp_path):
+    """In a process of its own, since a process has either kind of session."""
+    paths = [(write(tmp_path / d / f"{i} f%20.parquet", a=[i]), i) for i, d in enumerate(NASTY)]
+    nasty = scan(
+        files_table(*paths),
+        {"d": NASTY, "n": [str(i) for i in range(len(NASTY))]},
+        keys("d string", "n int"),
+    )
+    pq.write_table(nasty.files, tmp_path / "files.parquet")
+    pq.write_table(nasty.partitions, tmp_path / "partitions.parquet")
+    script = textwrap.dedent(
+        """
+        import json, sys
+        import pyarrow.parquet as pq
+        from pyspark.sql import SparkSession
+        from pyspark.sql.types import StructType
+        from splitlib.errors import ConfigError
+        from splitlib.spark.file_scan import FileScan
+        from splitlib.spark.scan.files import scan_files
+
+        spark = (
+            SparkSession.builder.remote("local[2]")
+            .config("spark.sql.shuffle.partitions", "2")
+            .getOrCreate()
+        )
+        scan = FileScan(
+            "parquet", {}, StructType.fromDDL("a bigint"), StructType.fromDDL("d string, n int"),
+            pq.read_table(sys.argv[1] + "/partitions.parquet"),
+            pq.read_table(sys.argv[1] + "/files.parquet"),
+        )
+        try:
+            scan_files(spark, scan, "pinned")
+        except ConfigError as error:
+            refused = str(error)
+        rows = [list(row) for row in scan_files(spark, scan).collect()]
+        print(json.dumps({"kind": type(spark).__module__, "refused": refused, "rows": rows}))
+        spark.stop()
+        """
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert "connect" in result["kind"]
+    assert "Spark Connect" in result["refused"]
+    assert sorted(map(tuple, result["rows"]), key=repr) == rows(scan_files(spark, nasty))
+    assert len(result["rows"]) == len(NASTY)

@@ -1,0 +1,54 @@
+"""Manifests that are kept once they were decoded."""
+
+from __future__ import annotations
+
+import splitlib
+from splitlib_iceberg import cache
+from tests.support.iceberg_tables import (
+    append,
+    create,
+    data_file,
+    open_table,
+    paths_of,
+    select,
+)
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
+
+
+def test_nothing_is_decoded_twice_and_a_late_filter_finds_its_statistics(catalog):
+    table = create(catalog, SIMPLE, BY_D)
+    files = [data_file(table, [{"d": i % 3, "c": i}]) for i in range(9)]
+    append(table, files)
+    opened = open_table(catalog, table)
+    enumerator = splitlib.DynamicFileEnumerator(opened)
+    enumerator.set_dynamic_filtering_data(Keys.from_values({"d": [0, 1]}))
+    assert enumerator.predicate.keys == {"d"}
+    batches = list(opened.list_partitions(enumerator.predicate))
+    enumerator.set_dynamic_filtering_data(Keys.from_values({"c": [4]}))
+    (found,) = opened.list_files(batches[0], enumerator.predicate, enumerator.config)
+    assert set(found.statistics) == {"d", "c"}
+    assert found.requests.storage == 1
+    kept = found.filter(enumerator.predicate.match_bounds(found.statistics))
+    assert kept.files["path"].to_pylist() == paths_of([files[4]])
+
+
+def test_what_the_cache_drops_is_read_again(catalog, monkeypatch):
+    table = create(catalog, SIMPLE, BY_D)
+    append(table, [data_file(table, [{"d": 1}])])
+    opened = open_table(catalog, table)
+    (batch,) = opened.list_partitions(splitlib.DynamicFileEnumerator(opened).predicate)
+    monkeypatch.setattr(cache, "shared", cache.ManifestCache(max_bytes=0))
+    assert len(select(opened)[0]) == 1
+    other = open_table(catalog, table)
+    enumerator = splitlib.DynamicFileEnumerator(other)
+    (found,) = other.list_files(batch, enumerator.predicate, enumerator.config)
+    assert found.requests.storage >= 1
+    assert len(found) == 1
+
+
+def test_the_cache_is_bounded():
+    small = cache.ManifestCache(max_bytes=100)
+    small.put("a", "A", 60)
+    small.put("b", "B", 60)
+    small.put("c", "C", 101)
+    assert [small.get(key) for key in "abc"] == [None, "B", None]

@@ -1,0 +1,133 @@
+"""Catalogs of Iceberg tables: found, missing, silent, or contradicted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+import splitlib
+from tests.support.iceberg_tables import (
+    append,
+    catalog_options,
+    create,
+    data_file,
+    make_catalog,
+    open_table,
+    select,
+)
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
+
+
+def test_by_the_properties_of_pyiceberg(catalog, table, tmp_path):
+    name = ".".join(table.name())
+    with splitlib.load_table(name, "iceberg", **catalog_options(tmp_path)) as opened:
+        assert len(select(opened)[0]) == 2
+
+
+def test_by_the_name_of_a_configured_catalog(tmp_path, monkeypatch):
+    # what is configured is read when PyIceberg is imported
+    made = make_catalog(tmp_path / "lake", "lake")
+    made_table = create(made, SIMPLE, BY_D)
+    append(made_table, [data_file(made_table, [{"d": 1}])])
+    made.close()
+    options = catalog_options(tmp_path / "lake")
+    environment = {f"PYICEBERG_CATALOG__LAKE__{key.upper()}": v for key, v in options.items()}
+    code = (
+        "import splitlib\n"
+        f"t = splitlib.load_table({'.'.join(made_table.name())!r}, 'iceberg', catalog='lake')\n"
+        "print(len(splitlib.paths(t)))"
+    )
+    assert _python(code, environment) == "1"
+
+
+def _python(code, environment):
+    import subprocess
+    import sys
+
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    return done.stdout.strip()
+
+
+def test_a_catalog_in_memory(tmp_path):
+    memory = load_catalog("m", type="in-memory", warehouse=tmp_path.as_uri())
+    memory.create_namespace("ns")
+    table = create(memory, SIMPLE, BY_D)
+    append(table, [data_file(table, [{"d": 1}])])
+    assert len(select(open_table(memory, table))[0]) == 1
+    memory.close()
+
+
+def test_a_database_of_a_catalog_of_another_name(tmp_path):
+    """A SQL catalog keeps its name in its rows, which nobody has to know who reads it."""
+    options = catalog_options(tmp_path)
+    lake, mill = make_catalog(tmp_path, "lake"), make_catalog(tmp_path, "mill")
+    for catalog, name, value in ((lake, "only", 1), (lake, "both", 2), (mill, "both", 3)):
+        made = catalog.create_table(f"ns.{name}", SIMPLE, partition_spec=BY_D)
+        append(made, [data_file(made, [{"d": value}])])
+    with splitlib.load_table("ns.only", "iceberg", **options) as opened:
+        assert len(select(opened)[0]) == 1
+    with pytest.raises(splitlib.ConfigError, match="named lake, mill") as caught:
+        splitlib.load_table("ns.both", "iceberg", **options)
+    assert "catalog=" in str(caught.value)
+    with splitlib.load_table("ns.both", "iceberg", catalog="mill", **options) as opened:
+        keys = Keys.from_values({"d": [3]})
+        assert len(select(opened, keys)[0]) == 1
+    # a name that is given is meant
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("ns.only", {"catalog": "mill"}),
+        ("ns.none", {}),
+        ("other.only", {}),
+    ]
+    for name, named in wrong:
+        with pytest.raises(splitlib.TableNotFound):
+            splitlib.load_table(name, "iceberg", **named, **options)
+    lake.close()
+    mill.close()
+
+
+def test_no_such_table(catalog):
+    for name in ("ns.missing", "missing.t", "missing"):
+        with pytest.raises(splitlib.TableNotFound):
+            splitlib.load_table(name, "iceberg", catalog=catalog)
+
+
+def test_no_such_catalog(tmp_path):
+    with pytest.raises(splitlib.ConfigError, match="cannot be opened"):
+        splitlib.load_table("ns.t", "iceberg", catalog="nobody configured this")
+    with pytest.raises(splitlib.ConfigError, match="cannot be opened"):
+        splitlib.load_table("ns.t", "iceberg", type="fancy")
+    # a database that is not there is not made either
+    with pytest.raises(splitlib.TableNotFound):
+        splitlib.load_table("ns.t", "iceberg", type="sql", uri=f"sqlite:///{tmp_path}/none.db")
+
+
+def test_a_given_catalog_and_properties_contradict_each_other(catalog, table):
+    with pytest.raises(splitlib.ConfigError, match="uri"):
+        open_table(catalog, table, uri="sqlite://")
+
+
+def test_secrets_stay_out_of_messages(tmp_path):
+    secrets: dict[str, Any] = {
+        "uri": "sqlite:////no/pass:word@dir/x.db",
+        "s3.secret-access-key": "hunter2",
+    }
+    config = splitlib.SplitConfig(retry_attempts=1)
+    with pytest.raises(splitlib.SplitlibError) as caught:
+        splitlib.load_table("ns.t", "iceberg", config=config, type="sql", **secrets)
+    assert "hunter2" not in repr(caught.value)
+    with pytest.raises(splitlib.SplitlibError) as caught:
+        splitlib.load_table("ns.t", "iceberg", type="nonsense", token="hunter2")
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_catalog_that_does_not_answer():
+    config = splitlib.SplitConfig(retry_attempts=1)
+    with pytest.raises(splitlib.SourceUnavailable):
+        splitlib.load_table("ns.t", "iceberg", config=config, type="rest", uri="http://127.0.0.1:9")

@@ -1,0 +1,104 @@
+"""The version that an Iceberg table is opened at."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+import splitlib
+from tests.support.iceberg_tables import (
+    append,
+    create,
+    data_file,
+    open_table,
+    select,
+)
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
+
+
+def test_an_empty_table_reads_as_nothing(catalog):
+    opened = open_table(catalog, create(catalog, SIMPLE, BY_D))
+    assert opened.metadata.snapshot_id is None
+    assert select(opened)[0] == []
+    assert select(opened, Keys.from_values({"d": [1]}))[0] == []
+
+
+def test_a_snapshot_is_pinned_when_the_table_is_opened(catalog, table):
+    opened = open_table(catalog, table)
+    assert opened.metadata.snapshot_id == str(table.current_snapshot().snapshot_id)
+    append(table, [data_file(table, [{"d": 3}])])
+    assert len(select(opened)[0]) == 2
+    assert len(select(open_table(catalog, table))[0]) == 3
+
+
+def test_every_way_to_pin_a_version(catalog, table):
+    first, second = table.history()
+    table.manage_snapshots().create_tag(first.snapshot_id, "old").commit()
+    table.manage_snapshots().create_branch(first.snapshot_id, "side").commit()
+    iso = dt.datetime.fromtimestamp(first.timestamp_ms / 1000, dt.UTC)
+    for pin in (
+        {"snapshot_id": first.snapshot_id},
+        {"snapshot_id": str(first.snapshot_id)},
+        {"ref": "old"},
+        {"ref": "side"},
+        {"as_of": first.timestamp_ms},
+        {"as_of": str(first.timestamp_ms)},
+        {"as_of": iso},
+        {"as_of": iso.isoformat()},
+    ):
+        opened = open_table(catalog, table, **pin)
+        assert opened.metadata.snapshot_id == str(first.snapshot_id), pin
+        assert len(select(opened)[0]) == 1
+    for pin in ({"ref": "main"}, {"as_of": second.timestamp_ms + 1}):
+        assert len(select(open_table(catalog, table, **pin))[0]) == 2
+
+
+def test_which_schema_a_version_is_shown_with(catalog, table):
+    """A branch with the table's of now, all else pinned with its own, as Iceberg's Spark does."""
+    old = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_tag(old, "tag").create_branch(old, "branch").commit()
+    with table.update_schema() as update:
+        update.rename_column("c", "renamed")
+    names = {
+        str(pin): open_table(catalog, table, **pin).schema.names
+        for pin in ({"snapshot_id": old}, {"ref": "tag"}, {"ref": "branch"}, {"ref": "main"}, {})
+    }
+    assert list(names.values()) == [["d", "c"]] * 2 + [["d", "renamed"]] * 3
+
+
+def test_a_version_that_is_not_there(catalog, table):
+    for pin, message in (
+        ({"snapshot_id": 1}, "no snapshot 1"),
+        ({"ref": "nope"}, "no branch or tag 'nope'"),
+        ({"as_of": 1000}, "no snapshot as old"),
+    ):
+        with pytest.raises(splitlib.SnapshotNotFound, match=message):
+            open_table(catalog, table, **pin)
+
+
+def test_an_expired_snapshot(catalog, table):
+    first = table.history()[0]
+    table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    for pin in ({"snapshot_id": first.snapshot_id}, {"as_of": first.timestamp_ms}):
+        with pytest.raises(splitlib.SnapshotNotFound):
+            open_table(catalog, table, **pin)
+
+
+@pytest.mark.parametrize(
+    "pins",
+    [
+        {"snapshot_id": 1, "ref": "main"},
+        {"ref": "main", "as_of": 1},
+        {"snapshot_id": "one"},
+        {"as_of": "yesterday"},
+        {"as_of": "2024-01-01T00:00:00"},
+        {"as_of": dt.datetime(2024, 1, 1)},
+        {"as_of": [1]},
+        {"ref": 1},
+    ],
+    ids=str,
+)
+def test_malformed_pins(catalog, table, pins):
+    with pytest.raises(splitlib.ConfigError):
+        open_table(catalog, table, **pins)
