@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from splitlib.arrow.time_zones import arrow_zone
+from splitlib.arrow.time_zones import in_zone
 from splitlib.batch_checks import checked_files, checked_partitions
 from splitlib.config import SplitConfig
 from splitlib.errors import error_context
@@ -65,8 +65,8 @@ class Table:
         known = self.metadata.filter_schema
         moved.metadata = replace(
             self.metadata,
-            schema=_in_zone(self.schema, zone),
-            filter_schema=None if known is None else _in_zone(known, zone),
+            schema=in_zone(self.schema, zone),
+            filter_schema=None if known is None else in_zone(known, zone),
         )
         return moved
 
@@ -160,13 +160,3 @@ class Table:
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
-
-
-def _in_zone(schema: pa.Schema, zone: str) -> pa.Schema:
-    def zoned(field: pa.Field) -> pa.Field:
-        kind = field.type
-        if pa.types.is_timestamp(kind) and kind.tz:
-            return field.with_type(pa.timestamp(kind.unit, arrow_zone(zone)))
-        return field
-
-    return pa.schema(map(zoned, schema))

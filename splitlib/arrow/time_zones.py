@@ -1,8 +1,9 @@
-"""Names of time zones: what Java, and so Spark, takes for one, as Arrow spells it."""
+"""Time zones: what Java, and so Spark, takes for the name of one, as Arrow spells it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -65,3 +66,22 @@ def arrow_zone(zone: str) -> str:
             hint="spark.sql.session.timeZone (timeZone) such as 'Europe/Berlin' or '+08:00'.",
         ) from error
     return known
+
+
+def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
+    """The fields, whose instants are shown in the zone that a session's setting names.
+
+    Raises:
+        ConfigError: if Arrow does not know it.
+    """
+    return pa.schema(
+        field.with_type(pa.timestamp(field.type.unit, arrow_zone(zone)))
+        if is_instant(field.type)
+        else field
+        for field in fields
+    )
+
+
+def is_instant(kind: pa.DataType) -> bool:
+    """Whether values are points in time, which a zone shows, and no local times."""
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None

@@ -6,18 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
-from splitlib.filtering.data import (
-    Domain,
-    DynamicFilteringData,
-    RangeDomain,
-    ValueDomain,
-    has_range,
-    in_order,
-    plain_rows,
-    plain_schema,
-    unique,
-    values_nbytes,
-)
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
+from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, unique, values_nbytes
 
 # At least so much is gathered before its duplicates are looked for, and as much as is kept by then:
 # then every key is looked at a few times, however small the batches are.

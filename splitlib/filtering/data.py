@@ -13,83 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from splitlib.arrow.ipc import Unreadable
-from splitlib.arrow.time_zones import arrow_zone
+from splitlib.arrow.time_zones import in_zone
 from splitlib.errors import InvalidFilter
-from splitlib.filtering.encoding import Part, Parts, decode, encode
-from splitlib.filtering.given_values import columns_of, ends_of
-from splitlib.hive.layout import normal_floats, shown
-
-# What Arrow raises for types that have no hash, or no order.
-_UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueDomain:
-    """The fields, as a tuple, are among these rows. A null among them equals a null."""
-
-    rows: pa.Table
-    """Distinct and sorted; a column per field."""
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Names of the fields, in order."""
-        return tuple(self.rows.column_names)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the values in bytes; see :func:`values_nbytes`."""
-        return values_nbytes(self.rows)
-
-    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
-        """Whether one tuple is among the rows."""
-        mask: Any = None
-        for name in self.fields:
-            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name]], row[name].type))
-            mask = hit if mask is None else pc.and_(mask, hit)
-        return bool(pc.any(mask, min_count=0).as_py())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RangeDomain:
-    """One field lies between two values, both included."""
-
-    field: pa.Field
-    lower: pa.Scalar
-    """Null = open end."""
-    upper: pa.Scalar
-    includes_null: bool = False
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The name of the field."""
-        return (self.field.name,)
-
-    @property
-    def ends(self) -> pa.Array:
-        """Lower and upper; not by way of Python, which has no date beyond the year 9999."""
-        return pa.array([self.lower, self.upper], self.field.type)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the two ends in bytes."""
-        return values_nbytes(pa.table([self.ends], names=["end"]))
-
-    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
-        """Whether the field's value lies in the range."""
-        value = row[self.field.name]
-        if not value.is_valid:
-            return self.includes_null
-        low, high = self.lower, self.upper
-        return not (
-            (low.is_valid and pc.less(value, low).as_py())
-            or (high.is_valid and pc.greater(value, high).as_py())
-        )
-
-
-Domain = ValueDomain | RangeDomain
+from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
+from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
+from splitlib.filtering.from_python import columns_of, ends_of
+from splitlib.filtering.key_rows import distinct, plain_rows, plain_schema
+from splitlib.hive.layout import normal_floats
 
 
 class DynamicFilteringData:
@@ -224,28 +156,13 @@ class DynamicFilteringData:
 
     def without_nulls(self) -> DynamicFilteringData:
         """The same for a join by ``=``, where a null key matches nothing."""
-        domains: list[Domain] = []
-        for domain in self.domains:
-            if isinstance(domain, ValueDomain):
-                domains.append(ValueDomain(domain.rows.drop_null()))
-            else:
-                domains.append(RangeDomain(domain.field, domain.lower, domain.upper))
-        return DynamicFilteringData(self.schema, domains, exceeds_threshold=self.exceeds_threshold)
+        return self._with(self.schema, [domain.without_nulls() for domain in self.domains])
 
     def renamed(self, names: Mapping[str, str]) -> DynamicFilteringData:
         """The same keys under other field names; a name that is not in ``names`` stays."""
         new = {name: names.get(name, name) for name in self.fields}
-        domains: list[Domain] = []
-        for domain in self.domains:
-            if isinstance(domain, ValueDomain):
-                domains.append(
-                    ValueDomain(domain.rows.rename_columns([new[f] for f in domain.fields]))
-                )
-            else:
-                field = domain.field.with_name(new[domain.field.name])
-                domains.append(RangeDomain(field, domain.lower, domain.upper, domain.includes_null))
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
-        return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
+        return self._with(schema, [domain.renamed(new) for domain in self.domains])
 
     def in_time_zone(self, zone: str) -> DynamicFilteringData:
         """The same instants, whose wall-clock times are those of ``zone``.
@@ -255,28 +172,15 @@ class DynamicFilteringData:
         Raises:
             ConfigError: if the zone is not known.
         """
-        schema = pa.schema([field.with_type(_zoned(field.type, zone)) for field in self.schema])
-        domains: list[Domain] = []
-        for domain in self.domains:
-            if isinstance(domain, ValueDomain):
-                own = pa.schema([schema.field(name) for name in domain.fields])
-                domains.append(ValueDomain(domain.rows.cast(own)))
-            else:
-                field = domain.field.with_type(_zoned(domain.field.type, zone))
-                ends = (domain.lower.cast(field.type), domain.upper.cast(field.type))
-                domains.append(RangeDomain(field, *ends, domain.includes_null))
+        schema = in_zone(self.schema, zone)
+        return self._with(schema, [domain.cast(schema) for domain in self.domains])
+
+    def _with(self, schema: pa.Schema, domains: Iterable[Domain]) -> DynamicFilteringData:
         return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
 
     def to_bytes(self) -> bytes:
         """An Arrow IPC stream of one row, a list column per field of a domain, and a checksum."""
-        parts = []
-        for domain in self.domains:
-            if isinstance(domain, ValueDomain):
-                parts.append(Part("values", domain.rows))
-            else:
-                kind = "range+null" if domain.includes_null else "range"
-                ends = pa.table([domain.ends], schema=pa.schema([domain.field]))
-                parts.append(Part(kind, ends))
+        parts = [_part(domain) for domain in self.domains]
         return encode(Parts(self.schema, parts, self.exceeds_threshold))
 
     @classmethod
@@ -317,18 +221,18 @@ class DynamicFilteringData:
             return f"{self.num_values} value{'' if self.num_values == 1 else 's'}"
         if not self.domains:
             return "exceeded" if self.exceeds_threshold else "unbounded"
-        words = []
-        for domain in self.domains:
-            if isinstance(domain, ValueDomain):
-                words.append(f"{domain.fields[0]} among {domain.rows.num_rows} values")
-            else:
-                low, high = shown(domain.lower), shown(domain.upper)
-                words.append(f"{domain.field.name} in [{low}, {high}]")
-        return " and ".join(words)
+        return " and ".join(domain.describe() for domain in self.domains)
+
+
+def _part(domain: Domain) -> Part:
+    if isinstance(domain, ValueDomain):
+        return Part("values", domain.rows)
+    ends = pa.table([domain.ends], schema=pa.schema([domain.field]))
+    return Part("range+null" if domain.includes_null else "range", ends)
 
 
 def _domain(part: Part) -> Domain:
-    """The inverse of what :meth:`DynamicFilteringData.to_bytes` does with each domain."""
+    """The inverse of :func:`_part`."""
     if part.kind == "values":
         return ValueDomain(part.rows)
     field, rows = part.rows.schema.field(0), part.rows
@@ -351,93 +255,6 @@ class DynamicFilteringEvent:
     data: DynamicFilteringData
     producer: Hashable = None
     """Who collected it. One producer sends one filter; a second, equal one is ignored."""
-
-
-def values_nbytes(rows: pa.Table) -> int:
-    """Bytes of the values: their fixed width, or an offset and the bytes of each string.
-
-    Independent of how Arrow lays them out (validity bitmaps, slices, chunks).
-    """
-    total = 0
-    for column in rows.columns:
-        kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            text = pc.sum(pc.binary_length(column)).as_py() or 0
-            total += 4 * len(column) + text
-        elif pa.types.is_boolean(kind):
-            total += len(column)
-        else:
-            try:
-                total += len(column) * (kind.bit_width // 8)
-            except ValueError:  # nested: nothing better than what Arrow says
-                total += column.nbytes
-    return total
-
-
-def distinct(rows: pa.Table) -> pa.Table:
-    """The rows once each, sorted where the types have an order.
-
-    Types that Arrow cannot group by (struct, list) come back as they are.
-    """
-    return in_order(unique(rows))
-
-
-def unique(rows: pa.Table) -> pa.Table:
-    """As :func:`distinct`, in any order."""
-    columns = [normal_floats(column) for column in rows.columns]
-    rows = pa.table(columns, schema=rows.schema)
-    names = rows.column_names
-    try:
-        return rows.group_by(names, use_threads=False).aggregate([]).select(names)
-    except _UNGROUPABLE:
-        return rows
-
-
-def in_order(rows: pa.Table) -> pa.Table:
-    """``rows`` sorted, where the types have an order."""
-    try:
-        return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
-    except _UNGROUPABLE:
-        return rows.combine_chunks()
-
-
-def plain_rows(rows: pa.Table) -> pa.Table:
-    """``rows`` with the types of :func:`plain_schema`."""
-    return rows.cast(plain_schema(rows.schema))
-
-
-def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata."""
-    plain = []
-    for field in fields:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            kind = pa.string()
-        elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-            kind = pa.binary()
-        plain.append(pa.field(field.name, kind))
-    if not plain:
-        raise InvalidFilter("A filter needs at least one field.")
-    if len({field.name for field in plain}) < len(plain):
-        raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
-    return pa.schema(plain)
-
-
-def has_range(kind: pa.DataType) -> bool:
-    """Float has none, because of NaN; nor have types without an order."""
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_temporal(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-    ) and not pa.types.is_interval(kind)
-
-
-def _zoned(kind: pa.DataType, zone: str) -> pa.DataType:
-    if not (pa.types.is_timestamp(kind) and kind.tz):
-        return kind
-    return pa.timestamp(kind.unit, arrow_zone(zone))
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from splitlib.filtering.coercion import coerce
-from splitlib.filtering.data import Domain, DynamicFilteringData, ValueDomain
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Domain, ValueDomain
 from splitlib.filtering.predicate import same_order
 from splitlib.model import TableMetadata
 from splitlib.suggestions import did_you_mean

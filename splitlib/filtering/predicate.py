@@ -15,8 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
+from splitlib.arrow.time_zones import is_instant
 from splitlib.filtering.coercion import coerce
-from splitlib.filtering.data import Domain, DynamicFilteringData, RangeDomain, ValueDomain, distinct
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain
+from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
 from splitlib.hive.layout import TypedValues, is_char, is_collated, parse
 from splitlib.model import ColumnStatistics, PartitionField
@@ -312,7 +315,7 @@ def same_order(one: pa.DataType, other: pa.DataType) -> bool:
     return bool(
         one == other
         or (pa.types.is_integer(one) and pa.types.is_integer(other))
-        or (pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and one.tz and other.tz)
+        or (is_instant(one) and is_instant(other))
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
+from splitlib.arrow.time_zones import is_instant
 from splitlib.errors import SourceError
 from splitlib.model import COLLATED, LOGICAL_TYPE
 
@@ -98,7 +99,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
-    if pa.types.is_timestamp(key.type) and key.type.tz:
+    if is_instant(key.type):
         local = try_cast(column, pa.timestamp(key.type.unit))
         values = local_to_instant(local, key.type)
     else:

@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 
 from splitlib.arrow.casting import try_cast
 from splitlib.errors import InvalidFilter
-from splitlib.filtering.data import DynamicFilteringData, ValueDomain
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import ValueDomain
 
 _PAIRS = "on={'fact_column': 'dim_column'}"
 _KEYS = (

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-import pyarrow as pa
-
+from splitlib.arrow.time_zones import is_instant
 from splitlib.config import SplitConfig, option_name
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
@@ -100,7 +99,7 @@ class ReadOptions:
         compared = [column for column in columns if column.name.lower() in named]
         filters = [column for data in self.filters for column in data.schema]
         schemas = (table.metadata.partition_schema, filters, compared)
-        if any(_is_instant(column.type) for schema in schemas for column in schema):
+        if any(is_instant(column.type) for schema in schemas for column in schema):
             table.close()
             raise ConfigError(
                 "Timestamps of partitions or filters are local times of the session's time zone, "
@@ -151,7 +150,3 @@ def _filter(name: str, value: str) -> DynamicFilteringData:
             f"Option {name} is no filter.",
             hint="pass base64.b64encode(data.to_bytes()).decode().",
         ) from error
-
-
-def _is_instant(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None

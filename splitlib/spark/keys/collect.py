@@ -12,7 +12,9 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from splitlib.config import SplitConfig
 from splitlib.errors import NonDeterministicDimension
 from splitlib.filtering.collector import DynamicFilteringDataCollector
-from splitlib.filtering.data import DynamicFilteringData, RangeDomain, has_range, plain_schema
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import RangeDomain, has_range
+from splitlib.filtering.key_rows import plain_schema
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.schema import char_length

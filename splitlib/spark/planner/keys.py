@@ -14,7 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
-from splitlib.filtering.data import Domain, DynamicFilteringData, RangeDomain, plain_schema
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Domain, RangeDomain
+from splitlib.filtering.key_rows import plain_schema
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.keys.determinism import why_not_deterministic

@@ -10,7 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from splitlib.enumeration.splits import SelectedFiles
-from splitlib.filtering.data import DynamicFilteringData, has_range
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import has_range
 from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import is_char

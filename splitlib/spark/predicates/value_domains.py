@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from splitlib.filtering.data import Domain, RangeDomain, ValueDomain, distinct, has_range
+from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
+from splitlib.filtering.key_rows import distinct
 from splitlib.spark.predicates.value_sets import NOT_NULL, Cut, ValueSet
 
 _WIDE: Final = Context(prec=100)

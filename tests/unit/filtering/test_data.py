@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
 from splitlib.filtering import collector as collector_module
-from splitlib.filtering.data import RangeDomain, unique
+from splitlib.filtering.domains import RangeDomain
+from splitlib.filtering.key_rows import unique
 from splitlib.filtering.predicate import Predicate
 
 from_values = DynamicFilteringData.from_values

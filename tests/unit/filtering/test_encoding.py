@@ -14,7 +14,7 @@ import pytest
 
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc as wire
-from splitlib.filtering.encoding import _FORMAT, Part, Parts, encode
+from splitlib.filtering.filter_bytes import _FORMAT, Part, Parts, encode
 from splitlib.filtering.predicate import Predicate
 
 MUTATIONS = 4000

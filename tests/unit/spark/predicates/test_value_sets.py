@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.filtering.data import RangeDomain, ValueDomain
+from splitlib.filtering.domains import RangeDomain, ValueDomain
 from splitlib.spark.predicates.value_domains import domain_of, is_exact, key_of
 from splitlib.spark.predicates.value_sets import (
     UNKNOWN,

@@ -1,0 +1,124 @@
+"""What is known of some fields of the join keys: a domain is the values that they can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.filtering.key_rows import values_nbytes
+from splitlib.hive.layout import shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueDomain:
+    """The fields, as a tuple, are among these rows. A null among them equals a null."""
+
+    rows: pa.Table
+    """Distinct and sorted; a column per field."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the fields, in order."""
+        return tuple(self.rows.column_names)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the values in bytes; see :func:`values_nbytes`."""
+        return values_nbytes(self.rows)
+
+    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
+        """Whether one tuple is among the rows."""
+        mask: Any = None
+        for name in self.fields:
+            hit = pc.is_in(self.rows[name], value_set=pa.array([row[name]], row[name].type))
+            mask = hit if mask is None else pc.and_(mask, hit)
+        return bool(pc.any(mask, min_count=0).as_py())
+
+    def without_nulls(self) -> ValueDomain:
+        """The rows in which no field is null."""
+        return ValueDomain(self.rows.drop_null())
+
+    def renamed(self, names: Mapping[str, str]) -> ValueDomain:
+        """The same of fields of other names; each has one in ``names``."""
+        return ValueDomain(self.rows.rename_columns([names[field] for field in self.fields]))
+
+    def cast(self, schema: pa.Schema) -> ValueDomain:
+        """The same in the types that the fields have in ``schema``."""
+        return ValueDomain(self.rows.cast(pa.schema([schema.field(name) for name in self.fields])))
+
+    def describe(self) -> str:
+        """A few words for a report."""
+        return f"{self.fields[0]} among {self.rows.num_rows} values"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeDomain:
+    """One field lies between two values, both included."""
+
+    field: pa.Field
+    lower: pa.Scalar
+    """Null = open end."""
+    upper: pa.Scalar
+    includes_null: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The name of the field."""
+        return (self.field.name,)
+
+    @property
+    def ends(self) -> pa.Array:
+        """Lower and upper; not by way of Python, which has no date beyond the year 9999."""
+        return pa.array([self.lower, self.upper], self.field.type)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the two ends in bytes."""
+        return values_nbytes(pa.table([self.ends], names=["end"]))
+
+    def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
+        """Whether the field's value lies in the range."""
+        value = row[self.field.name]
+        if not value.is_valid:
+            return self.includes_null
+        low, high = self.lower, self.upper
+        return not (
+            (low.is_valid and pc.less(value, low).as_py())
+            or (high.is_valid and pc.greater(value, high).as_py())
+        )
+
+    def without_nulls(self) -> RangeDomain:
+        """The same, without null."""
+        return RangeDomain(self.field, self.lower, self.upper)
+
+    def renamed(self, names: Mapping[str, str]) -> RangeDomain:
+        """The same of a field of another name, which is in ``names``."""
+        return replace(self, field=self.field.with_name(names[self.field.name]))
+
+    def cast(self, schema: pa.Schema) -> RangeDomain:
+        """The same in the type that the field has in ``schema``."""
+        field = schema.field(self.field.name)
+        lower, upper = self.lower.cast(field.type), self.upper.cast(field.type)
+        return RangeDomain(field, lower, upper, self.includes_null)
+
+    def describe(self) -> str:
+        """A few words for a report."""
+        return f"{self.field.name} in [{shown(self.lower)}, {shown(self.upper)}]"
+
+
+Domain = ValueDomain | RangeDomain
+
+
+def has_range(kind: pa.DataType) -> bool:
+    """Float has none, because of NaN; nor have types without an order."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_temporal(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+    ) and not pa.types.is_interval(kind)

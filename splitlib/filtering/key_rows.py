@@ -1,0 +1,84 @@
+"""Rows of join keys: once each, sorted, with one spelling of each type, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import InvalidFilter
+from splitlib.hive.layout import normal_floats
+
+# What Arrow raises for types that have no hash, or no order.
+_UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
+
+
+def values_nbytes(rows: pa.Table) -> int:
+    """Bytes of the values: their fixed width, or an offset and the bytes of each string.
+
+    Independent of how Arrow lays them out (validity bitmaps, slices, chunks).
+    """
+    total = 0
+    for column in rows.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind):
+            text = pc.sum(pc.binary_length(column)).as_py() or 0
+            total += 4 * len(column) + text
+        elif pa.types.is_boolean(kind):
+            total += len(column)
+        else:
+            try:
+                total += len(column) * (kind.bit_width // 8)
+            except ValueError:  # nested: nothing better than what Arrow says
+                total += column.nbytes
+    return total
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """The rows once each, sorted where the types have an order.
+
+    Types that Arrow cannot group by (struct, list) come back as they are.
+    """
+    return in_order(unique(rows))
+
+
+def unique(rows: pa.Table) -> pa.Table:
+    """As :func:`distinct`, in any order."""
+    columns = [normal_floats(column) for column in rows.columns]
+    rows = pa.table(columns, schema=rows.schema)
+    names = rows.column_names
+    try:
+        return rows.group_by(names, use_threads=False).aggregate([]).select(names)
+    except _UNGROUPABLE:
+        return rows
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """``rows`` sorted, where the types have an order."""
+    try:
+        return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
+    except _UNGROUPABLE:
+        return rows.combine_chunks()
+
+
+def plain_rows(rows: pa.Table) -> pa.Table:
+    """``rows`` with the types of :func:`plain_schema`."""
+    return rows.cast(plain_schema(rows.schema))
+
+
+def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
+    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata."""
+    plain = []
+    for field in fields:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+            kind = pa.string()
+        elif pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+            kind = pa.binary()
+        plain.append(pa.field(field.name, kind))
+    if not plain:
+        raise InvalidFilter("A filter needs at least one field.")
+    if len({field.name for field in plain}) < len(plain):
+        raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
+    return pa.schema(plain)
