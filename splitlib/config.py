@@ -17,7 +17,7 @@ from splitlib.suggestions import did_you_mean
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
-# Named catalogs live beside the settings and are read by the registry.
+# Named catalogs live beside the settings; splitlib.catalogs reads them.
 SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"

@@ -1,11 +1,15 @@
-"""``splitlib.load_table``: a table opened, with or without a session that names its catalog."""
+"""``splitlib.load_table``: the public way to open a table, which may name a Spark session.
+
+It stands above ``splitlib.spark``, which asks the session; everything below opens tables with
+:func:`splitlib.registry.open_table`.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from splitlib import registry
 from splitlib.config import SplitConfig
+from splitlib.registry import open_table
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -38,4 +42,4 @@ def load_table(
         from splitlib.spark.session import settings_of
 
         spark_conf = settings_of(spark)
-    return registry.load_table(name, connector, spark_conf=spark_conf, config=config, **options)
+    return open_table(name, connector, spark_conf=spark_conf, config=config, **options)

@@ -7,23 +7,13 @@ entry points of other packages, in this order.
 from __future__ import annotations
 
 import importlib
-import json
-import os
-import tomllib
 from collections.abc import Mapping
-from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from splitlib.config import (
-    ENV_CATALOG_PREFIX,
-    ENV_CATALOGS_FILE,
-    SPARK_CATALOG_PREFIX,
-    SplitConfig,
-)
+from splitlib.catalogs import named_catalogs
+from splitlib.config import SPARK_CATALOG_PREFIX, SplitConfig
 from splitlib.errors import (
     ConfigError,
     ConnectorNotFound,
@@ -38,6 +28,9 @@ from splitlib.spi import Connector
 from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 ENTRY_POINT_GROUP = "splitlib.connectors"
 _BUILT_IN = {
     "files": "splitlib_files:FilesConnector",
@@ -45,7 +38,7 @@ _BUILT_IN = {
     "iceberg": "splitlib_iceberg:IcebergConnector",
 }
 _registered: dict[str, type[Connector]] = {}
-_PLAIN = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
+_OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
 
 def register(name: str, connector: type[Connector]) -> None:
@@ -67,22 +60,25 @@ def connector_class(name: str) -> type[Connector]:
     """
     if name in _registered:
         return _registered[name]
-    targets = {e.name: e.value for e in _entry_points()} | _BUILT_IN
-    if name not in targets:
+    target = _BUILT_IN.get(name) or {e.name: e.value for e in _entry_points()}.get(name)
+    if target is None:
         hint = did_you_mean(name, connector_names(), otherwise="known are")
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
-    module, _, attribute = targets[name].partition(":")
+    module, _, attribute = target.partition(":")
     try:
         found: type[Connector] = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a module may raise anything when it is imported
+    except Exception as error:  # a module may raise anything when it is imported; chained, not lost
+        is_missing = isinstance(error, ImportError)
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
-            hint=f"pip install 'splitlib[{name}]'",
+            hint=f"pip install 'splitlib[{name}]'"
+            if is_missing
+            else f"report it to who has {module}.",
         ) from error
     return found
 
 
-def load_table(
+def open_table(
     name: str,
     connector: str | None = None,
     *,
@@ -90,7 +86,7 @@ def load_table(
     config: SplitConfig | None = None,
     **options: Any,
 ) -> Table:
-    """See :func:`splitlib.load_table`.
+    """What :func:`splitlib.load_table` does, without a session.
 
     Args:
         name: Of the table.
@@ -102,35 +98,11 @@ def load_table(
     remember(name, options)
     spark_conf = spark_conf or {}
     if connector is None:
-        catalog, _, rest = name.partition(".")
-        named = named_catalogs(spark_conf).get(catalog)
-        if named is None or not rest:
-            raise ConfigError(
-                f"No connector is given for {name!r}.",
-                hint=f"pass connector=..., one of {', '.join(connector_names())}, or set "
-                f"{SPARK_CATALOG_PREFIX}{catalog}.connector.",
-            )
-        name, options = rest, {**named, **options}
-        connector = options.pop("connector", None)
-        if connector is None:
-            raise ConfigError(
-                f"Catalog {catalog!r} does not say its connector.",
-                hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
-            )
+        name, connector, options = _by_catalog(name, options, spark_conf)
+        remember(name, options)
     cls = connector_class(connector)
-    remember(name, options)
     config = config or SplitConfig.resolve(spark_conf=spark_conf)
-
-    def attempt() -> Connector:
-        # inside of the tries, which only know the errors that it makes
-        with error_context(connector=connector, table=name):
-            return cls.open(name, options)
-
-    # an object that the caller has made, such as a database in memory, may belong to its thread
-    plain = all(isinstance(option, _PLAIN) for option in options.values())
-    with error_context(connector=connector, table=name):
-        tries = partial(retrying, attempt, config)
-        opened = run_bounded(tries, config) if plain else tries()
+    opened = _opened(cls, connector, name, options, config)
     try:
         return Table(name, connector, opened)
     except SplitlibError:
@@ -138,50 +110,49 @@ def load_table(
         raise
 
 
-def named_catalogs(
-    spark_conf: Mapping[str, str], environ: Mapping[str, str] | None = None
-) -> dict[str, dict[str, Any]]:
-    """Options by catalog name, from three places, of which the first that has an option wins.
-
-    They are Spark's configuration; the environment, whose names and options are in lower case
-    (``SPLITLIB_CATALOG__LAKE__URI`` is option ``uri`` of ``lake``); and the file that
-    ``SPLITLIB_CATALOGS_FILE`` names, TOML or JSON, with a table of options for each catalog. Spark
-    writes its configuration to its event log, so secrets are better off in the other two.
-
-    Raises:
-        ConfigError: if that file cannot be read, or is neither.
-    """
-    environ = os.environ if environ is None else environ
-    catalogs = _catalogs_in(environ.get(ENV_CATALOGS_FILE))
-    for key, value in environ.items():
-        name, _, option = key.removeprefix(ENV_CATALOG_PREFIX).lower().partition("__")
-        if key.startswith(ENV_CATALOG_PREFIX) and option:
-            catalogs.setdefault(name, {})[option] = value
-    for key, value in spark_conf.items():
-        name, _, option = key.removeprefix(SPARK_CATALOG_PREFIX).partition(".")
-        if key.startswith(SPARK_CATALOG_PREFIX) and option:
-            catalogs.setdefault(name, {})[option] = value
-    return catalogs
-
-
-def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
-    if not file:
-        return {}
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-        found = json.loads(text) if file.endswith(".json") else tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        # not chained: an error of a parser may hold the text
-        why = type(error).__name__
+def _by_catalog(
+    name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str]
+) -> tuple[str, str, dict[str, Any]]:
+    """The table, connector and options that ``catalog.table`` stands for."""
+    catalog, _, table = name.partition(".")
+    named = named_catalogs(spark_conf).get(catalog)
+    if named is None or not table:
         raise ConfigError(
-            f"{ENV_CATALOGS_FILE} names {file}, which has no catalogs: {why}."
-        ) from None
-    if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
-        raise ConfigError(
-            f"{ENV_CATALOGS_FILE} names {file}, which has no table of options for each catalog."
+            f"No connector is given for {name!r}.",
+            hint=f"pass connector=..., one of {', '.join(connector_names())}, or set "
+            f"{SPARK_CATALOG_PREFIX}{catalog}.connector.",
         )
-    return found
+    options = {**named, **options}
+    connector = options.pop("connector", None)
+    if connector is None:
+        raise ConfigError(
+            f"Catalog {catalog!r} does not say its connector.",
+            hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
+        )
+    return table, connector, options
+
+
+def _opened(
+    cls: type[Connector],
+    connector: str,
+    table: str,
+    options: Mapping[str, Any],
+    config: SplitConfig,
+) -> Connector:
+    def attempt() -> Connector:
+        # inside the retries, which tell by splitlib's own errors what is worth another try
+        with error_context(connector=connector, table=table):
+            return cls.open(table, options)
+
+    with error_context(connector=connector, table=table):
+        # an object that the caller has made, such as a database in memory, may belong to its thread
+        if any(not isinstance(option, _OF_NO_THREAD) for option in options.values()):
+            return retrying(attempt, config)
+        return run_bounded(lambda: retrying(attempt, config), config)
 
 
 def _entry_points() -> list[EntryPoint]:
+    # imported here: it costs more than all of this package, for a name that is not built in
+    from importlib.metadata import entry_points
+
     return list(entry_points(group=ENTRY_POINT_GROUP))

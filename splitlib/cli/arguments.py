@@ -11,7 +11,7 @@ from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.registry import load_table
+from splitlib.registry import open_table
 from splitlib.table import Table
 
 # Options of a connector that are mappings themselves: storage_options.key=value.
@@ -93,7 +93,7 @@ def config_of(args: argparse.Namespace) -> SplitConfig:
     return SplitConfig.resolve(pairs("set", args.set))
 
 
-def open_table(args: argparse.Namespace, config: SplitConfig) -> Table:
+def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
     """The table that the arguments name."""
     options: dict[str, Any] = {}
     for name, value in pairs("option", args.option).items():
@@ -107,7 +107,7 @@ def open_table(args: argparse.Namespace, config: SplitConfig) -> Table:
     if args.uri is not None:
         options["uri"] = args.uri
     connector = args.connector or ("hive" if args.uri is not None else None)
-    return load_table(args.table, connector, config=config, **options)
+    return open_table(args.table, connector, config=config, **options)
 
 
 def filters_of(args: argparse.Namespace, table: Table) -> list[DynamicFilteringData]:

@@ -10,9 +10,9 @@ from splitlib.cli import jsonlines, progress
 from splitlib.cli.arguments import (
     config_of,
     enumerator_of,
-    open_table,
     output_options,
     setting_options,
+    table_of,
     table_options,
 )
 from splitlib.cli.plan import so_far
@@ -31,7 +31,7 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     config = config_of(args)
-    with open_table(args, config) as table:
+    with table_of(args, config) as table:
         enumerator = enumerator_of(args, table, config)
         with progress.for_command(lambda: so_far(enumerator), json=args.json) as out:
             deque(enumerator.enumerate_splits(), maxlen=0)

@@ -14,9 +14,9 @@ from splitlib.cli.arguments import (
     config_of,
     enumerator_of,
     filters_of,
-    open_table,
     output_options,
     setting_options,
+    table_of,
     table_options,
 )
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     config = config_of(args)
-    with open_table(args, config) as table:
+    with table_of(args, config) as table:
         if args.files:
             found = _with_files(enumerator_of(args, table, config))
         else:

@@ -27,6 +27,7 @@ CORE = [
     "spi",
     "batch_checks",
     "table",
+    "catalogs",
     "registry",
     "enumeration",
     "reading",

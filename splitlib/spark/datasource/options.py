@@ -13,7 +13,7 @@ from splitlib.config import SplitConfig, option_name
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import show
-from splitlib.registry import load_table
+from splitlib.registry import open_table
 from splitlib.suggestions import nearest
 from splitlib.table import Table
 
@@ -89,7 +89,7 @@ class ReadOptions:
             SplitlibError: as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
-        table = load_table(
+        table = open_table(
             self.table, self.connector, config=self.config, **{**self.others, **given}
         )
         if self.time_zone is not None:

@@ -18,7 +18,7 @@ from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
-from splitlib.registry import load_table
+from splitlib.registry import open_table
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
@@ -151,7 +151,7 @@ class TableReader:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t', connector=…)")
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
-        opened = load_table(
+        opened = open_table(
             self._name, self._connector, spark_conf=spark_conf, config=config, **self._options
         )
         zone = session_time_zone(self.spark)

@@ -19,13 +19,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from splitlib.catalogs import named_catalogs
 from splitlib.config import SplitConfig
 from splitlib.enumeration.report import ScanReport
 from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
-from splitlib.registry import load_table, named_catalogs
+from splitlib.registry import open_table
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.catalyst import each
 from splitlib.spark.jvm.gateway import jvm_of
@@ -60,7 +61,7 @@ class NamedTable:
         """The table as it is now; errors as of :func:`splitlib.load_table`."""
         spark_conf = settings_of(spark)
         config = SplitConfig.resolve(spark_conf=spark_conf)
-        return cls(spark, load_table(name, spark_conf=spark_conf, config=config), config)
+        return cls(spark, open_table(name, spark_conf=spark_conf, config=config), config)
 
     def placeholder(self) -> tuple[DataFrame, str]:
         """Its columns and no rows; and the root by which that is found in a plan."""
