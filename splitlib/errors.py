@@ -24,7 +24,7 @@
 from __future__ import annotations
 
 import errno
-from asyncio import CancelledError
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -195,8 +195,9 @@ def error_context(
         error.partition = error.partition or partition
         redact_causes(error)
         raise
-    except (Exception, CancelledError) as error:
-        # no await is in here: what was cancelled is inside the connector, and not its caller
+    except BaseException as error:
+        if not (isinstance(error, Exception) or _is_cancellation(error)):
+            raise  # whoever interrupts this process is not to be held up
         kind: type[SplitlibError] = SourceError
         if isinstance(error, PermissionError):
             kind = AccessDenied
@@ -207,6 +208,13 @@ def error_context(
         translated.__cause__ = error
         redact_causes(translated)
         raise translated from translated.__cause__
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether something was cancelled inside the connector; no caller of it is a coroutine."""
+    # looked up and not imported, which would take a tenth of the time that importing splitlib does
+    cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
+    return isinstance(error, cancelled)
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from splitlib.enumeration.metrics import ScanMetrics
@@ -79,6 +78,8 @@ class ScanReport:
         ]
 
     def _repr_html_(self) -> str:
+        from html import escape  # its tables of entities are for notebooks alone
+
         m = self.metrics
         kept = m.partitions_matched / m.partitions_total if m.partitions_total else 0.0
         # a sliver stays visible however few partitions are kept

@@ -1,0 +1,68 @@
+"""What ``import splitlib`` costs: every script and every Python worker of Spark pays it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+# Needed by some ways to use splitlib, and imported by these: none is worth its time to the others.
+NOT_IMPORTED = {
+    "asyncio",
+    "difflib",
+    "fsspec",
+    "html",
+    "importlib.metadata",
+    "pandas",
+    "pyarrow.dataset",
+    "pyarrow.flight",
+    "pyarrow.orc",
+    "pyarrow.parquet",
+    "pyspark",
+    "splitlib.cli",
+    "splitlib.demo",
+    "splitlib.reading",
+    "splitlib.spark",
+    "splitlib.testing",
+    "splitlib_files",
+    "splitlib_hive",
+    "splitlib_iceberg",
+    "tomllib",
+    "urllib.request",
+}
+
+
+def python(code):
+    # the source roots, when the package is not installed
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.check_output([sys.executable, "-c", code], text=True, env=env)
+
+
+def cpu_seconds(code):
+    """Of a fresh interpreter; the least of a few, as other work on the machine only adds to it."""
+    found = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        python(code)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return min(found)
+
+
+def test_what_is_not_imported():
+    show = "import json, sys; before = set(sys.modules); import {}; "
+    show += "print(json.dumps(sorted(set(sys.modules) - before)))"
+    by_arrow = set(json.loads(python(show.format("pyarrow.compute, numpy"))))
+    by_splitlib = set(json.loads(python(show.format("splitlib"))))
+    assert by_splitlib & NOT_IMPORTED == set()
+    # of Python's own modules: about 30 now
+    others = {name for name in by_splitlib - by_arrow if name.partition(".")[0] != "splitlib"}
+    assert len(others) < 60, sorted(others)
+
+
+def test_seconds():
+    """0.4 s in all is the aim, of which Arrow and numpy take about 0.17; the rest is ours."""
+    own = cpu_seconds("import splitlib") - cpu_seconds("import pyarrow.compute, numpy")
+    assert own < 0.2
