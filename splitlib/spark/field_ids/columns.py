@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
-from splitlib.spark.sql_text import sql_literal
+from splitlib.spark.sql_text import default_literal
 
 # What Spark's Parquet reader goes by where it finds columns by identifier.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
@@ -103,7 +103,7 @@ class MappedColumns:
         if self.find != "id":
             return StructField(self.find.get(identifier, alias(identifier)), kind)
         metadata: dict[str, Any] = {_SPARK_FIELD_ID: identifier}
-        if top and (default := sql_literal(field)) is not None:
+        if top and (default := default_literal(field)) is not None:
             metadata |= dict.fromkeys(_SPARK_DEFAULTS, default)
         return StructField(alias(identifier), kind, metadata=metadata)
 
@@ -118,7 +118,7 @@ class MappedColumns:
         return BinaryType() if is_uuid(field) else spark_type(field)
 
     def _value(self, column: Column, field: pa.Field) -> Column:
-        if not self._in_file(field) and (default := sql_literal(field)) is not None:
+        if not self._in_file(field) and (default := default_literal(field)) is not None:
             column = F.expr(default)
         if not self._is_plain(field):
             column = self._made(column, field)
@@ -128,7 +128,7 @@ class MappedColumns:
     def _is_plain(self, field: pa.Field) -> bool:
         """Whether only names differ from the table's type."""
         return not is_uuid(field) and all(
-            self._is_plain(child) and (self._in_file(child) or sql_literal(child) is None)
+            self._is_plain(child) and (self._in_file(child) or default_literal(child) is None)
             for child in children(field)
         )
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType, TimestampNTZType
 
 from splitlib.errors import InvalidFilter
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.sql_text import quoted, text_literal
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -135,5 +135,4 @@ def _literal(literal: Any, kind: DataType) -> Column:
             instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
             local = isinstance(kind, TimestampNTZType)
             value = instant.replace(tzinfo=None) if local else instant
-    # as text, of which a decimal or a time loses nothing
-    return F.lit(str(value)).cast(kind)
+    return text_literal(str(value), kind)

@@ -16,7 +16,7 @@ from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import is_char
 from splitlib.model import TableMetadata
-from splitlib.spark.sql_text import quoted, text_literal
+from splitlib.spark.sql_text import arrow_literal, quoted
 
 # More would cost every row more than skipping saves; then there is a range.
 _MANY = 1000
@@ -105,7 +105,9 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
     elif len(plain):
         # a literal apart takes several calls of the JVM
         simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
-        listed = plain.to_pylist() if simple else [_literal(value, field) for value in plain]
+        listed = (
+            plain.to_pylist() if simple else [arrow_literal(value, field.type) for value in plain]
+        )
         found = _column(field).isin(listed)
     else:
         found = F.lit(False)
@@ -115,25 +117,10 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
 def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
     found = _column(field).isNotNull()
     if low.is_valid:
-        found = found & (_column(field) >= _literal(low, field))
+        found = found & (_column(field) >= arrow_literal(low, field.type))
     if high.is_valid:
-        found = found & (_column(field) <= _literal(high, field))
+        found = found & (_column(field) <= arrow_literal(high, field.type))
     return found
-
-
-def _literal(value: pa.Scalar, field: pa.Field) -> Column:
-    if pa.types.is_binary(field.type):
-        return F.lit(value.as_py())
-    # not through Python, which has no instants beyond the year 9999, nor nanoseconds
-    return text_literal(str(pc.cast(_in_utc(value), pa.string())), field.type)
-
-
-def _in_utc(value: pa.Scalar) -> pa.Scalar:
-    """Of which the text has a zone, that is `Z`."""
-    kind = value.type
-    return (
-        value.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(kind) and kind.tz else value
-    )
 
 
 def _column(field: pa.Field) -> Column:

@@ -23,6 +23,7 @@ from splitlib.hive.types import from_spark_json
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.hive_client import HivePartitions
+from splitlib.spark.sql_text import bare_literals, quoted
 
 _log = get_logger(__name__)
 
@@ -34,9 +35,6 @@ _FEW = 4
 _PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
 _MAP = "scala.collection.immutable.Map"
 _STRUCT = "org.apache.spark.sql.types.StructType"
-
-# How Spark writes a literal of each type.
-_SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
 
 @dataclass(slots=True, eq=False)
@@ -195,11 +193,11 @@ class SessionTable:
         most = 0
         for key, column in zip(self.schema, columns.columns, strict=True):
             texts = pc.unique(column)
-            literals = _literals(parse(texts, key).values, key.type)
+            literals = bare_literals(parse(texts, key).values, key.type)
             if literals and (best is None or len(literals) > most):
                 # the key with most values tells most
                 most = len(literals)
-                best = f"`{key.name}` IN ({', '.join(literals)})"
+                best = f"{quoted(key.name)} IN ({', '.join(literals)})"
         return best
 
     def _spec(self, name: str) -> Any:
@@ -209,18 +207,3 @@ class SessionTable:
             value = column[0].as_py()
             spec = spec.updated(key, NULL_PARTITION if value is None else value)
         return spec
-
-
-def _literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
-    """Each value as a literal of SQL that Spark takes for its type; None if there is none."""
-    if values.null_count:
-        return None
-    if kind in _SUFFIX:
-        return [f"{value}{_SUFFIX[kind]}" for value in values.to_pylist()]
-    if pa.types.is_date(kind):
-        return [f"DATE'{value}'" for value in values.to_pylist()]
-    if pa.types.is_string(kind):
-        # backslashes and quotes mean something else under other settings of the parser
-        texts: list[str] = values.to_pylist()
-        return None if any("'" in t or "\\" in t for t in texts) else [f"'{t}'" for t in texts]
-    return None
