@@ -30,6 +30,9 @@ _LISTING_OPTIONS: Final = frozenset(
     )
 )
 
+HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
+"""Patterns and what replaces them, one after the other; as Java writes it, ``$1`` is a group."""
+
 # What Spark's readers take for a marker rather than data, and leave out without a word.
 _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
 
@@ -76,9 +79,10 @@ class FileScan:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Spell paths as Hadoop's `Path` does, so that one file is one text; no scheme means local."""
-    paths = pc.replace_substring_regex(paths, r"^(file:)?/+", "file:/")
-    return pc.replace_substring_regex(paths, r"([^:/])/{2,}", r"\1/")
+    """Paths as Hadoop's ``Path`` spells them, so that one file is one text; no scheme = local."""
+    for pattern, replacement in HADOOP_SPELLING:
+        paths = pc.replace_substring_regex(paths, pattern, replacement.replace("$", "\\"))
+    return paths
 
 
 def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> None:

@@ -7,13 +7,13 @@ removed by an anti join: on the number and the position, or on the columns compa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -21,7 +21,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from splitlib.errors import UnsupportedTable, error_context
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id
-from splitlib.spark.file_scan import FileScan
+from splitlib.spark.file_scan import HADOOP_SPELLING, FileScan, canonical_paths
+from splitlib.spark.local_rows import local_rows
 from splitlib.spark.scan.files import scan_files
 from splitlib.spi import SupportsDeletionVectors
 
@@ -42,12 +43,10 @@ _PATH: Final = "__splitlib_path"
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
-# Patterns and what replaces them, in the order in which they are applied.
-_SPELLINGS: Final = (
-    (r"^(file:)?/+", "file:/"),
-    (r"^s3[an]?:", "s3:"),
-    (r"([^:/])/{2,}", "$1/"),
-)
+# Delete files may name a data file otherwise than the catalog does: whether a local path has a
+# scheme, and whether a bucket is reached by s3, s3n or s3a, depends on who wrote them. `%20` stays:
+# in these paths it is not an escape.
+_S3: Final = (r"^s3[an]?:", "s3:")
 
 # In position delete files, by the specification.
 _FILE_PATH, _POS = "file_path", "pos"
@@ -144,9 +143,10 @@ class Deletes:
             for of_one in self._of_each
         ]
         deletes = _distinct(sets)
+        paths = canonical_paths(pa.array(self._paths, pa.string()))
         files = pa.table(
             {
-                _PATH: [plain_path(path) for path in self._paths],
+                _PATH: pc.replace_substring_regex(paths, *_S3),
                 FILE: pa.array(range(len(self._paths)), pa.int32()),
                 _SET: pa.array(set_of, pa.int32()),
             }
@@ -156,7 +156,7 @@ class Deletes:
         deleted = (
             self._position_rows(deletes)
             # whatever the names, a null would match no file and so delete nothing, silently
-            .withColumn(_PATH, plain_path_column(F.coalesce(path, missing)))
+            .withColumn(_PATH, _one_spelling(F.coalesce(path, missing)))
             .withColumn(POSITION, F.coalesce(position, missing))
             .join(F.broadcast(self._local(files)), _PATH)
             .join(F.broadcast(self._applying(sets, deletes)), [_SET, _DELETE], "left_semi")
@@ -219,24 +219,12 @@ class Deletes:
         )
 
     def _local(self, table: pa.Table) -> DataFrame:
-        # in one batch: of several, the server of Spark Connect 4.0 takes the first
-        return self._reader.spark.createDataFrame(table.combine_chunks())
+        return local_rows(self._reader.spark, table)
 
 
-def plain_path(path: str) -> str:
-    """One spelling of the path of a data file, as the catalog and delete files name it.
-
-    A local path may have a scheme or not; whether a bucket is reached by ``s3``, ``s3n`` or
-    ``s3a`` depends on the client. ``%20`` stays: in these paths it is not an escape.
-    """
-    for pattern, replacement in _SPELLINGS:
-        path = re.sub(pattern, replacement.replace("$", "\\"), path)
-    return path
-
-
-def plain_path_column(path: Column) -> Column:
-    """As :func:`plain_path`."""
-    for pattern, replacement in _SPELLINGS:
+def _one_spelling(path: Column) -> Column:
+    """The path of a data file as a delete file names it, spelled as those of the table are."""
+    for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
 

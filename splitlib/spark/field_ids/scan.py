@@ -17,6 +17,7 @@ from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, R
 from splitlib.spark.field_ids.columns import alias, field_id
 from splitlib.spark.field_ids.deletes import POSITION, Deletes
 from splitlib.spark.field_ids.reader import MappedReader
+from splitlib.spark.scan.file_group import FileGroup
 from splitlib.table import Table
 
 # Looking into more files before they are read would keep the driver for seconds.
@@ -73,43 +74,30 @@ class _Way:
 
 @dataclass
 class _Group:
-    """The files that are read in one way, with a partition for each."""
+    """The files that are read in one way."""
 
-    files: list[pa.Table] = field(default_factory=list)
-    constants: list[pa.Table] = field(default_factory=list)
-    """The columns that partitions give; a row per partition in use."""
+    files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
     """Of each file."""
-    partitions: int = 0
 
     def add(self, batch: FileBatch, constants: dict[int, pa.Array]) -> None:
-        files = pa.table(batch.files)
-        used = pc.unique(files["partition"])
-        row = pc.add(pc.index_in(files["partition"], used).cast(pa.int64()), self.partitions)
-        self.files.append(files.set_column(3, FILE_SCHEMA.field("partition"), row))
-        self.partitions += len(used)
-        columns = {alias(identifier): column.take(used) for identifier, column in constants.items()}
-        self.constants.append(pa.table(columns))
+        names = [alias(identifier) for identifier in constants]
+        self.files.add(batch.files, pa.record_batch(list(constants.values()), names=names))
         self.deletes += batch.deletes_of_each()
 
 
 def _rows(reader: MappedReader, way: _Way, group: _Group) -> DataFrame:
     schema = reader.table.metadata.schema
     fields = [f for f in schema if field_id(f) not in way.constants]
-    files = pa.concat_tables([FILE_SCHEMA.empty_table(), *group.files])
-    constants = pa.concat_tables(group.constants) if group.constants else pa.table({})
-    batch = FileBatch(_one_batch(files), way.read_format)
+    constants = group.files.values(none=pa.table({}))
+    columns = [column.combine_chunks() for column in group.files.files().columns]
+    files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+    batch = FileBatch(files, way.read_format)
     if way.deletes:
         rows = _not_deleted(reader, batch, fields, constants, group.deletes)
     else:
-        batch = batch if way.constants else _in_one_partition(batch)
         rows = reader.read(batch, fields, constants)
     return rows.select(*(F.col(alias(field_id(f))).alias(f.name) for f in schema))
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    columns = [column.combine_chunks() for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _not_deleted(
@@ -164,9 +152,3 @@ def _apart_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
     ):
         if len(part):
             yield part
-
-
-def _in_one_partition(batch: FileBatch) -> FileBatch:
-    zeros = pa.repeat(pa.scalar(0, pa.int64()), len(batch))
-    files = batch.files.set_column(3, FILE_SCHEMA.field("partition"), zeros)
-    return replace(batch, files=files)

@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from splitlib.enumeration.splits import SelectedFiles
 from splitlib.errors import UnsupportedTable
-from splitlib.model import FILE_SCHEMA, ReadFormat
+from splitlib.model import ReadFormat
 from splitlib.spark.field_ids.scan import scan_mapped
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.formats.hive_csv import hive_csv_columns
 from splitlib.spark.formats.hive_text import hive_text_columns
+from splitlib.spark.scan.file_group import FileGroup
 from splitlib.spark.scan.files import scan_files
 from splitlib.spark.time_zones import jvm_time_zone
 from splitlib.table import Table
 
 _LINE = "__splitlib_line"
-
-
-@dataclass(slots=True)
-class _Group:
-    """The files that are read in one way."""
-
-    files: list[pa.Table] = field(default_factory=list)
-    partitions: list[pa.Table] = field(default_factory=list)
-    partition_count: int = 0
-
-    def add(self, selected: SelectedFiles) -> None:
-        files = pa.table(selected.files.files)
-        used = pc.unique(files["partition"])
-        values = selected.partitions.values
-        if values.num_columns:
-            self.partitions.append(pa.table(values.take(used)))
-        position = pc.index_in(files["partition"], value_set=used).cast(pa.int64())
-        position = pc.add(position, self.partition_count if values.num_columns else 0)
-        self.files.append(files.set_column(3, FILE_SCHEMA.field(3), position))
-        self.partition_count += len(used)
 
 
 def scan_selected(
@@ -60,7 +40,7 @@ def scan_selected(
         table: What the files belong to.
         schema: The table's, for Spark.
         selected: The files.
-        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
+        how: As for :func:`splitlib.spark.scan.files.scan_files`.
         conditioned: Whether conditions on columns are to follow.
 
     Raises:
@@ -69,24 +49,22 @@ def scan_selected(
     """
     if table.metadata.read_format.columns != "name":
         return scan_mapped(spark, table, selected, how, conditioned=conditioned)
-    groups: dict[ReadFormat, _Group] = {}
-    for files in selected:
-        groups.setdefault(files.files.read_format, _Group()).add(files)
+    groups: dict[ReadFormat, FileGroup] = {}
+    for one in selected:
+        group = groups.setdefault(one.files.read_format, FileGroup())
+        group.add(one.files.files, one.partitions.values)
     if not groups:  # a scan of no files still shows the schema as Spark would
-        groups[table.metadata.read_format] = _Group()
+        groups[table.metadata.read_format] = FileGroup()
     keys = StructType([schema[key] for key in table.partition_keys])
     data = StructType([f for f in schema if f.name not in table.partition_keys])
     scans = [_scan(spark, form, group, data, keys, how) for form, group in groups.items()]
-    df, *others = scans
-    for other in others:
-        df = df.union(other)
-    return df
+    return reduce(DataFrame.union, scans)
 
 
 def _scan(
     spark: SparkSession,
     form: ReadFormat,
-    group: _Group,
+    group: FileGroup,
     data: StructType,
     keys: StructType,
     how: str,
@@ -98,8 +76,8 @@ def _scan(
         options={} if lines else dict(form.options),
         data_schema=StructType([StructField(_LINE, StringType())]) if lines else data,
         partition_schema=keys,
-        partitions=pa.concat_tables(group.partitions) if group.partitions else nothing,
-        files=pa.concat_tables(group.files) if group.files else FILE_SCHEMA.empty_table(),
+        partitions=group.values(none=nothing),
+        files=group.files(),
     )
     df = scan_files(spark, scan, how)
     if not lines:
