@@ -3,6 +3,7 @@
 A connector is a class with five methods, found under its name by an entry point of the group
 ``splitlib.connectors``. Abilities beyond that are protocols, detected by ``isinstance``.
 ``splitlib_files`` is the reference, small enough to copy; ``splitlib_conformance`` is the test kit.
+What the methods take and return is here, in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,17 @@ import pyarrow as pa
 
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
+
+__all__ = [
+    "Connector",
+    "Predicate",
+    "SupportsDeletionVectors",
+    "SupportsHosts",
+    "SupportsIdentityCheck",
+    "SupportsPartitionDetails",
+    "SupportsPhysicalNames",
+    "SupportsTableNames",
+]
 
 
 class Connector(ABC):

@@ -18,10 +18,9 @@ from splitlib import (
     Table,
     load_table,
 )
-from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import parse
 from splitlib.model import FileBatch, PartitionBatch
-from splitlib.spi import SupportsPartitionDetails
+from splitlib.spi import Predicate, SupportsPartitionDetails
 from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile
 from splitlib_conformance.keys import KEY_CASES, KeyCase
 

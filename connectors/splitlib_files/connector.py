@@ -14,12 +14,11 @@ from splitlib.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import split_names
 from splitlib.hive.types import parse_schema
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.remote.workers import Workers
-from splitlib.spi import Connector
+from splitlib.spi import Connector, Predicate
 from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
 from splitlib_files.schema import infer_schema
 

@@ -1,4 +1,4 @@
-"""Names first, details for what matched, one listing per matching partition."""
+"""The connector: all partition names, details of those that match, one listing for each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
-from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import NULL_PARTITION, escape, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector
+from splitlib.spi import Connector, Predicate
 from splitlib.storage import Storage, file_batch
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import MetastoreClient, parse_uris
@@ -161,7 +160,10 @@ class HiveConnector(Connector):
         return self._table.dbName, self._table.tableName
 
     def _ask(self, call: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
-        """Some metastores fail with an internal error where there is no such table any more."""
+        """A call about the table; where it fails, first whether the table is still there.
+
+        Some metastores fail with an internal error once the table has been dropped.
+        """
         try:
             return call(*self._name, *arguments)
         except SourceError:
@@ -182,14 +184,14 @@ def _identity(table: Any) -> tuple[Any, ...]:
 
 
 def _have_keys(names: pa.Array, keys: Sequence[str]) -> bool:
-    """Whether names like ``k1=v1/k2=v2`` are of these keys, which Hive has in lower case."""
+    """Whether all names are like ``k1=v1/k2=v2`` with these keys, which Hive has in lower case."""
     pattern = "/".join(f"{re.escape(escape(key.lower()))}=[^/]*" for key in keys)
     of_keys = pc.match_substring_regex(names, f"^(?i:{pattern})$")
     return bool(pc.all(of_keys, min_count=0).as_py())
 
 
 def _named(value: str | None) -> str:
-    """A value as it stands in a partition's name, where null and the empty text are one."""
+    """A value as it stands in a partition's name, in which null and the empty text are the same."""
     return value or NULL_PARTITION
 
 
