@@ -18,7 +18,7 @@ from benchmarks.iceberg_tables import KEY, build_table, open_catalog
 from benchmarks.measure import Contender, Sample, in_turns, timed
 from benchmarks.results import Comparison, Result, within
 from benchmarks.sizes import Sizes
-from splitlib_iceberg import cache
+from splitlib_iceberg import metadata_cache
 
 _MANIFESTS = 50
 _NEEDED_MANIFESTS = (7, 33)
@@ -106,7 +106,7 @@ def _ours(
     data = splitlib.DynamicFilteringData.from_values({KEY: keys})
 
     def run() -> Sample:
-        cache.shared.clear()
+        metadata_cache.shared.clear()
         with splitlib.load_table(".".join(table.name()), "iceberg", catalog=catalog) as opened:
             enumerator = splitlib.DynamicFileEnumerator(opened)
             enumerator.set_dynamic_filtering_data(data)

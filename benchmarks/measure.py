@@ -66,7 +66,7 @@ def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[M
                 continue
             try:
                 samples[name].append(contender.run())
-            except Exception as error:
+            except Exception as error:  # of any class: a peer's failure is part of the result
                 if not contender.may_fail:
                     raise
                 errors[name] = str(error).strip().partition("\n")[0]

@@ -133,7 +133,7 @@ class MetastoreClient:
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Thrift ``Partition``s, in any order; a name that has gone is left out.
 
-        A server may refuse more than so many at once; then they are asked for in halves.
+        A server may refuse as many at once; then they are asked for in halves.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -159,6 +159,7 @@ class MetastoreClient:
 
     def _call(self, call: Callable[[ThriftHiveMetastore.Client], T]) -> T:
         failures = []
+        last: Exception | None = None
         with self._alone():
             # One more than there are addresses: a connection that was idle may have been closed
             # by the server, which says nothing about its being alive.
@@ -172,8 +173,9 @@ class MetastoreClient:
                 except MetaException as error:
                     raise SourceError(f"The metastore refuses: {error.message}") from error
                 except Exception as error:
-                    # of half an answer the decoder makes errors of any class
+                    # half an answer makes the decoder raise errors of any class
                     self._disconnect()
+                    last = error
                     if _is_answer(error):
                         raise SourceError(
                             f"The metastore's answer is not understood: {error}"
@@ -191,11 +193,11 @@ class MetastoreClient:
         raise SourceUnavailable(
             f"No metastore answers ({'; '.join(failures)}).",
             hint="check the uri and that the metastore is running.",
-        )
+        ) from last
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One call at a time: answers come one after the other on one connection."""
+        """Holds others off: a connection has one call under way at a time."""
         if self._process != os.getpid():
             # forked: the connection is the parent's, who would get the answers to our calls
             self._process = os.getpid()
@@ -208,7 +210,7 @@ class MetastoreClient:
             self._lock.release()
 
     def _client(self, address: Address, tries: int) -> ThriftHiveMetastore.Client:
-        """Generated code on the connection, which is opened if there is none.
+        """Thrift's generated client on the connection, which is opened if there is none.
 
         Args:
             address: Where to.
@@ -245,7 +247,7 @@ def _remaining_seconds() -> float:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Whether the metastore has answered, if with an error that nobody has declared."""
+    """Whether the metastore did answer, with an error that its interface does not declare."""
     broken = isinstance(error, TTransportException | TProtocolException)
     return isinstance(error, TException) and not broken
 

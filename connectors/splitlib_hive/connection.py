@@ -1,4 +1,4 @@
-"""One connection of a metastore: every answer has a deadline and is that of its question."""
+"""One connection to a metastore: an answer has a deadline, and has to be that of its call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Connection:
         self._client = ThriftHiveMetastore.Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """What makes calls.
+        """Thrift's generated client, for the calls of some time.
 
         Args:
             until: When their answers have to be complete, by the monotonic clock.
@@ -53,7 +53,7 @@ class Connection:
 
 
 class _Socket(TSocket):  # type: ignore[misc]  # thrift is not typed
-    """Its deadline is that of an answer, however many pieces it comes in."""
+    """A socket with a deadline for the whole answer, however many pieces it comes in."""
 
     until = 0.0
     given_up: threading.Event | None = None

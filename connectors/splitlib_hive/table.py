@@ -15,7 +15,7 @@ from splitlib.storage import SELECTING_OPTIONS
 
 _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
-# Spark's own data sources whose files it can be given one by one.
+# Spark's own data sources that read files given one by one.
 _SOURCES = ("parquet", "orc", "json", "csv", "text")
 _SERDES = {
     "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": "parquet",
@@ -24,8 +24,8 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
-# What the text SerDes look at. Other properties, such as a partition's statistics, differ from
-# partition to partition and would only make formats differ that do not.
+# What the text SerDes look at. With others, such as its statistics, every partition would have a
+# read format of its own.
 _TEXT_PROPERTIES = (
     "colelction.delim",  # Hive's own spelling
     "collection.delim",
@@ -89,7 +89,7 @@ def describe(table: Any) -> TableMetadata:
 
 
 def refuse_unreadable(table: Any) -> None:
-    """Refuse what files alone do not tell: views, deltas, other systems' tables.
+    """Refuse tables whose rows are not simply those in their files: views, deltas, other systems'.
 
     Raises:
         UnsupportedTable: with the connector to use, where there is one.

@@ -35,7 +35,7 @@ class AvroContainer:
         data: The whole file.
 
     Raises:
-        ValueError, EOFError: if it is none, or is damaged. Only what has been read is checked.
+        ValueError, EOFError: if it is no Avro file, or its header is damaged.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -101,7 +101,7 @@ class _Decoder(BinaryDecoder):
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 
-    # never called, as each instance has its own; the base class asks for one
+    # never called, as each instance has its own; the base class requires the method
     def tell(self) -> int:  # type: ignore[empty-body]
         """See :class:`BinaryDecoder`."""
 

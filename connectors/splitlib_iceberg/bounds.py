@@ -1,4 +1,4 @@
-"""Bounds of columns as Iceberg stores them (single-value serialization) to Arrow arrays."""
+"""Bounds of columns, which Iceberg stores by its single-value serialization, as Arrow arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning of an Iceberg snapshot: manifests first, then partitions, then files."""
+"""The connector: one snapshot, planned by manifests first, then partitions, then files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     DeleteFile,
     FileBatch,
@@ -21,10 +20,8 @@ from splitlib.model import (
     Requests,
     TableMetadata,
 )
-from splitlib.spi import Connector
-from splitlib_iceberg.names import PhysicalNames
-from splitlib_iceberg.pinning import Pinned, open_table
-from splitlib_iceberg.planning import (
+from splitlib.spi import Connector, Predicate
+from splitlib_iceberg.batches import (
     apply_deletes,
     choose,
     file_batch,
@@ -35,6 +32,10 @@ from splitlib_iceberg.planning import (
     resolve,
     statistics_of,
 )
+from splitlib_iceberg.deletion_vectors import read_vector
+from splitlib_iceberg.partition_specs import Spec
+from splitlib_iceberg.physical_names import PhysicalNames
+from splitlib_iceberg.pinning import Pinned, open_table
 from splitlib_iceberg.schema import (
     arrow_schema,
     dropped_schema,
@@ -43,8 +44,6 @@ from splitlib_iceberg.schema import (
     renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
-from splitlib_iceberg.specs import Spec
-from splitlib_iceberg.vectors import read_vector
 
 _BY_ID = ReadFormat.of("parquet", columns="id")
 
@@ -73,8 +72,8 @@ class IcebergConnector(Connector):
         current = self._specs[pinned.table.metadata.default_spec_id]
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
-        # Where a file has names only, they are read as the columns that have those names now, but
-        # its statistics were kept for the columns that had them then.
+        # A file without field ids is read by the names that columns have now, but its statistics
+        # are of the columns that had those names when it was written.
         self._ambiguous = (
             frozenset()
             if self._mapping is None
@@ -167,9 +166,12 @@ class IcebergConnector(Connector):
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """The same, but for files whose columns have no identifiers."""
+        """The files, which are opened to see whether their columns have field ids.
+
+        Columns of a file without them are found by the table's name mapping.
+        """
         requests = files.requests
-        if files.statistics:  # no file is opened for nothing
+        if files.statistics:  # only what may match is worth opening
             files = files.filter(predicate.match_bounds(files.statistics))
         # the engine makes these calls in parallel
         found = [self._names.of(path) for path in files.files["path"].to_pylist()]

@@ -1,4 +1,8 @@
-"""What PyIceberg and the libraries below it raise, as errors of splitlib."""
+"""What PyIceberg and the libraries below it raise, as errors of splitlib.
+
+They raise errors of any class, which is why everything is caught here; the cause stays with the
+error, but for those of a catalog, whose text may quote secrets.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,9 @@ from splitlib.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from splitlib.redaction import get_logger
+
+_log = get_logger(__name__)
 
 _SECRET = re.compile(r"secret|token|password|credential|key|connection-string|uri", re.IGNORECASE)
 # Object stores answer with text where a local disk has an errno.
@@ -55,7 +62,10 @@ _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalc
 
 @contextmanager
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
-    """Around calls of a catalog; values of ``options`` that are secret stay out of messages."""
+    """Around calls of a catalog; values of ``options`` that are secret stay out of messages.
+
+    What no library is known to raise may be a bug: it is logged with its traceback.
+    """
     try:
         yield
     except SplitlibError:
@@ -143,6 +153,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
         return SourceUnavailable(f"The catalog does not answer: {text}")
     if isinstance(error, RESTError):
         return SourceError(f"The catalog fails: {text}")
+    _log.warning("Unexpected error of a catalog, please report it: %s", text, exc_info=error)
     return SourceError(text)
 
 

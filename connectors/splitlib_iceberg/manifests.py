@@ -1,7 +1,7 @@
 """Manifest lists and manifests, read through a table's FileIO and decoded by PyIceberg's readers.
 
-Every entry is decoded once into columns; what a list says is checked against what was found, as a
-file that was cut short may decode to fewer entries without an error.
+Every entry is decoded once, into columns. What a list says of a manifest is checked against what is
+found in it: a file that was cut short may decode to fewer entries without an error.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ from splitlib_iceberg.failures import decoding, reading
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
-_SUMMARY = 508
+# Field ids of structs, by Iceberg's specification: a summary in a manifest list; in an entry, its
+# data file and the partition of that.
+_SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
+_ROOT = -1  # PyIceberg's id of the record itself
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 # Where each field of an entry and of its file stands, by the names of Iceberg's specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _LIVE = (ManifestEntryStatus.EXISTING, ManifestEntryStatus.ADDED)
-_PARTITION = 102
 _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
@@ -80,7 +82,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
     what = "manifest list"
     data = _bytes(files, path, what)
     with decoding(what, path):
-        types: _Types = {-1: ManifestFile, _SUMMARY: PartitionFieldSummary}
+        types: _Types = {_ROOT: ManifestFile, _SUMMARY: PartitionFieldSummary}
         container = AvroContainer(data)
         _check_version(container, what, path)
         reader = resolve_reader(container.schema, _LIST_SCHEMA, types)
@@ -104,7 +106,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
     what, path = "manifest", manifest.manifest_path
     data = _bytes(files, path, what)
     with decoding(what, path):
-        types: _Types = {-1: _Row, 2: _Row, _PARTITION: _Row}
+        types: _Types = {_ROOT: _Row, _DATA_FILE: _Row, _PARTITION: _Row}
         container = AvroContainer(data)
         _check_version(container, what, path)
         partition = container.schema.find_field(_PARTITION).field_type

@@ -1,7 +1,7 @@
-"""Roaring bitmaps of 64-bit numbers in their portable format, from bytes that may be anything.
+"""Roaring bitmaps of 64-bit numbers in their portable format, from bytes that may be damaged.
 
-A few bytes may say billions of numbers. What the bytes claim to hold is therefore counted before
-anything is unpacked, and every piece has to hold what was claimed of it.
+A few bytes may claim to hold billions of numbers. The claims are therefore counted before anything
+is unpacked, and every piece has to hold what was claimed of it.
 """
 
 from __future__ import annotations

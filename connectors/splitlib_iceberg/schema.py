@@ -53,7 +53,7 @@ _PLAIN: dict[type[IcebergType], pa.DataType] = {
 
 
 class Column(NamedTuple):
-    """A column, or a field of a struct, that has statistics."""
+    """A column, or a field of a struct, that manifests have statistics of."""
 
     name: str
     """``a.b`` for a field of a struct."""
@@ -77,23 +77,25 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
-    """Columns that the table once had, as they were last; those that Spark cannot have left out.
+    """The columns that the table no longer has, with their last types.
+
+    One of a type that Spark does not have is left out.
 
     Args:
         schema: As it is read.
-        history: All that the table ever had, the oldest first.
+        history: All schemas that the table ever had, the oldest first.
     """
     known = {field.field_id for field in schema.fields}
     dropped = {f.field_id: f for old in history for f in old.fields if f.field_id not in known}
     fields = []
     for field in dropped.values():
-        with suppress(UnsupportedTable):
+        with suppress(UnsupportedTable):  # a delete that compares it is refused then
             fields.append(_field(field, field.name))
     return pa.schema(fields)
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Names, in lower case, of columns that have had another, or whose name another column had."""
+    """The columns that once had another name, or whose name another column had; in lower case."""
     schemas = list(history)
     found = set()
     for column in columns:
@@ -126,13 +128,13 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
     """
     now = {column.id: column for column in filter_columns(schema)}
     for older in history:
-        for column in _primitives(older.fields, ""):
-            newer = now.get(column[1])
-            if newer is not None and isinstance(column[2], DateType) != isinstance(
-                newer.source, DateType
-            ):
+        for _, identifier, before, _ in _primitives(older.fields, ""):
+            column = now.get(identifier)
+            if column is None:
+                continue
+            if isinstance(before, DateType) != isinstance(column.source, DateType):
                 raise UnsupportedTable(
-                    f"Its column {newer.name} was {column[2]} and is {newer.source} now."
+                    f"Its column {column.name} was {before} and is {column.source} now."
                 )
 
 

@@ -15,15 +15,15 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata
-from splitlib.filtering.predicate import Predicate
 from splitlib.model import Manifests
-from splitlib_iceberg import cache
-from splitlib_iceberg.completeness import check_whole
-from splitlib_iceberg.contents import Contents, contents_of
-from splitlib_iceberg.deletes import Delete, DeleteIndex, deletes_of
+from splitlib.spi import Predicate
+from splitlib_iceberg import metadata_cache
+from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
 from splitlib_iceberg.failures import decoding
+from splitlib_iceberg.list_completeness import check_whole
+from splitlib_iceberg.manifest_contents import Contents, contents_of
 from splitlib_iceberg.manifests import live_files, may_have_files, read_entries, read_list
-from splitlib_iceberg.specs import Spec
+from splitlib_iceberg.partition_specs import Spec
 
 # Decoding holds the interpreter's lock: threads only hide the latency of storage.
 _THREADS = 8
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
     """Their numbers in the snapshot's list."""
     counts: Manifests
     reads: int
-    """Of storage."""
+    """How many files were read to find out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class SnapshotFiles:
         specs: dict[int, Spec],
     ) -> None:
         self._files = files
-        self._identity = cache.identity_of(files)
+        self._identity = metadata_cache.identity_of(files)
         self._snapshot = snapshot
         self._parent = parent
         self._specs = specs
@@ -110,7 +110,8 @@ class SnapshotFiles:
             manifest = manifests[number]
             known = held.get(number)
             if known is None:
-                known = cache.shared.get(self._key(manifest.manifest_path, self._spec_of(manifest)))
+                key = self._key(manifest.manifest_path, self._spec_of(manifest))
+                known = metadata_cache.shared.get(key)
             if known is not None and (known.statistics is not None or not statistics):
                 found[number] = known
         missing = [number for number in numbers if number not in found]
@@ -130,7 +131,7 @@ class SnapshotFiles:
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # a delete lies in the partition of what it deletes, but for those of the whole table
+        # a delete file lies in the partition of the rows it deletes, unless it has no partition
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
         with self._lock:
@@ -144,7 +145,7 @@ class SnapshotFiles:
         return index, reads + sum(read for _, read in lists)
 
     def spec_of(self, number: int) -> Spec:
-        """The specification by which the files of a manifest are partitioned."""
+        """The partition specification of a manifest's files."""
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
@@ -181,16 +182,16 @@ class SnapshotFiles:
         if self._snapshot is None:
             return [], 0
         path = self._snapshot.manifest_list
-        manifests = cache.shared.get(self._key(path))
+        manifests = metadata_cache.shared.get(self._key(path))
         if manifests is not None:
             return manifests, 0
         manifests = read_list(self._files, path)
-        check_whole(manifests, self._snapshot, self._before)
+        check_whole(manifests, self._snapshot, self._previous)
         size = sum(len(m.manifest_path) + 200 * (1 + len(m.partitions or ())) for m in manifests)
-        cache.shared.put(self._key(path), manifests, size)
+        metadata_cache.shared.put(self._key(path), manifests, size)
         return manifests, 1
 
-    def _before(self) -> tuple[Snapshot, list[ManifestFile]] | None:
+    def _previous(self) -> tuple[Snapshot, list[ManifestFile]] | None:
         if self._parent is None:
             return None
         return self._parent, read_list(self._files, self._parent.manifest_list)
@@ -200,23 +201,25 @@ class SnapshotFiles:
         entries = read_entries(self._files, manifest)
         with decoding("manifest", manifest.manifest_path):
             contents = contents_of(entries, spec, statistics=statistics)
-        cache.shared.put(self._key(manifest.manifest_path, spec), contents, contents.nbytes)
+        metadata_cache.shared.put(
+            self._key(manifest.manifest_path, spec), contents, contents.nbytes
+        )
         return contents
 
     def _read_deletes(self, manifest: ManifestFile) -> tuple[list[Delete], int]:
         spec = self._spec_of(manifest)
         key = self._key(manifest.manifest_path, spec)
-        deletes: list[Delete] | None = cache.shared.get(key)
+        deletes: list[Delete] | None = metadata_cache.shared.get(key)
         if deletes is not None:
             return deletes, 0
         entries = read_entries(self._files, manifest)
         with decoding("manifest", manifest.manifest_path):
             deletes = list(deletes_of(entries, spec))
-        cache.shared.put(key, deletes, _DELETE_BYTES * len(deletes))
+        metadata_cache.shared.put(key, deletes, _DELETE_BYTES * len(deletes))
         return deletes, 1
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """What was decoded depends on the types of the partition values at the time."""
+        """A key of the cache: what is decoded depends on the types of partition values, too."""
         return self._identity, path, None if spec is None else spec.signature
 
 

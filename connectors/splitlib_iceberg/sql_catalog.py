@@ -1,4 +1,7 @@
-"""A SQL catalog keeps its name beside each of its tables, and finds those of no other name."""
+"""The name that a SQL catalog has in its database.
+
+It stores its name with each of its tables, and finds none that is stored with another.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
     Raises:
         ConfigError: if several have it.
     """
-    # takes a while, for what is seldom asked
+    # imported here: it takes a while, and is seldom needed
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
     from sqlalchemy.orm import Session

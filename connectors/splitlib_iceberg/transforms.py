@@ -124,9 +124,9 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """The transform over Arrow arrays; None if it is not known, so that nothing follows from it.
+    """The transform over Arrow arrays; None if it is not known, so that it cannot prune.
 
-    Neither identity nor void is meant here.
+    Not for identity and void, which need no transform.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -159,7 +159,7 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _uuid_bytes(text: str | None) -> bytes | None:
-    """None also for what no UUID is shown as: it equals none."""
+    """The 16 bytes; None also for text that is not a UUID as Spark shows it, which equals none."""
     try:
         found = uuid.UUID(text) if text is not None else None
     except ValueError:

@@ -37,7 +37,7 @@ def too_long(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             # decorators are not counted: cases of a test are data
-            lines = node.end_lineno - node.lineno + 1
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines >= FUNCTION_LINES:
                 found.append(f"{node.name}: {lines} lines")
     return found

@@ -21,10 +21,10 @@ from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import SplitlibError
 from splitlib.model import DeleteFile
-from splitlib_iceberg.completeness import check_whole
+from splitlib_iceberg.deletion_vectors import read_vector
+from splitlib_iceberg.list_completeness import check_whole
 from splitlib_iceberg.manifests import may_have_files, read_entries, read_list
 from splitlib_iceberg.roaring import numbers_of
-from splitlib_iceberg.vectors import read_vector
 
 _MEMORY = 3 * 2**30
 _FILES = PyArrowFileIO()

@@ -12,7 +12,7 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import splitlib
-from splitlib_iceberg import cache
+from splitlib_iceberg import metadata_cache
 from tests.support.iceberg_tables import (
     append,
     catalog_options,
@@ -169,7 +169,7 @@ def test_what_is_cached_belongs_to_the_credentials(catalog, table, tmp_path):
     other = splitlib.load_table(".".join(table.name()), "iceberg", **options)
     assert select(other)[1].storage_requests == 3
     other.close()
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     assert select(open_table(catalog, table))[1].storage_requests == 3
 
 

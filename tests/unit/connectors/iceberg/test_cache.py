@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import splitlib
-from splitlib_iceberg import cache
+from splitlib_iceberg import metadata_cache
 from tests.support.iceberg_tables import (
     append,
     create,
@@ -37,7 +37,7 @@ def test_what_the_cache_drops_is_read_again(catalog, monkeypatch):
     append(table, [data_file(table, [{"d": 1}])])
     opened = open_table(catalog, table)
     (batch,) = opened.list_partitions(splitlib.DynamicFileEnumerator(opened).predicate)
-    monkeypatch.setattr(cache, "shared", cache.ManifestCache(max_bytes=0))
+    monkeypatch.setattr(metadata_cache, "shared", metadata_cache.MetadataCache(max_bytes=0))
     assert len(select(opened)[0]) == 1
     other = open_table(catalog, table)
     enumerator = splitlib.DynamicFileEnumerator(other)
@@ -47,7 +47,7 @@ def test_what_the_cache_drops_is_read_again(catalog, monkeypatch):
 
 
 def test_the_cache_is_bounded():
-    small = cache.ManifestCache(max_bytes=100)
+    small = metadata_cache.MetadataCache(max_bytes=100)
     small.put("a", "A", 60)
     small.put("b", "B", 60)
     small.put("c", "C", 101)

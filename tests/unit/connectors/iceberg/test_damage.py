@@ -23,9 +23,9 @@ from pyroaring import BitMap64
 
 import splitlib
 from splitlib.model import DeleteFile
-from splitlib_iceberg import cache
+from splitlib_iceberg import metadata_cache
+from splitlib_iceberg.deletion_vectors import read_vector
 from splitlib_iceberg.manifests import read_list
-from splitlib_iceberg.vectors import read_vector
 from tests.support.iceberg_tables import (
     append,
     create,
@@ -197,7 +197,7 @@ def with_summaries(table: Table, change: Callable[[dict[str, str]], object], *wh
     for number in which:
         change(metadata["snapshots"][number]["summary"])
     path.write_text(json.dumps(metadata))
-    cache.shared.clear()
+    metadata_cache.shared.clear()
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
@@ -205,7 +205,7 @@ def test_a_list_cut_between_its_blocks(catalog, two_lists, blocks):
     table, _, newest = two_lists
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, blocks)
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     missing = 6 - 2 * blocks
     with pytest.raises(
         splitlib.CorruptMetadata,
@@ -220,7 +220,7 @@ def test_a_list_is_compared_by_rows_where_files_are_not_counted(catalog, two_lis
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     with pytest.raises(splitlib.CorruptMetadata, match="2 less than the total-records"):
         select(open_table(catalog, table))
 
@@ -257,11 +257,11 @@ def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
     with_summaries(table, three_more, -1, -2)
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
         select(open_table(catalog, table))
     older.unlink()
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
         select(open_table(catalog, table))
 
@@ -275,7 +275,7 @@ def test_the_number_of_manifests_says_whether_a_list_is_whole(catalog, two_lists
     with_summaries(table, counted, -1)
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     with pytest.raises(splitlib.CorruptMetadata, match="has 2 manifests, its snapshot says 3"):
         select(open_table(catalog, table))
 
@@ -291,7 +291,7 @@ def test_delete_manifests_are_counted_by_themselves(catalog):
 def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
     table, older, _ = two_lists
     cut_after_blocks(older, 1)
-    cache.shared.clear()
+    metadata_cache.shared.clear()
     assert len(select(open_table(catalog, table))[0]) == 6
     pinned = table.snapshots()[1].snapshot_id
     with pytest.raises(splitlib.CorruptMetadata, match="2 less"):
@@ -306,7 +306,7 @@ def of_list(path: Path, **changes: Any) -> None:
     )
     with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
         writer.add_manifests([changed, *others])
-    cache.shared.clear()
+    metadata_cache.shared.clear()
 
 
 @pytest.mark.parametrize(

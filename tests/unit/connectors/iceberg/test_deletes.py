@@ -23,8 +23,8 @@ from pyroaring import BitMap64
 import splitlib
 from splitlib.model import DeleteFile
 from splitlib.spi import SupportsDeletionVectors, SupportsPhysicalNames
-from splitlib_iceberg.deletes import Delete, DeleteIndex
-from splitlib_iceberg.vectors import read_vector
+from splitlib_iceberg.delete_index import Delete, DeleteIndex
+from splitlib_iceberg.deletion_vectors import read_vector
 from tests.support.iceberg_tables import (
     add_deletes,
     append,

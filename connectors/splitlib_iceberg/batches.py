@@ -1,4 +1,4 @@
-"""From the contents of manifests to batches of partitions, and back to their files."""
+"""Batches of partitions, made of the contents of manifests, and the data files of some of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import UnsupportedTable
-from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     FILE_SCHEMA,
     ColumnStatistics,
@@ -19,10 +18,11 @@ from splitlib.model import (
     PartitionBatch,
     Requests,
 )
-from splitlib_iceberg.contents import Contents, Integers, group
-from splitlib_iceberg.deletes import DeleteIndex, partition_key
+from splitlib.spi import Predicate
+from splitlib_iceberg.delete_index import DeleteIndex, partition_key
+from splitlib_iceberg.manifest_contents import Contents, Integers, group
+from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
-from splitlib_iceberg.specs import Spec
 
 # The handle of a partition lists its files: number of the manifest and row in it, as one integer.
 _ROW_BITS = 32
@@ -30,7 +30,7 @@ _ROW_MASK = (1 << _ROW_BITS) - 1
 
 
 class Refs(NamedTuple):
-    """The files of some partitions, as the handles of a batch say."""
+    """The files of some partitions, taken from the handles in a batch; a row per file."""
 
     partition: Integers
     manifest: Integers
@@ -39,7 +39,7 @@ class Refs(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Files of one manifest."""
+    """Some files of one manifest."""
 
     contents: Contents
     rows: Integers
@@ -53,7 +53,7 @@ def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """An empty batch, which says that there was nothing to open."""
+    """An empty batch, for the counts of a snapshot in which no manifest matters."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)

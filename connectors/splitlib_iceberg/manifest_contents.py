@@ -1,4 +1,4 @@
-"""The files of one manifest as Arrow columns, ready to be matched."""
+"""The data files of one manifest as Arrow columns, ready to be matched."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from splitlib.model import ColumnStatistics
 from splitlib.storage import local_path
 from splitlib_iceberg.bounds import decode
 from splitlib_iceberg.manifests import Entries
+from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
-from splitlib_iceberg.specs import Spec
 
 Integers = npt.NDArray[np.int64]
 
@@ -46,8 +46,8 @@ class Contents(NamedTuple):
 class Statistics:
     """Bounds and counts of all columns in the files of one manifest.
 
-    Kept as they came, a column is decoded when it is asked for. Thread-safe: two threads may
-    decode the same column, with the same result.
+    They are kept as they were stored; a column is decoded when it is first asked for. Thread-safe:
+    two threads may decode the same column, with the same result.
     """
 
     def __init__(self, entries: Entries) -> None:
@@ -64,7 +64,8 @@ class Statistics:
 
     def of(self, column: Column) -> ColumnStatistics:
         """What is known of one column, a row per file."""
-        key = column.id, str(column.source)  # tables may share it, with schemas of their own
+        # tables that share a manifest may have given the column different types
+        key = column.id, str(column.source)
         if key not in self._decoded:
             self._decoded[key] = self._decode(column)
         return self._decoded[key]
@@ -131,7 +132,6 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
     """
     if any(content != DataFileContent.DATA for content in entries.content):
         raise ValueError("There is an entry that is no data file.")
-    # a manifest often names files of one partition only, and of one table always
     columns = spec.partitions(entries.partition, entries.partition_ids)
     partition_of, first = group(columns, len(entries.path))
     files = pa.record_batch(

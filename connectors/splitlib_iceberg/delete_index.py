@@ -17,9 +17,9 @@ from pyiceberg.manifest import DataFileContent
 from splitlib.errors import CorruptMetadata, UnsupportedTable
 from splitlib.model import DeleteFile
 from splitlib.storage import local_path
-from splitlib_iceberg.contents import refusal
+from splitlib_iceberg.manifest_contents import refusal
 from splitlib_iceberg.manifests import Entries
-from splitlib_iceberg.specs import Spec
+from splitlib_iceberg.partition_specs import Spec
 
 # The reserved identifier of the column of a position delete file that names the data file.
 _FILE_PATH = 2147483546
@@ -45,7 +45,7 @@ class Delete(NamedTuple):
 
 
 class DeleteIndex:
-    """The delete files of a snapshot, by what they apply to. Immutable."""
+    """Delete files, found by the data file that they may apply to. Immutable."""
 
     def __init__(self, deletes: Iterable[Delete]) -> None:
         self._vectors: dict[str, Delete] = {}
@@ -124,7 +124,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
         first = last = None
         data_file = entries.referenced[row]
         if kind == "position" and data_file is None:
-            first, last = _named(lower[row]), _named(upper[row])
+            first, last = _path_bound(lower[row]), _path_bound(upper[row])
             data_file = first if first == last else None
         yield Delete(
             DeleteFile(
@@ -172,8 +172,8 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
     raise UnsupportedTable(f"Its delete file {path} has unknown content {entries.content[row]}.")
 
 
-def _named(bounds: Any) -> str | None:
-    """The data file that a bound of a position delete names."""
+def _path_bound(bounds: Any) -> str | None:
+    """The path of a data file that is a bound of a position delete file's paths."""
     bound = None if bounds is None else bounds.get(_FILE_PATH)
     try:
         return None if bound is None else bound.decode()

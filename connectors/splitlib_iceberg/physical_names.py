@@ -1,7 +1,7 @@
 """The names that a table's columns have in a file, for readers that go by name.
 
-A file carries the identifiers of its columns. One that was not written for Iceberg (of a migrated
-table) has none; then the table's name mapping says which of its columns is which.
+A file written for Iceberg carries the field ids of its columns. One that a migration has taken over
+has none: then the table's name mapping says which of its columns is which.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping
 
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID
-from splitlib_iceberg import cache
+from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.failures import decoding, reading
 
 # What a name mapping calls the children of a list and a map, whatever the file calls them.
@@ -24,7 +24,7 @@ _NAME_BYTES = 200
 
 
 class PhysicalNames:
-    """Looks into files of one table. Thread-safe; what a file says is remembered.
+    """Opens files of one table to see. Thread-safe; what a file says is remembered.
 
     Args:
         files: What the table's files are reached with.
@@ -34,20 +34,23 @@ class PhysicalNames:
     def __init__(self, files: FileIO, mapping: NameMapping | None) -> None:
         self._files = files
         self._mapping = mapping
-        self._key = cache.identity_of(files), None if mapping is None else mapping.model_dump_json()
+        self._key = (
+            metadata_cache.identity_of(files),
+            None if mapping is None else mapping.model_dump_json(),
+        )
 
     def of(self, path: str) -> tuple[bool, dict[int, str]]:
-        """Whether a file has identifiers, and the name of each column that it has.
+        """Whether a file has field ids, and by field id the names of the columns that it has.
 
         Raises:
-            UnsupportedTable: if it has no identifiers and the table no name mapping.
+            UnsupportedTable: if it has no field ids and the table no name mapping.
             MissingFile: if it has gone.
         """
         key = (*self._key, path)
-        known: tuple[bool, dict[int, str]] | None = cache.shared.get(key)
+        known: tuple[bool, dict[int, str]] | None = metadata_cache.shared.get(key)
         if known is None:
             known = self._look(path)
-            cache.shared.put(key, known, _NAME_BYTES * (1 + len(known[1])))
+            metadata_cache.shared.put(key, known, _NAME_BYTES * (1 + len(known[1])))
         return known
 
     def _look(self, path: str) -> tuple[bool, dict[int, str]]:
@@ -58,7 +61,7 @@ class PhysicalNames:
             decoding(what, path),
         ):
             schema = pq.ParquetFile(stream).schema_arrow
-        own = dict(_identified(schema))
+        own = dict(_by_field_id(schema))
         if own:
             return True, own
         if self._mapping is None:
@@ -69,12 +72,12 @@ class PhysicalNames:
         return False, dict(_mapped(((f.name, f) for f in schema), self._mapping.root))
 
 
-def _identified(fields: Iterable[pa.Field]) -> Iterator[tuple[int, str]]:
+def _by_field_id(fields: Iterable[pa.Field]) -> Iterator[tuple[int, str]]:
     for field in fields:
         identifier = (field.metadata or {}).get(FIELD_ID)
         if identifier is not None:
             yield int(identifier), field.name
-        yield from _identified(child for _, child in _children(field.type))
+        yield from _by_field_id(child for _, child in _children(field.type))
 
 
 def _mapped(

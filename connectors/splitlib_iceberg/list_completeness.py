@@ -23,14 +23,14 @@ Manifests = Sequence[ManifestFile]
 def check_whole(
     manifests: Manifests,
     snapshot: Snapshot,
-    before: Callable[[], tuple[Snapshot, Manifests] | None],
+    previous: Callable[[], tuple[Snapshot, Manifests] | None],
 ) -> None:
     """Refuse a list that lacks manifests.
 
     Args:
         manifests: What the list of the snapshot has.
         snapshot: The snapshot.
-        before: Gives the snapshot before it and its list; None if it is not known any longer.
+        previous: Gives the snapshot before it and its list; None if that is not known any more.
 
     Raises:
         CorruptMetadata: if some are missing.
@@ -40,7 +40,7 @@ def check_whole(
     if created is not None and kept is not None:
         if created + kept == len(manifests):
             return
-        # Iceberg itself once left those of deletes out, and so a list may have more
+        # Iceberg once counted no manifests of deletes, and so a list may have more
         if created + kept > len(manifests):
             raise CorruptMetadata(
                 f"The manifest list {snapshot.manifest_list} has {len(manifests)} manifests, "
@@ -50,8 +50,8 @@ def check_whole(
     if not missing:
         return
     try:
-        earlier = before()
-    except SplitlibError:
+        earlier = previous()
+    except SplitlibError:  # its list may have gone: then it excuses nothing
         earlier = None
     if earlier is not None and _missing(earlier[1], _numbers(earlier[0])) == missing:
         return

@@ -1,7 +1,8 @@
-"""Decoded manifests, shared by all tables of the process.
+"""What was decoded of a table's files, shared by all tables of the process.
 
-A manifest is never written twice, so what was decoded stays true. The same path may still mean
-another file where it is reached with other properties (credentials, endpoints).
+That is manifest lists, manifests, and the names of columns in data files. None of these files is
+ever written again, so what was decoded stays true. The same path may still mean another file where
+it is reached with other properties (credentials, endpoints).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Cached(NamedTuple):
     nbytes: int
 
 
-class ManifestCache:
-    """Least recently used go first when it is full. Thread-safe.
+class MetadataCache:
+    """Drops what was used least recently when it is full. Thread-safe.
 
     Args:
         max_bytes: Of all that is kept.
@@ -37,7 +38,7 @@ class ManifestCache:
         self._kept: LRUCache[Hashable, Cached] = LRUCache(max_bytes, lambda kept: kept.nbytes)
 
     def get(self, key: Hashable) -> Any:
-        """What was kept; None if it was not, or not for long enough."""
+        """The value that was kept; None if there is none any more."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else found.value
@@ -55,9 +56,12 @@ class ManifestCache:
 
 
 def identity_of(files: FileIO) -> str:
-    """The same for two that reach the same files. A digest, since properties hold secrets."""
+    """A text that two have in common if they reach the same files.
+
+    A digest, since properties hold secrets.
+    """
     told = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-shared = ManifestCache()
+shared = MetadataCache()

@@ -1,4 +1,4 @@
-"""What the values of a partition say of the columns of a schema."""
+"""Partition specifications: what the values of a partition say of the table's columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Key(NamedTuple):
     """Iceberg's type of the partition values."""
     field: pa.Field
     meaning: PartitionField | None
-    """None where nothing follows from it: its column was dropped, or the transform is unknown."""
+    """None where it cannot prune: its column was dropped, or its transform is unknown."""
 
 
 class Spec:
@@ -51,7 +51,7 @@ class Spec:
         }
         """By source column in lower case: the column of a batch with its value in every row."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
-        """The same for two that make the same columns of the same manifest."""
+        """Equal for two specifications that decode a manifest to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
         """The partition of each file, a column per key.
@@ -102,7 +102,7 @@ def _keys(spec: PartitionSpec, columns: Mapping[int, Column]) -> Iterator[Key]:
     for position, field in enumerate(spec.fields):
         if isinstance(field.transform, VoidTransform):
             continue
-        # batches are looked up ignoring case, the names in a specification are not unique so
+        # columns of a batch are looked up ignoring case; a specification may repeat a name so
         name = f"{field.name}_{field.field_id}" if field.name.lower() in taken else field.name
         taken.add(name.lower())
         column = columns.get(field.source_id)
