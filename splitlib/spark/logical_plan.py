@@ -16,6 +16,10 @@ Path = tuple[int, ...]
 the i-th subquery among a node's expressions."""
 
 
+class UnknownPlan(ValueError):
+    """Spark describes a plan in another form than any known version does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where an expression stands: Catalyst's ``node.expressions()(number)``, and on inside."""
@@ -110,13 +114,13 @@ def parse_plan(text: str) -> Node:
     """The tree of ``LogicalPlan.toJSON``.
 
     Raises:
-        ValueError: if it is none.
+        UnknownPlan: if it is none.
     """
     objects = iter(json.loads(text))
     try:
         return _node(objects, ())
     except (StopIteration, KeyError, TypeError) as error:
-        raise ValueError("Spark's JSON of the plan has another form than known.") from error
+        raise UnknownPlan("Spark's JSON of the plan has another form than known.") from error
 
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:

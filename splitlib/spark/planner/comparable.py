@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.join_graph import JoinFilter
 
@@ -16,35 +16,46 @@ _PLAIN: Final = re.compile(
 )
 
 
+class TypeNames(NamedTuple):
+    """Spark's two names of a data type."""
+
+    name: str
+    """``typeName``, such as ``integer``."""
+    in_catalog: str
+    """``catalogString``, such as ``int``."""
+
+
+TypeOf = Callable[[Expression], TypeNames]
+"""The type of an expression of the optimized plan."""
+
+
 def comparable(
-    catalyst: Catalyst, plan: Any, join_filter: JoinFilter
-) -> tuple[JoinFilter | None, list[str]]:
+    join_filter: JoinFilter, type_of: TypeOf
+) -> tuple[JoinFilter | None, tuple[str, ...]]:
     """The filter without what only Spark can compare, None if nothing is left; and why, as clauses.
 
     Args:
-        catalyst: Of the session.
-        plan: In which the comparisons stand.
         join_filter: What a join implies.
+        type_of: Asked where the plan's JSON does not tell.
     """
     kept = []
     reasons: dict[str, None] = {}
     for comparison in join_filter.comparisons:
-        kinds = [_other_kind(catalyst, plan, x) for x in (comparison.key, comparison.target)]
+        kinds = [_other_kind(side, type_of) for side in (comparison.key, comparison.target)]
         if kinds == [None, None]:
             kept.append(comparison)
         else:
             reasons[f"keys of type {kinds[0] or kinds[1]} are not compared"] = None
     left = replace(join_filter, comparisons=tuple(kept)) if kept else None
-    return left, list(reasons)
+    return left, tuple(reasons)
 
 
-def _other_kind(catalyst: Catalyst, plan: Any, side: Expression) -> str | None:
+def _other_kind(side: Expression, type_of: TypeOf) -> str | None:
     """The type of a side, if it is none whose values can be compared as they are."""
     if side.kind in ("AttributeReference", "Cast") and _PLAIN.fullmatch(
         str(side.fields.get("dataType"))
     ):
         return None
     # a plan's JSON does not tell collations apart
-    kind = catalyst.expression_at(plan, side.place).dataType()
-    name = str(kind.typeName())
-    return None if name == "string" or _PLAIN.fullmatch(name) else str(kind.catalogString())
+    kind = type_of(side)
+    return None if kind.name == "string" or _PLAIN.fullmatch(kind.name) else kind.in_catalog

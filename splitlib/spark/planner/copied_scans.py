@@ -6,16 +6,16 @@ known by the ids of columns; so all that it reads is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
-from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans
 
 # An RDD may give other rows each time, a file does not.
 _READ_SOMETHING = RELATIONS | {"LogicalRDD"}
+
+S = TypeVar("S")
 
 
 def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
@@ -29,23 +29,26 @@ def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
 
 
 def copied_scans(
-    catalyst: Catalyst, optimized: Any, copies: Mapping[Path, Node], scans: PrunableScans
-) -> dict[Path, tuple[PrunableScan, ...]]:
+    copies: Mapping[Path, Node],
+    scans: Iterable[S],
+    places_of: Callable[[S], frozenset[str]],
+    places_read_by: Callable[[Node], frozenset[str]],
+) -> dict[Path, tuple[S, ...]]:
     """By the path of each copy, the scans that it may be a copy of.
 
     Args:
-        catalyst: Of the session.
-        optimized: The optimized plan.
-        copies: What :func:`copied_leaves` has found in it.
+        copies: What :func:`copied_leaves` has found.
         scans: Those of the analyzed plan.
+        places_of: The tables and directories that one of these reads.
+        places_read_by: Those that a leaf of the optimized plan reads.
     """
-    of_files = {path: leaf for path, leaf in copies.items() if leaf.kind in RELATIONS}
+    of_files = [leaf for leaf in copies.values() if leaf.kind in RELATIONS]
     if not of_files:
         return {}
-    known = [(scan, catalyst.places_read_by(scan.leaf)) for scan in scans.by_columns.values()]
+    known = [(scan, places_of(scan)) for scan in scans]
     found = {}
-    for path in of_files:
-        read = catalyst.places_read_by(catalyst.node(optimized, path))
+    for leaf in of_files:
+        read = places_read_by(leaf)
         # of what is not known by name or directory it may be any
-        found[path] = tuple(scan for scan, names in known if not read or names & read)
+        found[leaf.path] = tuple(scan for scan, places in known if not read or places & read)
     return found

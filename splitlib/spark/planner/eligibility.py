@@ -1,12 +1,15 @@
-"""Joins along which no keys may flow, and why. For people; nothing depends on it."""
+"""Eligibility: which of the join filters may prune which scan site, and why others may not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from splitlib.spark.logical_plan import Node, Path, conjuncts
-from splitlib.spark.planner.join_graph import OPERATORS
+from splitlib.spark.planner.comparable import TypeOf, comparable
+from splitlib.spark.planner.join_graph import OPERATORS, JoinFilter, partition_conditions
 from splitlib.spark.planner.lineage import join_type, lineages_of
+from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _LEFT, _RIGHT = 0, 1
 # By join type and the side on which the table stands.
@@ -19,6 +22,46 @@ _REASONS = {
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
     ("LeftSingle", _LEFT): "a scalar subquery in its place drops no rows",
 }
+
+
+def eligible(
+    root: Node,
+    leaves: Iterable[Node],
+    partition_columns: frozenset[int],
+    filters: Iterable[JoinFilter],
+    type_of: TypeOf,
+    *,
+    deterministic: bool,
+) -> dict[Path, ScanSite]:
+    """The scan sites with the filters that may prune them, by path.
+
+    Args:
+        root: The optimized plan.
+        leaves: The places in it where prunable scans stand.
+        partition_columns: The attributes by which these can be pruned.
+        filters: What the joins of the plan imply.
+        type_of: The type of an expression, for which the plan is asked only if it has to be.
+        deterministic: Whether the query gives the same rows each time it is run.
+    """
+    sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
+    for join_filter in filters:
+        path = join_filter.leaf.path
+        kept, reasons = comparable(join_filter, type_of)
+        site = sites[path].because(*(f"{reason}." for reason in reasons))
+        sites[path] = replace(site, filters=(*site.filters, kept)) if kept is not None else site
+    for condition in partition_conditions(root, partition_columns):
+        path = condition.lineage.leaf.path
+        sites[path] = replace(sites[path], conditions=(*sites[path].conditions, condition))
+    for path, reason in blocked_joins(root, partition_columns):
+        sites[path] = sites[path].because(reason)
+    if deterministic:
+        return sites
+    return {path: _not_deterministic(site) for path, site in sites.items()}
+
+
+def _not_deterministic(site: ScanSite) -> ScanSite:
+    site = site.because("the query calls functions that are not deterministic.")
+    return replace(site, filters=(), wants_same_rows=bool(site.filters))
 
 
 def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tuple[Path, str]]:

@@ -68,7 +68,7 @@ class JoinFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticCondition:
+class PartitionCondition:
     """A condition that partition values alone decide."""
 
     lineage: Lineage
@@ -123,10 +123,10 @@ def discover(
     return found
 
 
-def static_conditions(root: Node, partition_columns: frozenset[int]) -> list[StaticCondition]:
+def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[PartitionCondition]:
     """What filters of an optimized plan say of partition columns alone; arguments as above."""
     return [
-        StaticCondition(lineage, part)
+        PartitionCondition(lineage, part)
         for node in root.walk()
         if node.kind == "Filter"
         for lineages in [lineages_of(node.children[0], partition_columns)]

@@ -4,53 +4,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
-from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.logical_plan import Expression, Node
+from splitlib.spark.logical_plan import Expression
 from splitlib.spark.plan_report import ScanPruning, strip
 from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.lineage import Step
-from splitlib.spark.planner.scan_sites.occurrence import COPIED, Collected, Occurrence
 from splitlib.spark.planner.scan_sites.partitioned import UNDECIDED, PartitionedScan, Pruned
+from splitlib.spark.planner.scan_sites.pruned_site import COPIED, Collected, PrunedSite
 
 
-class MaskedScan(Occurrence):
-    """A scan whose partitions are compared with the keys here.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MaskedSite(PrunedSite):
+    """A scan site whose partitions are compared with the keys here."""
 
-    Args:
-        catalyst: Of the session.
-        leaf: Where it stands.
-        scan: What stands there.
-        few: So many partitions are not worth the trouble.
-    """
-
-    def __init__(self, catalyst: Catalyst, leaf: Node, scan: PartitionedScan, few: int) -> None:
-        super().__init__(catalyst, leaf)
-        self.scan = scan
-        self._few = few
-        self.before: pa.BooleanArray | None = None
-        """What static conditions leave; None = it is not pruned."""
-        self.mask: pa.BooleanArray | None = None
-        """What the keys leave of that."""
+    scan: PartitionedScan
+    """What stands there."""
+    few: int
+    """So many partitions are not worth the trouble."""
+    before: pa.BooleanArray | None = None
+    """What static conditions leave; None = it is not pruned."""
+    mask: pa.BooleanArray | None = None
+    """What the keys leave of that."""
 
     def prefetch(self) -> None:
-        """See :class:`Occurrence`."""
+        """See :class:`PrunedSite`."""
         self.scan.prefetch()
 
-    def apply(self, plan: Any, collected: Sequence[Collected]) -> None:
-        """See :class:`Occurrence`."""
+    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+        """See :class:`PrunedSite`."""
         total = self.scan.partitions_total
-        if total <= self._few:
-            self.reasons.append(f"it has only {total} partitions.")
-            return
+        if total <= self.few:
+            return replace(self, site=self.site.because(f"it has only {total} partitions."))
         wanted: dict[str, Expression] = {}
         filters = []
         excluded: dict[str, pa.Scalar] = {}
@@ -63,30 +55,32 @@ class MaskedScan(Occurrence):
                 steps |= dict.fromkeys(comparison.lineage.steps)
             filters.append(keys.data.renamed(names))
             excluded |= {names[name]: end for name, end in keys.excluded.items()}
-        conditions = {f"s{i}": c for i, c in enumerate(self.conditions)}
-        for condition in conditions.values():
+        static = {f"s{i}": c.condition for i, c in enumerate(self.site.conditions)}
+        for condition in self.site.conditions:
             steps |= dict.fromkeys(condition.lineage.steps)
-        static = {name: c.condition for name, c in conditions.items()}
         values = self.scan.evaluate(plan, tuple(steps), {**wanted, **static})
-        if self.mask is None:
-            self.before = pa.repeat(True, total)
+        before = self.before
+        if before is None:
+            before = pa.repeat(True, total)
             for name in static:
-                self.before = pc.and_(self.before, pc.fill_null(_one(values[name]), False))
-            self.mask = self.before
+                before = pc.and_(before, pc.fill_null(_one(values[name]), False))
         batch = pa.record_batch({name: _one(values[name]) for name in wanted})
         predicate = Predicate(batch.schema, filters)
-        mask = pc.and_(self.mask, predicate.match(batch))
+        mask = pc.and_(before if self.mask is None else self.mask, predicate.match(batch))
         for name, end in excluded.items():
             mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
-        self.mask = pc.or_(mask, _one(values[UNDECIDED]))
-        for what, applied in zip(collected, predicate.filters, strict=True):
-            if applied.unused_because is not None:
-                self.reasons.append(applied.unused_because)
-            else:
-                self._note(plan, what)
+        mask = pc.or_(mask, _one(values[UNDECIDED]))
+        unused = [f.unused_because for f in predicate.filters]
+        used = tuple(
+            self._use_of(plan, what)
+            for what, reason in zip(collected, unused, strict=True)
+            if reason is None
+        )
+        site = self.site.because(*(reason for reason in unused if reason is not None))
+        return replace(self, site=site, used=self.used + used, before=before, mask=mask)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """See :class:`Occurrence`."""
+        """See :class:`PrunedSite`."""
         if self.mask is None or any(c.operator != "=" for c in comparisons):
             return None
         started = time.perf_counter()
@@ -100,26 +94,26 @@ class MaskedScan(Occurrence):
         return Keys(data, time.perf_counter() - started)
 
 
-def rewritten(
-    scan: PartitionedScan, occurrences: Sequence[MaskedScan], *, is_copied: bool
+def pruned_scan(
+    scan: PartitionedScan, sites: Sequence[MaskedSite], *, is_copied: bool
 ) -> tuple[Pruned | None, ScanPruning]:
-    """The scan of what any of its occurrences needs, None if it is left to Spark; and why.
+    """The scan of what any of its sites needs, None if it is left to Spark; and why.
 
     Args:
-        scan: What stands in all these places.
-        occurrences: Where it stands in the optimized plan.
+        scan: What stands at all these sites.
+        sites: Where it stands in the optimized plan.
         is_copied: Whether it may also stand where nothing is known of it.
     """
-    reasons = tuple(dict.fromkeys(reason for o in occurrences for reason in o.reasons))
-    used = tuple(dict.fromkeys(use for o in occurrences for use in o.used))
+    reasons = tuple(dict.fromkeys(reason for s in sites for reason in s.site.reasons))
+    used = tuple(dict.fromkeys(use for s in sites for use in s.used))
     report = ScanPruning(scan.name, used, reasons=reasons)
     if is_copied:
         return None, report.because(COPIED)
-    pairs = [(o.mask, o.before) for o in occurrences if o.mask is not None]
+    pairs = [(s.mask, s.before) for s in sites if s.mask is not None]
     if not pairs:
         return None, report.because("no join compares its partition columns.", if_first=True)
     report = replace(report, partitions_total=scan.partitions_total)
-    if len(pairs) < len(occurrences):
+    if len(pairs) < len(sites):
         return None, report.because("the same scan is also read where no keys reach it.")
     mask = before = pa.repeat(False, scan.partitions_total)
     for kept, read in pairs:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +14,10 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.logical_plan import Node
 from splitlib.spark.plan_report import ScanPruning
-from splitlib.spark.planner.join_graph import Comparison, StaticCondition
+from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Keys
 from splitlib.spark.planner.scan_sites.named_tables import NamedTable
-from splitlib.spark.planner.scan_sites.occurrence import COPIED, Collected, Occurrence
 from splitlib.spark.planner.scan_sites.partitioned import (
     UNDECIDED,
     Ids,
@@ -28,6 +26,7 @@ from splitlib.spark.planner.scan_sites.partitioned import (
     evaluate,
     typed_values,
 )
+from splitlib.spark.planner.scan_sites.pruned_site import COPIED, Collected, PrunedSite
 from splitlib.spark.predicates.domain_extraction import values_of
 from splitlib.spark.schema import spark_schema
 
@@ -58,7 +57,7 @@ class TableScan(Scan):
         self,
         plan: Any,
         filters: Sequence[DynamicFilteringData] = (),
-        conditions: Sequence[StaticCondition] = (),
+        conditions: Sequence[PartitionCondition] = (),
     ) -> Pruned:
         """The scan of the files that matter.
 
@@ -81,7 +80,7 @@ class TableScan(Scan):
         )
 
     def _static(
-        self, plan: Any, condition: StaticCondition
+        self, plan: Any, condition: PartitionCondition
     ) -> list[PartitionFilter | DynamicFilteringData]:
         metadata = self._table.table.metadata
         if not condition.lineage.steps:
@@ -96,49 +95,50 @@ class TableScan(Scan):
         return [_PlanCondition(self._catalyst, plan, condition, self._attributes(names), schema)]
 
 
-class NamedScan(Occurrence):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NamedSite(PrunedSite):
     """A place that reads a table of a named catalog."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Node, scan: TableScan) -> None:
-        super().__init__(catalyst, leaf)
-        self.scan = scan
-        self.data: list[DynamicFilteringData] = []
-        """What the table is pruned by."""
+    scan: TableScan
+    """What stands there."""
+    data: tuple[DynamicFilteringData, ...] = ()
+    """What the table is pruned by."""
 
     def prefetch(self) -> None:
         """Nothing: the table was asked when it was opened, and is asked again with the keys."""
 
-    def apply(self, plan: Any, collected: Sequence[Collected]) -> None:
-        """See :class:`Occurrence`."""
-        for comparisons, keys in collected:
-            data = self.scan.filter_of(comparisons, keys)
-            if data is None:
-                self.reasons.append("keys are compared with a computed value.")
-            else:
-                self.data.append(data)
-                self._note(plan, Collected(comparisons, keys))
+    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+        """See :class:`PrunedSite`."""
+        found = [(what, self.scan.filter_of(what.comparisons, what.keys)) for what in collected]
+        computed = [what for what, data in found if data is None]
+        return replace(
+            self,
+            site=self.site.because(*["keys are compared with a computed value."] * len(computed)),
+            data=self.data + tuple(data for _, data in found if data is not None),
+            used=self.used + tuple(self._use_of(plan, w) for w, data in found if data is not None),
+        )
 
 
-def opened_up(
-    scan: TableScan, plan: Any, occurrences: Sequence[NamedScan], *, is_copied: bool
+def opened_table(
+    scan: TableScan, plan: Any, sites: Sequence[NamedSite], *, is_copied: bool
 ) -> tuple[Pruned, ScanPruning]:
     """The files that matter; all of them where several places read the same scan.
 
     Args:
         scan: A placeholder.
         plan: The optimized plan, in which conditions stand.
-        occurrences: Where the scan stands in it.
+        sites: Where the scan stands in it.
         is_copied: Whether it may also stand where nothing is known of it.
     """
     # of several places each needs other files, and one list of files serves them all
-    alone = occurrences[0] if len(occurrences) == 1 and not is_copied else None
-    pruned = scan.pruned(plan, alone.data, alone.conditions) if alone else scan.pruned(plan)
-    reasons = dict.fromkeys(reason for o in occurrences for reason in o.reasons)
+    alone = sites[0] if len(sites) == 1 and not is_copied else None
+    pruned = scan.pruned(plan, alone.data, alone.site.conditions) if alone else scan.pruned(plan)
+    reasons = dict.fromkeys(reason for s in sites for reason in s.site.reasons)
     if is_copied:
         reasons[COPIED] = None
     return pruned, ScanPruning(
         scan.name,
-        tuple(alone.used) if alone else (),
+        alone.used if alone else (),
         partitions_total=pruned.partitions_total,
         partitions_kept=pruned.partitions_kept,
         files=pruned.files,
@@ -153,7 +153,7 @@ class _PlanCondition:
 
     catalyst: Catalyst
     plan: Any
-    condition: StaticCondition
+    condition: PartitionCondition
     attributes: Any
     schema: StructType
 

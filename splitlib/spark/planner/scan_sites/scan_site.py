@@ -1,0 +1,36 @@
+"""A scan site: a place where the optimized plan reads a scan that can be pruned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from splitlib.spark.logical_plan import Node
+from splitlib.spark.planner.join_graph import Dimension, JoinFilter, PartitionCondition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanSite:
+    """One place, and what the passes have found out about it so far."""
+
+    leaf: Node
+    """The place in the optimized plan."""
+    filters: tuple[JoinFilter, ...] = ()
+    """Whose keys are to be collected from dimensions."""
+    from_sites: tuple[JoinFilter, ...] = ()
+    """Whose keys are the partition values that another site keeps."""
+    conditions: tuple[PartitionCondition, ...] = ()
+    """What the query itself says of its partitions."""
+    reasons: tuple[str, ...] = ()
+    """Why something does not prune it, in sentences."""
+    wants_same_rows: bool = False
+    """Whether more could prune it if the query gave the same rows each time it is run."""
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those whose keys are to be collected."""
+        return tuple(join_filter.dimension for join_filter in self.filters)
+
+    def because(self, *reasons: str) -> Self:
+        """The same site with more reasons."""
+        return replace(self, reasons=(*self.reasons, *reasons))
