@@ -23,8 +23,9 @@ from splitlib.coordination.coordinator import (
     RequestIgnored,
     WaitForSplits,
 )
-from splitlib.enumeration.enumerator import DynamicFileEnumerator, paths
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.metrics import ScanMetrics
+from splitlib.enumeration.paths import paths
 from splitlib.enumeration.report import ScanReport
 from splitlib.errors import (
     AccessDenied,

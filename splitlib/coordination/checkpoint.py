@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from splitlib.arrow import ipc
 from splitlib.batch_checks import checked_partitions
-from splitlib.enumeration.splits import SelectedFiles, typed_values
+from splitlib.enumeration.selected_files import SelectedFiles, typed_values
 from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.model import (

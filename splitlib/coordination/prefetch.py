@@ -9,19 +9,17 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from splitlib.coordination.checkpoint import TrackedSplit
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
-from splitlib.redaction import without_login
 
 # Enumerated ahead: enough for many readers between two turns of the thread, few enough that a late
 # filter finds most of the table unlisted.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
-FILE_ID_BYTES = 16
 _CLOSE_SECONDS = 0.5
 
 
@@ -33,7 +31,7 @@ class Arrival:
     """They have passed it, or a stricter one."""
     splits: list[TrackedSplit]
     file_ids: bytes
-    """:data:`FILE_ID_BYTES` for each file."""
+    """:data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` for each file."""
 
 
 class SplitFeed:
@@ -139,10 +137,10 @@ class SplitFeed:
                 splits: list[TrackedSplit] = []
                 file_ids = bytearray()
                 for of_file in maker.splits_of(selected):
-                    file_id = _file_id(of_file.path, of_file.partition)
-                    if file_id in self._left_out:
+                    known_by = file_id(of_file.path, of_file.partition)
+                    if known_by in self._left_out:
                         continue
-                    file_ids += file_id
+                    file_ids += known_by
                     splits += [TrackedSplit(s, selected, of_file.row) for s in of_file.splits]
                     if len(splits) >= ARRIVAL_SPLITS:
                         yield Arrival(predicate, splits, bytes(file_ids))
@@ -150,10 +148,3 @@ class SplitFeed:
                 if splits:
                     yield Arrival(predicate, splits, bytes(file_ids))
                 predicate = self._enumerator.predicate
-
-
-def _file_id(path: str, partition: str) -> bytes:
-    """What a file is known by, however long it is when it is listed again."""
-    return blake2b(
-        f"{without_login(path)}\0{partition}".encode(), digest_size=FILE_ID_BYTES
-    ).digest()

@@ -28,9 +28,7 @@ def test_a_connector_whose_module_fails_when_it_is_imported(monkeypatch, tmp_pat
     monkeypatch.syspath_prepend(tmp_path)
     target = EntryPoint("failing", "failing_connector:X", "splitlib.connectors")
     monkeypatch.setattr("splitlib.registry._entry_points", lambda: [target])
-    with pytest.raises(
-        splitlib.ConnectorNotInstalled, match=r"cannot be imported: boom.*report it"
-    ):
+    with pytest.raises(splitlib.ConnectorNotInstalled, match=r"imported: boom.*report it"):
         splitlib.load_table("a.b", connector="failing")
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.splits import SelectedFiles
+from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.hive.layout import parse
 from splitlib.model import FileSplit, PartitionBatch

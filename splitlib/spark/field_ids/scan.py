@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from splitlib.enumeration.splits import SelectedFiles
+from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id
 from splitlib.spark.field_ids.deletes import POSITION, Deletes

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from splitlib.enumeration.splits import SelectedFiles
+from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.filtering.matchers import RangeMatcher, ValueMatcher

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from splitlib.enumeration.splits import SelectedFiles
+from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.model import ReadFormat
 from splitlib.spark.field_ids.scan import scan_mapped

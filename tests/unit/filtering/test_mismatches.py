@@ -49,7 +49,7 @@ def test_it_warns_once_an_enumeration_and_reports(name, caplog):
             assert list(lenient.enumerate_splits())
         (*_, record) = caplog.records
         assert len(caplog.records) == times
-        assert (record.levelname, record.name) == ("WARNING", "splitlib.enumeration.run")
+        assert (record.levelname, record.name) == ("WARNING", "splitlib.enumeration.tally")
         assert hint in record.getMessage()
     (note,) = lenient.explain().notes
     assert hint in note
@@ -89,4 +89,4 @@ def test_a_name_alone_announces_a_filter():
     """A text is one name, not its letters."""
     scan = enumerator()
     scan.announce_dynamic_filter("p", "k")
-    assert scan._announced == {"p"}
+    assert scan._filters.announced == {"p"}

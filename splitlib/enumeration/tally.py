@@ -1,4 +1,4 @@
-"""One enumeration on its way: what it has counted, and the partitions that are still in hand."""
+"""What one enumeration counts and notes on its way, for its metrics and its report."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 
 
-class EnumerationRun:
-    """The mutable side of one enumeration: counts and notes, behind one lock."""
+class ScanTally:
+    """Counts and notes of one enumeration. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,27 +136,3 @@ class EnumerationRun:
             metrics=self.metrics(),
             notes=tuple(map(redact, notes)),
         )
-
-
-class MatchedPartitions:
-    """A batch of partitions that a predicate has kept, which a newer one may drop again."""
-
-    def __init__(
-        self, partitions: PartitionBatch, predicate: Predicate, run: EnumerationRun
-    ) -> None:
-        self.partitions = partitions
-        self._run = run
-        self._lock = threading.Lock()
-        self._predicate = predicate
-        self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
-
-    def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """A flag per partition; computed once per predicate, for the batch as a whole."""
-        with self._lock:
-            if predicate is not self._predicate:
-                newer = self._run.match(self.partitions, predicate, self._predicate)
-                newer = pc.and_(self._keep, newer)
-                lost = pc.sum(self._keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
-                self._run.count(partitions_matched=-lost)
-                self._keep, self._predicate = newer, predicate
-            return self._keep

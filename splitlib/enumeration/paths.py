@@ -1,0 +1,38 @@
+"""``splitlib.paths``: the files to read, as plain paths for any reader."""
+
+from __future__ import annotations
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.errors import UnsupportedTable
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.table import Table
+
+
+def paths(
+    table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
+) -> list[str]:
+    """The files of ``table`` that ``filters`` leave, each once, in the catalog's order.
+
+    Paths are plain on the local disk and URIs elsewhere. They carry no partition values: a reader
+    that needs those takes the splits of a
+    :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator` instead.
+
+    Raises:
+        UnsupportedTable: if rows of a file are deleted, which its path cannot say.
+    """
+    enumerator = DynamicFileEnumerator(table, config)
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    found: dict[str, None] = {}
+    for selected in enumerator.select_files():
+        deletes = selected.files.deletes
+        if deletes is not None and deletes.null_count < len(deletes):
+            raise UnsupportedTable(
+                "Rows of the selected files are deleted, which plain paths cannot say.",
+                hint="read it with splitlib.read(spark), or use the splits and their deletes.",
+                connector=table.connector_name,
+                table=table.name,
+            )
+        found.update(dict.fromkeys(selected.files.files["path"].to_pylist()))
+    return list(found)

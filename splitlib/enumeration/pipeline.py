@@ -1,0 +1,207 @@
+"""The stages of one enumeration: from the partitions of a table to the files that can matter.
+
+Lazy at every step::
+
+    list_partitions ─ match ─ load_details ─ match again ─ list_files (parallel) ─ match again ─►
+                        ▲                        ▲                                     ▲
+                        └──────── filters, which may arrive at any moment ─────────────┘
+
+The last match also takes the statistics of each file, where the catalog keeps some. Results keep
+the catalog's order whatever the parallelism.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.config import SplitConfig
+from splitlib.enumeration.matched_partitions import MatchedPartitions
+from splitlib.enumeration.selected_files import HOSTS, SelectedFiles, name_of
+from splitlib.enumeration.tally import ScanTally
+from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
+from splitlib.remote.workers import Calls, Task
+from splitlib.table import Table
+
+_PARTITION = FILE_SCHEMA.get_field_index("partition")
+
+
+class _Listing(NamedTuple):
+    """Files being listed: of the matched partitions from ``offset`` on."""
+
+    matched: MatchedPartitions
+    offset: int
+    task: Task[list[FileBatch]]
+
+
+class ScanPipeline:
+    """One enumeration of a table.
+
+    Args:
+        table: What is enumerated.
+        config: How many partitions may match, how many listings run at once, what is done about
+            partitions that have gone.
+        predicate: What all filters say that are known by now; every stage asks again.
+        tally: Where everything is counted.
+        hosts: Whether the hosts of each file are asked for, where the connector knows them.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        config: SplitConfig,
+        predicate: Callable[[], Predicate],
+        tally: ScanTally,
+        *,
+        hosts: bool,
+    ) -> None:
+        self._table = table
+        self._config = config
+        self._predicate = predicate
+        self._tally = tally
+        self._hosts = hosts
+
+    def selected_files(self, calls: Calls) -> Iterator[SelectedFiles]:
+        """The files that the filters leave, in batches."""
+        step = self._table.connector.partitions_per_listing
+        pending: deque[_Listing] = deque()
+        for matched in self._matching_partitions(calls):
+            for offset in range(0, len(matched.partitions), step):
+                task = calls.submit(partial(self._list_files, matched, offset, step))
+                pending.append(_Listing(matched, offset, task))
+                # twice the threads: enough to keep them busy, few enough to stay lazy
+                if len(pending) >= 2 * self._config.listing_threads:
+                    yield from self._finish(calls, pending.popleft())
+        while pending:
+            yield from self._finish(calls, pending.popleft())
+
+    def _matching_partitions(self, calls: Calls) -> Iterator[MatchedPartitions]:
+        """Partitions ready to be listed, in batches."""
+        total = 0
+        for batch in self._listed_partitions(calls):
+            predicate = self._predicate()
+            if predicate.matches_nothing:
+                return
+            mask = self._tally.match(batch, predicate)
+            keep = pc.indices_nonzero(mask)
+            total += len(keep)
+            if batch.file_counts is not None:
+                files = pc.sum(batch.file_counts.filter(pc.invert(mask))).as_py()
+                self._tally.dropped(partitions=files)
+            if total > self._config.max_partitions:
+                raise TooManyPartitions(
+                    f"More than {self._config.max_partitions} partitions match.",
+                    hint="filter more, or raise max_partitions.",
+                )
+            if len(keep):
+                matching = batch if len(keep) == len(batch) else batch.take(keep)
+                for ready in self._with_details(calls, matching, predicate):
+                    self._tally.count(partitions_matched=len(ready))
+                    yield MatchedPartitions(ready, predicate, self._tally)
+
+    def _listed_partitions(self, calls: Calls) -> Iterator[PartitionBatch]:
+        batches = self._table.list_partitions(self._predicate(), self._config)
+        while True:
+            with self._tally.timed("list_partitions"):
+                batch = calls.run(lambda: next(batches, None))
+            if batch is None:
+                return
+            self._tally.count(partitions_total=len(batch))
+            self._tally.requested(batch)
+            self._tally.opened(batch.manifests)
+            yield batch
+
+    def _with_details(
+        self, calls: Calls, matching: PartitionBatch, predicate: Predicate
+    ) -> Iterator[PartitionBatch]:
+        step = self._table.partitions_per_details
+        if step is None:
+            yield matching
+            return
+        for offset in range(0, len(matching), step):
+            names = matching.slice(offset, step)
+            if (newer := self._predicate()) is not predicate:
+                names = names.take(pc.indices_nonzero(self._tally.match(names, newer, predicate)))
+            if not len(names):
+                continue
+            with self._tally.timed("load_details"):
+                ready = calls.run(partial(self._table.load_details, names, self._config))
+            self._tally.requested(ready)
+            self._tally.gone(len(names) - len(ready))
+            if len(ready) < len(names) and self._config.missing_partition == "error":
+                raise MissingPartition(
+                    f"{len(names) - len(ready)} partitions were dropped while they were listed.",
+                    hint="run it again, or set missing_partition to 'skip'.",
+                )
+            yield ready
+
+    def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> list[FileBatch]:
+        """The files of ``step`` partitions, listed in the thread of a worker.
+
+        Partitions that a filter drops which came since they matched are not listed any more.
+        """
+        predicate = self._predicate()
+        if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
+            return []
+        piece = matched.partitions.slice(offset, step)
+        try:
+            with self._tally.timed("list_files"):
+                batches = self._table.list_files(piece, predicate, self._config)
+        except MissingPartition as error:
+            self._tally.gone(1)
+            if self._config.missing_partition == "skip":
+                return []
+            error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
+            error.partition = error.partition or name_of(matched.partitions, offset)
+            raise
+        except SplitlibError as error:
+            if step == 1:
+                error.partition = error.partition or name_of(matched.partitions, offset)
+            raise
+        for batch in batches:
+            self._tally.requested(batch)
+            self._tally.count(files_listed=len(batch))
+        return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
+
+    def _with_hosts(self, batch: FileBatch) -> FileBatch:
+        hosts = self._table.hosts(batch.files["path"].to_pylist())
+        if hosts is None:
+            return batch
+        column = pa.array(hosts, pa.list_(pa.string()))
+        return replace(batch, files=batch.files.append_column(HOSTS, column))
+
+    def _finish(self, calls: Calls, listing: _Listing) -> Iterator[SelectedFiles]:
+        """The files of a listing that every filter leaves, as soon as it has come to its end."""
+        for batch in calls.result(listing.task):
+            files = batch.files
+            rows = pc.add(files["partition"], listing.offset)
+            files = files.set_column(_PARTITION, files.schema.field(_PARTITION), rows)
+            listed = replace(batch, files=files)
+            found = listed.filter(self._keeps(listed, listing.matched))
+            if len(found):
+                order = [("partition", "ascending"), ("path", "ascending")]
+                found = found.take(pc.sort_indices(found.files, sort_keys=order))
+                size = pc.sum(found.files["size"]).as_py()
+                self._tally.count(files_selected=len(found), bytes_selected=size)
+                yield SelectedFiles(listing.matched.partitions, found)
+
+    def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
+        """A flag per file: by its partition, its size, and its statistics where there are some."""
+        # asked after the listing, so that a filter that came meanwhile still counts
+        predicate = self._predicate()
+        mask = matched.keeps(predicate).take(batch.files["partition"])
+        mask = pc.and_(mask, pc.greater(batch.files["size"], 0))
+        if not batch.statistics:
+            return mask
+        with self._tally.timed("match"):
+            fits = pc.or_kleene(pc.invert(mask), predicate.match_bounds(batch.statistics))
+        self._tally.dropped(statistics=len(fits) - pc.sum(fits, min_count=0).as_py())
+        return pc.and_(mask, fits)

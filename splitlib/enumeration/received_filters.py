@@ -1,0 +1,106 @@
+"""The filters of a scan: announced, received at any time from any thread, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+
+from splitlib.errors import InvalidFilter
+from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.filtering.mismatches import Mismatch
+from splitlib.filtering.predicate import Predicate
+from splitlib.remote.calls import FOREVER_SECONDS
+from splitlib.remote.workers import OwnCondition
+
+
+class ReceivedFilters:
+    """Filters by who has sent them, and the predicate that all of them make. Thread-safe.
+
+    Args:
+        build: Makes the predicate of the filters received by now.
+    """
+
+    def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
+        self._build = build
+        self._changed = OwnCondition()
+        self._announced: set[Hashable] = set()
+        self._by_producer: dict[Hashable, DynamicFilteringData] = {}
+        self._filters: list[DynamicFilteringData] = []
+        self._mismatches: dict[Mismatch, None] = {}
+        self._predicate = build([])
+        self.cancelled: Future[None] = Future()
+        """Done when the scan is to end."""
+
+    def announce(self, producer: Hashable) -> None:
+        """Note that ``producer`` will send a filter, unless it has."""
+        with self._changed:
+            if producer not in self._by_producer:
+                self._announced.add(producer)
+
+    def add(
+        self, data: DynamicFilteringData, producer: Hashable, mismatches: Sequence[Mismatch]
+    ) -> None:
+        """Take in a filter; all filters hold together.
+
+        Args:
+            data: The filter.
+            producer: Who sends it; None = nobody in particular.
+            mismatches: Why it does not prune the table, if so.
+
+        Raises:
+            InvalidFilter: if ``producer`` has sent a different one.
+        """
+        with self._changed:
+            self._mismatches |= dict.fromkeys(mismatches)
+            if producer is not None:
+                known = self._by_producer.setdefault(producer, data)
+                if known != data:
+                    raise InvalidFilter(f"A second, different filter of producer {producer!r}.")
+                self._announced.discard(producer)
+            if data not in self._filters:
+                self._filters.append(data)
+                self._predicate = self._build(self._filters)
+            self._changed.notify_all()
+
+    def await_announced(self, seconds: float) -> None:
+        """Wait until every filter that was announced is here, or the scan is cancelled.
+
+        Args:
+            seconds: How long at most.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._announced or self.cancelled.done(), min(seconds, FOREVER_SECONDS)
+            )
+
+    def cancel(self) -> None:
+        """Have nobody wait any more, neither for a filter nor for :attr:`cancelled`."""
+        with self._changed:
+            if not self.cancelled.done():
+                self.cancelled.set_result(None)
+            self._changed.notify_all()
+
+    @property
+    def predicate(self) -> Predicate:
+        """What all filters received by now say; another object when there is another filter."""
+        with self._changed:
+            return self._predicate
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """Why some of them prune nothing, each once."""
+        with self._changed:
+            return list(self._mismatches)
+
+    @property
+    def announced(self) -> frozenset[Hashable]:
+        """The producers whose filters are still to come."""
+        with self._changed:
+            return frozenset(self._announced)
+
+    def events(self) -> list[DynamicFilteringEvent]:
+        """The filters received by now, in no particular order."""
+        with self._changed:
+            named = [DynamicFilteringEvent(d, name) for name, d in self._by_producer.items()]
+            known = self._by_producer.values()
+            return named + [DynamicFilteringEvent(d) for d in self._filters if d not in known]

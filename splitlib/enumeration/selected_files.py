@@ -1,0 +1,40 @@
+"""The files that are left, and what their partitions are called and hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from splitlib.hive.layout import parse, partition_name, python_value, python_values
+from splitlib.model import FileBatch, PartitionBatch
+
+HOSTS = "hosts"
+"""An optional column of :attr:`splitlib.model.FileBatch.files`: the hosts that hold each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFiles:
+    """Files that survived every filter, and the partitions that they belong to."""
+
+    partitions: PartitionBatch
+    """May hold more partitions than have files here."""
+    files: FileBatch
+    """Its ``partition`` column is a row of :attr:`partitions`; no file is empty."""
+
+
+def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
+    """The values of each partition as a reader sees them, by key."""
+    fields = keys if batch.fields is None else batch.values.schema
+    return {
+        field.name: python_values(parse(batch.values.column(i), field).values)
+        for i, field in enumerate(fields)
+    }
+
+
+def name_of(partitions: PartitionBatch, row: int) -> str:
+    """A name for messages and identifiers, whatever the types of the values."""
+    values = [python_value(column[row]) for column in partitions.values.columns]
+    texts = [None if value is None else str(value) for value in values]
+    return partition_name(partitions.values.schema.names, texts)
