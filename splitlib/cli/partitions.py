@@ -10,15 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.cli import jsonlines, progress
-from splitlib.cli.arguments import (
-    config_of,
-    enumerator_of,
-    filters_of,
-    output_options,
-    setting_options,
-    table_of,
-    table_options,
-)
+from splitlib.cli.arguments import config_of, enumerator_of, filters_of, table_of
+from splitlib.cli.enumerating import options
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.layout import parse, partition_name
@@ -37,7 +30,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "partitions",
-        parents=[table_options(), setting_options(), output_options()],
+        parents=options(),
         help="partitions that match",
         description="One partition name per line; with --json one object per line.",
     )

@@ -5,16 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from splitlib.cli import jsonlines, progress
-from splitlib.cli.arguments import (
-    config_of,
-    enumerator_of,
-    output_options,
-    setting_options,
-    table_of,
-    table_options,
-)
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.cli import jsonlines
+from splitlib.cli.enumerating import enumerating, options
 from splitlib.hive.layout import partition_name
 from splitlib.model import FileSplit
 from splitlib.redaction import redact
@@ -24,7 +16,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "plan",
-        parents=[table_options(), setting_options(), output_options()],
+        parents=options(),
         help="splits to read",
         description="One line per split: id, path, first byte, bytes, partition; separated by "
         "tabs. With --json one object per line.",
@@ -33,21 +25,10 @@ def add_to(commands: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    config = config_of(args)
-    with table_of(args, config) as table:
-        enumerator = enumerator_of(args, table, config)
-        with progress.for_command(lambda: so_far(enumerator), json=args.json) as out:
-            for split in enumerator.enumerate_splits():
-                out.print(_json(split) if args.json else _text(split))
+    with enumerating(args) as (enumerator, out):
+        for split in enumerator.enumerate_splits():
+            out.print(_json(split) if args.json else _text(split))
     return 0
-
-
-def so_far(enumerator: DynamicFileEnumerator) -> str:
-    """What an enumeration has come to, in a line."""
-    m = enumerator.metrics
-    return (
-        f"{m.partitions_matched:,} of {m.partitions_total:,} partitions, {m.files_listed:,} files"
-    )
 
 
 def _text(split: FileSplit) -> str:

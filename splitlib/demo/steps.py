@@ -23,7 +23,7 @@ class Steps:
         started = time.perf_counter()
         try:
             yield
-        except BaseException:
+        except BaseException:  # also when interrupted, what follows begins on a line of its own
             print(file=sys.stderr)
             raise
         self.seconds[text] = spent = time.perf_counter() - started

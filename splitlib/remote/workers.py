@@ -58,7 +58,7 @@ class Task(Generic[T]):
         try:
             with working_on(self.call):
                 result = self._work()
-        except BaseException as error:
+        except BaseException as error:  # raised again by whoever asks for the outcome
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(result)
