@@ -15,14 +15,12 @@ from splitlib.model import (
     FileBatch,
     PartitionBatch,
     PartitionField,
-    ReadFormat,
     TableMetadata,
 )
-from splitlib.spi import Connector
 from splitlib.storage import StoredFile, file_batch
 from splitlib.table import Table
+from tests.support.memory_connector import PARQUET, MemoryConnector
 
-PARQUET = ReadFormat.of("parquet")
 FILES = file_batch((0, StoredFile(f"/t/{name}", 10, 1)) for name in "abc")
 KNOWN = [True] * 3
 INT64, BOOL = pa.int64(), pa.bool_()
@@ -35,27 +33,20 @@ def statistics(lower=(1, 2, 3), upper=(1, 2, 3), kind=INT64, value=KNOWN, flag=B
     )
 
 
-class Wrong(Connector):
+class Wrong(MemoryConnector):
     """A table of one partition and three files, of which it says what it is told."""
 
     def __init__(self, partitions=None, **batch):
         values = pa.record_batch({"k": ["0"]})
-        self.partitions = partitions or PartitionBatch(values, pa.array(["0"]))
-        self.batch = replace(FileBatch(FILES, PARQUET), **batch)
-
-    @classmethod
-    def open(cls, name, options):
-        return cls()
+        super().__init__([partitions or PartitionBatch(values, pa.array(["0"]))])
+        self.batch_of_files = replace(FileBatch(FILES, PARQUET), **batch)
 
     def describe(self):
-        kinds = [("a", pa.int64()), ("x", pa.float64()), ("k", pa.int32())]
-        return TableMetadata(pa.schema(kinds), ("k",), PARQUET, filter_schema=pa.schema(kinds))
-
-    def list_partitions(self, predicate):
-        yield self.partitions
+        kinds = pa.schema([("a", pa.int64()), ("x", pa.float64()), ("k", pa.int32())])
+        return TableMetadata(kinds, ("k",), PARQUET, filter_schema=kinds)
 
     def list_files(self, partitions, predicate):
-        yield self.batch
+        yield self.batch_of_files
 
 
 def files_of(connector, **keys):

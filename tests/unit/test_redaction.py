@@ -20,8 +20,7 @@ from splitlib.model import DeleteFile
 from splitlib.redaction import get_logger, redact, remember, without_credentials, without_login
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.read.reader import TableReader
-from splitlib.spi import Connector
-from tests.support.coordinators import Memory, enumerator_of
+from tests.support.memory_connector import MemoryConnector, enumerator_of
 
 SECRET = "pl4nted"
 
@@ -88,10 +87,8 @@ def fail(name):
     raise OSError(f"inside: {name}")
 
 
-class Failing(Connector):
+class Failing(MemoryConnector):
     """Fails as its options say, telling them."""
-
-    partitions_per_listing = 1
 
     @classmethod
     def open(cls, name, options):
@@ -104,18 +101,6 @@ class Failing(Connector):
             if options.get("declared"):
                 raise splitlib.SourceError(f"no {name}", hint=f"try {name}") from error
             raise
-
-    def describe(self):
-        raise NotImplementedError
-
-    def list_partitions(self, predicate):
-        raise NotImplementedError
-
-    def list_files(self, partitions, predicate):
-        raise NotImplementedError
-
-    def close(self):
-        raise NotImplementedError
 
 
 def everything_of(error: BaseException) -> str:
@@ -263,7 +248,7 @@ def test_a_file_without_catalogs(tmp_path, text, suffix):
 
 def test_a_checkpoint_knows_its_table_whatever_the_credentials():
     def table(name):
-        return enumerator_of(Memory(), name).identity()["table"]
+        return enumerator_of(MemoryConnector(), name).identity()["table"]
 
     assert table("s3://me:old@b/t?sig=old") == table("s3://me:new@b/t?sig=new")
     assert SECRET not in table(f"s3://me:{SECRET}@b/t?sig={SECRET}")

@@ -41,17 +41,8 @@ from splitlib.model import (
     TableMetadata,
     Transform,
 )
-from tests.support.coordinators import (
-    PARQUET,
-    Memory,
-    ask,
-    coordinator_of,
-    enumerator_of,
-    keys,
-    ks,
-    read_all,
-    take,
-)
+from tests.support.coordinators import ask, coordinator_of, keys, read_all, take
+from tests.support.memory_connector import PARQUET, MemoryConnector, enumerator_of, ks
 
 KEYS = pa.schema([("k", pa.int32())])
 
@@ -74,25 +65,25 @@ def interrupted(connector, *, requests, acknowledged, event=None):
 
 
 def test_what_was_not_acknowledged_is_handed_out_again_first_and_the_rest_once():
-    state, done, lost = interrupted(Memory(300), requests=10, acknowledged=7)
-    with restore(state, Memory(300)) as restored:
+    state, done, lost = interrupted(MemoryConnector(300), requests=10, acknowledged=7)
+    with restore(state, MemoryConnector(300)) as restored:
         rest = read_all(restored)
         assert restored.finished
     assert rest[:3] == lost
-    assert done + rest == list(enumerator_of(Memory(300)).enumerate_splits())
+    assert done + rest == list(enumerator_of(MemoryConnector(300)).enumerate_splits())
 
 
 def test_before_the_first_request_there_is_everything_to_do():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         state = coordinator.snapshot_state()
-    with restore(state, Memory()) as restored:
+    with restore(state, MemoryConnector()) as restored:
         assert len(read_all(restored)) == 20
 
 
 def test_filters_come_along():
     event = keys(0, 7, producer="join")
-    state, done, lost = interrupted(Memory(), requests=3, acknowledged=1, event=event)
-    connector = Memory()
+    state, done, lost = interrupted(MemoryConnector(), requests=3, acknowledged=1, event=event)
+    connector = MemoryConnector()
     with restore(state, connector) as restored:
         restored.handle_source_event(event)
         with pytest.raises(SplitlibError, match="different"):
@@ -104,20 +95,20 @@ def test_filters_come_along():
 
 
 def test_a_filter_that_comes_after_the_restore_drops_what_was_restored():
-    state, _, _ = interrupted(Memory(), requests=5, acknowledged=0)
-    with restore(state, Memory()) as restored:
+    state, _, _ = interrupted(MemoryConnector(), requests=5, acknowledged=0)
+    with restore(state, MemoryConnector()) as restored:
         restored.handle_source_event(keys(1, 9))
         assert ks(read_all(restored)) == [1, 1, 9, 9]
 
 
 def test_nothing_is_listed_again_once_all_was_enumerated():
-    with coordinator_of(Memory(3)) as coordinator:
+    with coordinator_of(MemoryConnector(3)) as coordinator:
         coordinator.register_reader("r")
         coordinator.register_reader("other")
         held = take(coordinator, "other")
         assert len(read_all(coordinator)) == 5
         state = coordinator.snapshot_state()
-    connector = Memory(3)
+    connector = MemoryConnector(3)
     with restore(state, connector) as restored:
         assert read_all(restored) == [held]
         assert ask(restored) == NoMoreSplits()
@@ -126,22 +117,22 @@ def test_nothing_is_listed_again_once_all_was_enumerated():
 
 
 def test_readers_have_to_register_again():
-    state, _, _ = interrupted(Memory(), requests=1, acknowledged=0)
-    restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(Memory()))
+    state, _, _ = interrupted(MemoryConnector(), requests=1, acknowledged=0)
+    restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector()))
     assert isinstance(restored.handle_split_request("r"), RequestIgnored)
 
 
 def test_a_file_is_read_once_even_if_it_has_grown_since():
-    state, done, _ = interrupted(Memory(2, 1), requests=1, acknowledged=1)
-    with restore(state, Memory(2, 1, size=500)) as restored:
+    state, done, _ = interrupted(MemoryConnector(2, 1), requests=1, acknowledged=1)
+    with restore(state, MemoryConnector(2, 1, size=500)) as restored:
         assert done[0].path not in [split.path for split in read_all(restored)]
 
 
 def test_it_is_restored_as_often_as_it_fails():
     done = []
-    state = coordinator_of(Memory(20, 3)).snapshot_state()
+    state = coordinator_of(MemoryConnector(20, 3)).snapshot_state()
     while True:
-        with restore(state, Memory(20, 3)) as coordinator:
+        with restore(state, MemoryConnector(20, 3)) as coordinator:
             answers = [ask(coordinator) for _ in range(7)]
             splits = [each.split for each in answers if isinstance(each, AssignedSplit)]
             coordinator.acknowledge(splits[:4], "r")
@@ -149,29 +140,30 @@ def test_it_is_restored_as_often_as_it_fails():
             state = coordinator.snapshot_state()
             if not splits:
                 break
-    assert done == list(enumerator_of(Memory(20, 3)).enumerate_splits())
+    assert done == list(enumerator_of(MemoryConnector(20, 3)).enumerate_splits())
 
 
 def test_a_state_of_another_scan_is_refused():
-    state = coordinator_of(Memory(snapshot="1")).snapshot_state()
+    state = coordinator_of(MemoryConnector(snapshot="1")).snapshot_state()
 
-    class OtherKeys(Memory):
+    class OtherKeys(MemoryConnector):
         def describe(self):
             return dataclasses.replace(
                 super().describe(), schema=pa.schema([("a", pa.int64()), ("k", pa.string())])
             )
 
     for another, what in [
-        (enumerator_of(Memory(snapshot="2")), "snapshot: 1, not 2"),
-        (enumerator_of(Memory(snapshot="1"), name="u"), "table: t, not u"),
+        (enumerator_of(MemoryConnector(snapshot="2")), "snapshot: 1, not 2"),
+        (enumerator_of(MemoryConnector(snapshot="1"), name="u"), "table: t, not u"),
         (enumerator_of(OtherKeys(snapshot="1")), "partition keys"),
     ]:
         with pytest.raises(InvalidCheckpoint, match=what):
             DynamicFileSplitEnumerator.restore(state, another)
-    DynamicFileSplitEnumerator.restore(state, enumerator_of(Memory(snapshot="1")))
+    DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector(snapshot="1")))
 
 
-STATE = interrupted(Memory(), requests=5, acknowledged=2, event=keys(0, 1, producer="join"))[0]
+JOIN = keys(0, 1, producer="join")
+STATE = interrupted(MemoryConnector(), requests=5, acknowledged=2, event=JOIN)[0]
 
 
 @given(st.integers(0, len(STATE) - 1), st.integers(1, 255))
@@ -179,29 +171,30 @@ def test_a_damaged_state_is_refused(place, flip):
     damaged = bytearray(STATE)
     damaged[place] ^= flip
     with pytest.raises(InvalidCheckpoint, match="damaged"):
-        DynamicFileSplitEnumerator.restore(bytes(damaged), enumerator_of(Memory()))
+        DynamicFileSplitEnumerator.restore(bytes(damaged), enumerator_of(MemoryConnector()))
 
 
 @given(st.binary(max_size=40) | st.integers(0, len(STATE) - 1).map(lambda n: STATE[:n]))
 def test_what_is_no_state_is_refused(data):
     with pytest.raises(InvalidCheckpoint, match="no checkpoint"):
-        DynamicFileSplitEnumerator.restore(data, enumerator_of(Memory()))
+        DynamicFileSplitEnumerator.restore(data, enumerator_of(MemoryConnector()))
 
 
 def test_a_state_of_another_version_is_refused():
     body = STATE[:-8]
     with pytest.raises(InvalidCheckpoint, match="this version"):
         DynamicFileSplitEnumerator.restore(
-            body + struct.pack("<4sI", b"SLC2", zlib.crc32(body)), enumerator_of(Memory())
+            body + struct.pack("<4sI", b"SLC2", zlib.crc32(body)), enumerator_of(MemoryConnector())
         )
 
 
 IN_ANOTHER_PROCESS = """
 import sys
 from splitlib.coordination.coordinator import DynamicFileSplitEnumerator
-from tests.support.coordinators import Memory, enumerator_of, ks, read_all
+from tests.support.coordinators import read_all
+from tests.support.memory_connector import MemoryConnector, enumerator_of, ks
 state = bytes.fromhex(sys.stdin.read())
-with DynamicFileSplitEnumerator.restore(state, enumerator_of(Memory())) as restored:
+with DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector())) as restored:
     restored.register_reader("r")
     print(ks(read_all(restored)))
 """
@@ -217,7 +210,7 @@ def test_another_process_goes_on():
 
 
 def test_no_password_is_written():
-    class Open(Memory):
+    class Open(MemoryConnector):
         def list_files(self, partitions, predicate):
             for batch in super().list_files(partitions, predicate):
                 paths = pa.array(
@@ -231,12 +224,14 @@ def test_no_password_is_written():
         with pytest.raises(InvalidCheckpoint, match="credentials") as caught:
             coordinator.snapshot_state()
         assert "secret" not in str(caught.value)
-    named = DynamicFileSplitEnumerator(enumerator_of(Memory(), name="ftp://me:secret@host/t"))
+    named = DynamicFileSplitEnumerator(
+        enumerator_of(MemoryConnector(), name="ftp://me:secret@host/t")
+    )
     assert b"secret" not in named.snapshot_state()
 
 
 def test_a_producer_needs_a_name_that_can_be_written():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.handle_source_event(keys(1, producer=("join", 1)))
         with pytest.raises(InvalidCheckpoint, match="named by a tuple"):
             coordinator.snapshot_state()
@@ -323,7 +318,7 @@ def test_filters_of_all_kinds_come_along():
 
 
 def test_values_that_do_not_parse_are_kept_after_a_restore_too():
-    class Odd(Memory):
+    class Odd(MemoryConnector):
         def list_partitions(self, predicate):
             yield PartitionBatch(
                 pa.record_batch({"k": ["1", "one", None]}), pa.array(["0", "1", "2"])
@@ -338,7 +333,7 @@ def test_values_that_do_not_parse_are_kept_after_a_restore_too():
 
 
 def test_an_unpartitioned_table():
-    class Whole(Memory):
+    class Whole(MemoryConnector):
         def describe(self):
             return TableMetadata(pa.schema([("a", pa.int64())]), (), PARQUET)
 
@@ -354,7 +349,7 @@ def test_an_unpartitioned_table():
 
 
 def test_the_size_of_a_state():
-    with coordinator_of(Memory(100, 50)) as coordinator:
+    with coordinator_of(MemoryConnector(100, 50)) as coordinator:
         coordinator.register_reader("r")
         read_all(coordinator)
         state = coordinator.snapshot_state()

@@ -11,13 +11,12 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidCheckpoint
+from splitlib import DynamicFilteringData, InvalidCheckpoint
 from splitlib.arrow import ipc as wire
 from splitlib.coordination import checkpoint
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
 from splitlib.filtering.data import DynamicFilteringEvent
-from splitlib.table import Table
-from tests.unit.enumeration.test_enumerator import Recorded
+from tests.support.memory_connector import MemoryConnector, enumerator_of
 from tests.unit.filtering.test_encoding import limit_memory, mutated, run_apart
 
 MUTATIONS = 3000
@@ -26,7 +25,7 @@ KEYS = pa.schema([("k", pa.int32())])
 
 
 def sample() -> bytes:
-    enumerator = DynamicFileEnumerator(Table("t", "recorded", Recorded(3)))
+    enumerator = enumerator_of(MemoryConnector(3))
     maker = enumerator.split_maker()
     splits = [
         TrackedSplit(split, selected, of_file.row)

@@ -18,16 +18,14 @@ from splitlib.coordination.coordinator import (
 )
 from splitlib.filtering.data import DynamicFilteringEvent
 from tests.support.coordinators import (
-    Memory,
     ask,
     assert_no_thread_is_left,
     coordinator_of,
-    enumerator_of,
     keys,
-    ks,
     read_all,
     take,
 )
+from tests.support.memory_connector import MemoryConnector, enumerator_of, ks
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +35,14 @@ def _no_thread_is_left():
 
 
 def test_without_a_filter_all_splits_in_the_tables_order():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r")
-        assert read_all(coordinator) == list(enumerator_of(Memory()).enumerate_splits())
+        assert read_all(coordinator) == list(enumerator_of(MemoryConnector()).enumerate_splits())
         assert coordinator.finished
 
 
 def test_nothing_is_listed_before_the_first_request():
-    connector = Memory()
+    connector = MemoryConnector()
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         assert not coordinator.finished
@@ -52,7 +50,7 @@ def test_nothing_is_listed_before_the_first_request():
 
 
 def test_a_filter_before_the_first_request_leaves_the_subset():
-    connector = Memory()
+    connector = MemoryConnector()
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         coordinator.handle_source_event(keys(3, 7, 99))
@@ -61,7 +59,7 @@ def test_a_filter_before_the_first_request_leaves_the_subset():
 
 
 def test_a_filter_after_the_first_request_leaves_the_rest_of_the_subset():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r")
         first = take(coordinator)
         coordinator.handle_source_event(keys(0, 7))
@@ -71,7 +69,7 @@ def test_a_filter_after_the_first_request_leaves_the_rest_of_the_subset():
 
 
 def test_several_filters_hold_together():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r")
         coordinator.handle_source_event(keys(1, 2, 3, producer="a"))
         coordinator.handle_source_event(keys(2, 3, 4, producer="b"))
@@ -79,7 +77,7 @@ def test_several_filters_hold_together():
 
 
 def test_an_empty_filter_ends_it():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r")
         take(coordinator)
         coordinator.handle_source_event(keys())
@@ -87,7 +85,7 @@ def test_an_empty_filter_ends_it():
 
 
 def test_a_second_equal_filter_is_ignored_and_a_different_one_is_an_error():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r")
         coordinator.handle_source_event(keys(1, producer="join"))
         passed = coordinator.enumerator.predicate
@@ -99,7 +97,7 @@ def test_a_second_equal_filter_is_ignored_and_a_different_one_is_an_error():
 
 
 def test_a_filter_over_no_partition_column_is_neither_waited_for_nor_matched():
-    with coordinator_of(Memory(), filter_wait_seconds=3600) as coordinator:
+    with coordinator_of(MemoryConnector(), filter_wait_seconds=3600) as coordinator:
         coordinator.register_reader("r")
         coordinator.announce_dynamic_filter("join", fields=["X"])
         first = take(coordinator)
@@ -110,7 +108,7 @@ def test_a_filter_over_no_partition_column_is_neither_waited_for_nor_matched():
 
 
 def test_a_filter_that_was_announced_is_waited_for():
-    connector = Memory()
+    connector = MemoryConnector()
     with coordinator_of(connector, filter_wait_seconds=3600) as coordinator:
         coordinator.register_reader("r")
         for producer in "ab":
@@ -125,7 +123,7 @@ def test_a_filter_that_was_announced_is_waited_for():
 
 
 def test_a_filter_that_never_comes_is_waited_for_no_longer_than_configured():
-    with coordinator_of(Memory(), filter_wait_seconds=0.05) as coordinator:
+    with coordinator_of(MemoryConnector(), filter_wait_seconds=0.05) as coordinator:
         coordinator.register_reader("r")
         coordinator.announce_dynamic_filter("join")
         assert len(read_all(coordinator)) == 20
@@ -141,7 +139,7 @@ def test_one_worker_for_the_reader_and_for_the_producer_of_its_filter(polite):
     wait = 3600 if polite else 0.1
     read: list[int] = []
     with (
-        coordinator_of(Memory(), filter_wait_seconds=wait) as coordinator,
+        coordinator_of(MemoryConnector(), filter_wait_seconds=wait) as coordinator,
         ThreadPoolExecutor(1) as worker,
     ):
         done = threading.Event()
@@ -170,7 +168,7 @@ def test_one_worker_for_the_reader_and_for_the_producer_of_its_filter(polite):
 
 
 def test_no_split_left():
-    with coordinator_of(Memory(1, 1)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 1)) as coordinator:
         coordinator.register_reader("a")
         coordinator.register_reader("b")
         split = take(coordinator, "a")
@@ -181,7 +179,7 @@ def test_no_split_left():
 
 
 def test_who_is_no_reader_gets_nothing_and_disturbs_nobody():
-    with coordinator_of(Memory(1, 1)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 1)) as coordinator:
         assert isinstance(coordinator.handle_split_request("stranger"), RequestIgnored)
         coordinator.remove_reader("stranger")
         coordinator.register_reader("r")
@@ -196,7 +194,7 @@ def test_who_is_no_reader_gets_nothing_and_disturbs_nobody():
 
 
 def test_splits_come_back_first_and_only_if_they_still_match():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("a")
         coordinator.register_reader("b")
         lost = [take(coordinator, "a") for _ in range(4)]  # k = 0, 0, 1, 1
@@ -209,7 +207,7 @@ def test_splits_come_back_first_and_only_if_they_still_match():
 
 
 def test_only_the_holder_gives_a_split_back_or_acknowledges_it():
-    with coordinator_of(Memory(1, 2)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 2)) as coordinator:
         coordinator.register_reader("a")
         coordinator.register_reader("b")
         first, second = take(coordinator, "a"), take(coordinator, "b")
@@ -222,7 +220,7 @@ def test_only_the_holder_gives_a_split_back_or_acknowledges_it():
 
 
 def test_a_reader_that_goes_leaves_its_splits_to_others():
-    with coordinator_of(Memory(1, 3)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 3)) as coordinator:
         coordinator.register_reader("a")
         coordinator.register_reader("b")
         held = [take(coordinator, "a"), take(coordinator, "a")]
@@ -233,7 +231,7 @@ def test_a_reader_that_goes_leaves_its_splits_to_others():
 
 
 def test_a_newer_attempt_takes_over():
-    with coordinator_of(Memory(1, 2)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 2)) as coordinator:
         coordinator.register_reader("r", attempt=1)
         old = take(coordinator, attempt=1)
         coordinator.register_reader("r", attempt=2)
@@ -252,7 +250,7 @@ def test_a_newer_attempt_takes_over():
 
 
 def test_a_late_attempt_of_a_reader_that_has_gone_is_ignored():
-    with coordinator_of(Memory()) as coordinator:
+    with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.register_reader("r", attempt=2)
         coordinator.remove_reader("r")
         coordinator.register_reader("r", attempt=1)
@@ -260,7 +258,7 @@ def test_a_late_attempt_of_a_reader_that_has_gone_is_ignored():
 
 
 def test_the_same_attempt_may_register_again_and_keeps_its_splits():
-    with coordinator_of(Memory(1, 1)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 1)) as coordinator:
         coordinator.register_reader("r")
         split = take(coordinator)
         coordinator.register_reader("r")
@@ -270,16 +268,16 @@ def test_the_same_attempt_may_register_again_and_keeps_its_splits():
 
 
 def test_large_files_are_split_as_by_the_enumerator():
-    with coordinator_of(Memory(2, 1, size=1000), target_split_bytes=100) as coordinator:
+    with coordinator_of(MemoryConnector(2, 1, size=1000), target_split_bytes=100) as coordinator:
         coordinator.register_reader("r")
         read = read_all(coordinator)
-    alone = enumerator_of(Memory(2, 1, size=1000), target_split_bytes=100)
+    alone = enumerator_of(MemoryConnector(2, 1, size=1000), target_split_bytes=100)
     assert read == list(alone.enumerate_splits())
     assert len(read) == 20
 
 
 def test_requests_after_closing_are_ignored_and_do_not_look_like_the_end():
-    coordinator = coordinator_of(Memory())
+    coordinator = coordinator_of(MemoryConnector())
     coordinator.register_reader("r")
     take(coordinator)
     coordinator.close()
@@ -288,7 +286,7 @@ def test_requests_after_closing_are_ignored_and_do_not_look_like_the_end():
 
 
 def test_the_suggested_delay_grows_while_there_is_nothing():
-    with coordinator_of(Memory(), filter_wait_seconds=3600) as coordinator:
+    with coordinator_of(MemoryConnector(), filter_wait_seconds=3600) as coordinator:
         coordinator.register_reader("r")
         coordinator.announce_dynamic_filter("join")
         answers = [coordinator.handle_split_request("r") for _ in range(6)]
@@ -300,7 +298,7 @@ def test_an_error_of_a_listing_is_the_answer_to_every_later_request():
         if k == 5:
             raise PermissionError("not yours")
 
-    with coordinator_of(Memory(on_list=fail)) as coordinator:
+    with coordinator_of(MemoryConnector(on_list=fail)) as coordinator:
         for reader in "ab":
             coordinator.register_reader(reader)
         with pytest.raises(PermissionError, match=r"not yours.*connector=memory, table=t"):
@@ -311,7 +309,7 @@ def test_an_error_of_a_listing_is_the_answer_to_every_later_request():
         assert not coordinator.finished
         # what can be restored is not taken for the whole table
         state = coordinator.snapshot_state()
-        restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(Memory()))
+        restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector()))
     with restored:
         restored.register_reader("r")
         assert 9 in ks(read_all(restored))

@@ -12,7 +12,8 @@ import pytest
 
 from splitlib.coordination.coordinator import AssignedSplit, NoMoreSplits, WaitForSplits
 from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS
-from tests.support.coordinators import Memory, assert_no_thread_is_left, coordinator_of, keys
+from tests.support.coordinators import assert_no_thread_is_left, coordinator_of, keys
+from tests.support.memory_connector import MemoryConnector
 
 READERS = 64
 
@@ -77,7 +78,7 @@ def test_a_filter_amid_a_hundred_thousand_splits_loses_and_doubles_nothing(may_f
     chance = random.Random(f"{may_fail}")
     partitions, files = 500, 200
     matching = set(chance.sample(range(partitions), 250))
-    with coordinator_of(Memory(partitions, files)) as coordinator:
+    with coordinator_of(MemoryConnector(partitions, files)) as coordinator:
         readers = read_by_many(coordinator, may_fail=may_fail)
         time.sleep(chance.uniform(0, 0.5))
         coordinator.handle_source_event(keys(*matching, producer="join"))
@@ -95,7 +96,7 @@ def test_a_filter_amid_a_hundred_thousand_splits_loses_and_doubles_nothing(may_f
 
 def test_memory_is_that_of_the_buffer_not_of_the_table():
     def peak(partitions: int) -> int:
-        with coordinator_of(Memory(partitions, 100), listing_threads=4) as coordinator:
+        with coordinator_of(MemoryConnector(partitions, 100), listing_threads=4) as coordinator:
             coordinator.register_reader("r")
             tracemalloc.start()
             read = 0

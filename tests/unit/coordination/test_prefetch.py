@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import threading
 import time
 import weakref
@@ -16,19 +17,17 @@ import splitlib
 from splitlib import SplitlibError
 from splitlib.coordination.coordinator import NoMoreSplits, RequestIgnored, WaitForSplits
 from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival
-from splitlib.model import PartitionBatch, Requests
+from splitlib.model import PartitionBatch
 from splitlib.spi import SupportsHosts
 from tests.support.coordinators import (
-    Memory,
     ask,
     assert_no_thread_is_left,
     coordinator_of,
-    enumerator_of,
     keys,
-    ks,
     read_all,
     take,
 )
+from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
 
 THREADS = 4
 
@@ -69,7 +68,7 @@ def test_a_filter_ends_slow_listings_but_for_those_under_way_and_those_that_matc
         started.append((time.monotonic(), k))
         time.sleep(0.05)
 
-    connector = Memory(400, 1, on_list=slow)
+    connector = MemoryConnector(400, 1, on_list=slow)
     matching = (5, 390, 395)
     with coordinator_of(connector, listing_threads=THREADS) as coordinator:
         coordinator.register_reader("r")
@@ -87,7 +86,7 @@ def test_a_filter_ends_slow_listings_but_for_those_under_way_and_those_that_matc
 
 
 def test_the_buffer_does_not_grow_with_the_table():
-    connector = Memory(2000, 10)
+    connector = MemoryConnector(2000, 10)
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         take(coordinator)
@@ -101,7 +100,7 @@ def test_the_buffer_does_not_grow_with_the_table():
 
 
 def test_a_table_in_one_large_listing_is_split_only_as_far_as_it_is_needed():
-    with coordinator_of(Memory(1, 20_000)) as coordinator:
+    with coordinator_of(MemoryConnector(1, 20_000)) as coordinator:
         coordinator.register_reader("r")
         first = take(coordinator)
         time.sleep(0.1)
@@ -112,7 +111,7 @@ def test_a_table_in_one_large_listing_is_split_only_as_far_as_it_is_needed():
 
 
 def test_an_empty_filter_ends_the_listing_of_partitions():
-    connector = Memory(1_000_000, 0)
+    connector = MemoryConnector(1_000_000, 0)
     enumerator = enumerator_of(connector)
     splits = iter(enumerator.enumerate_splits())
     stop = threading.Timer(0.05, enumerator.set_dynamic_filtering_data, (keys().data,))
@@ -122,16 +121,7 @@ def test_an_empty_filter_ends_the_listing_of_partitions():
 
 
 def test_details_are_not_loaded_of_partitions_that_a_late_filter_drops():
-    class Detailed(Memory):
-        partitions_per_details = 4
-        detailed: list[str]
-
-        def load_details(self, partitions):
-            self.detailed += partitions.refs.to_pylist()
-            return PartitionBatch(partitions.values, partitions.refs, Requests(catalog=1))
-
-    connector = Detailed(100, 1)
-    connector.detailed = []
+    connector = DetailedConnector(100, 1)
     enumerator = enumerator_of(connector, listing_threads=1)
     splits = enumerator.enumerate_splits()
     next(splits)
@@ -139,12 +129,12 @@ def test_details_are_not_loaded_of_partitions_that_a_late_filter_drops():
     enumerator.set_dynamic_filtering_data(keys(0, 50, 51, 99).data)
     assert ks(splits) == [50, 51, 99]
     assert already <= 4
-    assert connector.detailed[already:] == ["50", "51", "99"]
+    assert connector.detailed[already:] == [50, 51, 99]
 
 
 def test_closing_ends_the_listing_at_once():
     gate = Gate(passing=3)
-    connector = Memory(1000, 1, on_list=gate)
+    connector = MemoryConnector(1000, 1, on_list=gate)
     coordinator = coordinator_of(connector, listing_threads=THREADS)
     coordinator.register_reader("r")
     take(coordinator)
@@ -161,7 +151,7 @@ def test_closing_ends_the_listing_at_once():
 
 def test_cancelling_wakes_whoever_waits_for_a_listing_and_is_no_end():
     gate = Gate()
-    enumerator = enumerator_of(Memory(on_list=gate))
+    enumerator = enumerator_of(MemoryConnector(on_list=gate))
     caught: list[BaseException] = []
 
     def consume():
@@ -183,7 +173,7 @@ def test_cancelling_wakes_whoever_waits_for_a_listing_and_is_no_end():
 
 
 def test_cancelling_ends_the_wait_for_a_filter():
-    enumerator = enumerator_of(Memory(), filter_wait_seconds=3600)
+    enumerator = enumerator_of(MemoryConnector(), filter_wait_seconds=3600)
     enumerator.announce_dynamic_filter("join")
     threading.Timer(0.05, enumerator.cancel).start()
     with pytest.raises(SplitlibError, match="was cancelled"):
@@ -199,7 +189,7 @@ def test_an_error_does_not_wait_for_listings_that_hang():
             raise PermissionError("not yours")
         gate(k)
 
-    with coordinator_of(Memory(3, on_list=on_list)) as coordinator:
+    with coordinator_of(MemoryConnector(3, on_list=on_list)) as coordinator:
         coordinator.register_reader("r")
         with pytest.raises(PermissionError):
             read_all(coordinator)
@@ -212,7 +202,7 @@ def test_storage_that_is_offline(monkeypatch):
     def offline(k):
         raise splitlib.SourceUnavailable("The storage does not answer.")
 
-    connector = Memory(100, on_list=offline)
+    connector = MemoryConnector(100, on_list=offline)
     settings = {"listing_threads": THREADS, "retry_attempts": 3}
     with coordinator_of(connector, **settings) as coordinator:
         coordinator.register_reader("r")
@@ -224,12 +214,13 @@ def test_storage_that_is_offline(monkeypatch):
 
 
 def test_a_catalog_that_fails_half_way():
-    class Failing(Memory):
-        def list_partitions(self, predicate):
-            yield next(super().list_partitions(predicate))
+    batches = itertools.count()
+
+    def fail_at_the_second(method):
+        if method == "list_partitions" and next(batches) == 1:
             raise ConnectionResetError("gone")
 
-    with coordinator_of(Failing(1000)) as coordinator:
+    with coordinator_of(MemoryConnector(1000, on_call=fail_at_the_second)) as coordinator:
         coordinator.register_reader("r")
         with pytest.raises(splitlib.SourceUnavailable, match="gone"):
             read_all(coordinator)
@@ -238,16 +229,11 @@ def test_a_catalog_that_fails_half_way():
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("where", ["list_partitions", "list_files"])
 def test_whatever_ends_the_enumeration_readers_are_told(error, where):
-    class Ended(Memory):
-        def list_partitions(self, predicate):
-            if where == "list_partitions":
-                raise error("stop")
-            yield from super().list_partitions(predicate)
-
-        def list_files(self, partitions, predicate):
+    def stop(method):
+        if method == where:
             raise error("stop")
 
-    with coordinator_of(Ended()) as coordinator:
+    with coordinator_of(MemoryConnector(on_call=stop)) as coordinator:
         coordinator.register_reader("r")
         for _ in range(2):
             with pytest.raises(splitlib.SourceError, match=f"{error.__name__}: stop"):
@@ -256,7 +242,7 @@ def test_whatever_ends_the_enumeration_readers_are_told(error, where):
 
 
 def test_a_coordinator_that_was_dropped_leaves_no_thread():
-    coordinator = coordinator_of(Memory(2000, 10))
+    coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
     take(coordinator)
     dropped = weakref.ref(coordinator)
@@ -267,7 +253,7 @@ def test_a_coordinator_that_was_dropped_leaves_no_thread():
 
 
 def test_a_closed_coordinator_is_not_complete():
-    coordinator = coordinator_of(Memory(2000, 10))
+    coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
     take(coordinator)
     coordinator.close()
@@ -277,7 +263,7 @@ def test_a_closed_coordinator_is_not_complete():
 
 def test_one_slow_partition_does_not_hold_back_those_before_it():
     gate = Gate(passing=2)
-    with coordinator_of(Memory(3, 1, on_list=gate), listing_threads=1) as coordinator:
+    with coordinator_of(MemoryConnector(3, 1, on_list=gate), listing_threads=1) as coordinator:
         coordinator.register_reader("r")
         assert ks([take(coordinator), take(coordinator)]) == [0, 1]
         assert isinstance(coordinator.handle_split_request("r"), WaitForSplits)
@@ -285,18 +271,18 @@ def test_one_slow_partition_does_not_hold_back_those_before_it():
         assert ks(read_all(coordinator)) == [2]
 
 
-class Located(Memory):
+class Located(MemoryConnector):
     def hosts(self, paths):
         return [[f"host{int(path[-5:]) % 3}", "Spare"] for path in paths]
 
 
 def test_hosts_of_a_connector_that_knows_them():
     assert isinstance(Located(), SupportsHosts)
-    assert not isinstance(Memory(), SupportsHosts)
+    assert not isinstance(MemoryConnector(), SupportsHosts)
     known = list(enumerator_of(Located(1, 3)).enumerate_splits())
     assert [s.hosts for s in known] == [("host0", "Spare"), ("host1", "Spare"), ("host2", "Spare")]
     # a hint: the split is the same without
-    assert known == list(enumerator_of(Memory(1, 3)).enumerate_splits())
+    assert known == list(enumerator_of(MemoryConnector(1, 3)).enumerate_splits())
     # nobody else pays for the question
     (selected,) = enumerator_of(Located(1, 3)).select_files()
     assert "hosts" not in selected.files.files.schema.names
@@ -326,7 +312,7 @@ def test_hosts_that_cannot_be_found_out_are_an_error_of_the_listing():
 
 
 def test_partitions_without_values():
-    class Unpartitioned(Memory):
+    class Unpartitioned(MemoryConnector):
         def describe(self):
             known = super().describe()
             schema = pa.schema([known.schema.field("a")])
@@ -345,7 +331,7 @@ def test_partitions_without_values():
 def test_the_end_is_not_seen_before_the_last_split():
     """All arrives just after the reader has looked, and found nothing."""
     gate = Gate()
-    coordinator = coordinator_of(Memory(1, 1, on_list=gate))
+    coordinator = coordinator_of(MemoryConnector(1, 1, on_list=gate))
     feed = coordinator._feed
 
     class Arrived(deque[Arrival]):

@@ -19,14 +19,8 @@ from splitlib.coordination.coordinator import (
 )
 from splitlib.coordination.coordinator import DynamicFileSplitEnumerator as Coordinator
 from splitlib.model import FileSplit
-from tests.support.coordinators import (
-    Memory,
-    ask,
-    assert_no_thread_is_left,
-    coordinator_of,
-    enumerator_of,
-    keys,
-)
+from tests.support.coordinators import ask, assert_no_thread_is_left, coordinator_of, keys
+from tests.support.memory_connector import MemoryConnector, enumerator_of
 
 PARTITIONS, FILES, THREADS = 12, 2, 2
 ALL = frozenset(range(PARTITIONS))
@@ -41,12 +35,12 @@ def _most_of_the_table_lies_ahead(monkeypatch):
     monkeypatch.setattr(feed, "ARRIVAL_SPLITS", 4)
 
 
-def new_connector() -> Memory:
+def new_connector() -> MemoryConnector:
     # splits of several sizes: a file of 25 is three of them
-    return Memory(PARTITIONS, FILES, size=25)
+    return MemoryConnector(PARTITIONS, FILES, size=25)
 
 
-def enumerated(connector: Memory):
+def enumerated(connector: MemoryConnector):
     return enumerator_of(connector, listing_threads=THREADS, target_split_bytes=10)
 
 
@@ -254,7 +248,7 @@ class Coordination(RuleBasedStateMachine):
                 assert function(again, *arguments) == result
         assert_no_thread_is_left()
 
-    def started(self, connector: Memory) -> Coordinator:
+    def started(self, connector: MemoryConnector) -> Coordinator:
         if self.started_from is None:
             return Coordinator(enumerated(connector))
         return Coordinator.restore(self.started_from, enumerated(connector))

@@ -1,88 +1,36 @@
-"""The enumerator over a connector in memory that records what is asked of it."""
+"""What the enumerator asks of a connector, and what it makes of the answers."""
 
 from __future__ import annotations
 
 import pickle
 import threading
 import time
+from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import splitlib
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
-from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector
-from splitlib.storage import StoredFile, file_batch
+from splitlib import DynamicFilteringData
+from splitlib.model import PartitionBatch
 from splitlib.table import Table
-
-PARQUET = ReadFormat.of("parquet")
+from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
 
 
 def keys(*values):
     return DynamicFilteringData.from_values({"k": list(values)})
 
 
-class Recorded(Connector):
-    """``count`` partitions k=0…, two files each; remembers every call."""
-
-    def __init__(self, count=10, size=10, on_list=lambda k: None):
-        self.count, self.size, self.on_list = count, size, on_list
-        self.listed = []
-        self.batches = 0
-
-    @classmethod
-    def open(cls, name, options):
-        return cls()
-
-    def describe(self):
-        schema = pa.schema([("a", pa.int64()), ("k", pa.int32())])
-        return TableMetadata(schema, ("k",), PARQUET)
-
-    def list_partitions(self, predicate):
-        for start in range(0, self.count, 1000):
-            self.batches += 1
-            texts = [str(i) for i in range(start, min(start + 1000, self.count))]
-            values = pa.record_batch({"k": texts})
-            yield PartitionBatch(values, pa.array(texts), Requests(catalog=1))
-
-    def list_files(self, partitions, predicate):
-        for row, k in enumerate(partitions.refs.to_pylist()):
-            self.on_list(int(k))
-            self.listed.append(int(k))
-            files = [StoredFile(f"/t/k={k}/{name}", self.size, 1) for name in "ba"]
-            yield FileBatch(file_batch((row, f) for f in files), PARQUET, Requests(storage=1))
-
-
-class Detailed(Recorded):
-    """As above, but details are loaded apart, four partitions at a time."""
-
-    partitions_per_details = 4
-    dropped: tuple[int, ...] = ()
-
-    def load_details(self, partitions):
-        keep = [i for i, k in enumerate(partitions.refs.to_pylist()) if int(k) not in self.dropped]
-        kept = partitions.take(pa.array(keep, pa.int64()))
-        return PartitionBatch(kept.values, kept.refs, Requests(catalog=1))
-
-
-def enumerator_of(connector, **config):
-    return DynamicFileEnumerator(Table("t", "recorded", connector), SplitConfig(**config))
-
-
-def ks(splits):
-    return [split.partition_values["k"] for split in splits]
-
-
 def test_no_filter_gives_everything_in_order():
-    splits = list(enumerator_of(Recorded()).enumerate_splits())
-    assert [s.path for s in splits] == [f"/t/k={k}/{n}" for k in range(10) for n in "ab"]
+    splits = list(enumerator_of(MemoryConnector()).enumerate_splits())
+    assert [s.path for s in splits] == [f"/t/k={k}/{n:05}" for k in range(10) for n in range(2)]
     assert len({s.split_id for s in splits}) == 20
     assert pickle.loads(pickle.dumps(splits)) == splits
 
 
 def test_only_matching_partitions_are_listed():
-    connector = Detailed(10_000)
+    connector = DetailedConnector(10_000, batch=1000)
     enumerator = enumerator_of(connector)
     enumerator.set_dynamic_filtering_data(keys(*range(0, 3000, 100), 77_777))
     enumerator.set_dynamic_filtering_data(keys(*range(0, 10_000, 50)))
@@ -103,15 +51,15 @@ def test_deterministic_whatever_the_parallelism(threads):
         time.sleep(0.002 if k % 3 == 0 else 0)
 
     def ids():
-        connector = Recorded(60, on_list=slow_some)
+        connector = MemoryConnector(60, on_list=slow_some)
         return list(enumerator_of(connector, listing_threads=threads).enumerate_splits())
 
-    assert ids() == list(enumerator_of(Recorded(60)).enumerate_splits())
+    assert ids() == list(enumerator_of(MemoryConnector(60)).enumerate_splits())
 
 
 def test_lazy():
-    connector = Recorded(100_000)
-    splits = enumerator_of(connector, listing_threads=4).enumerate_splits()
+    connector = MemoryConnector(100_000)
+    splits: Any = enumerator_of(connector, listing_threads=4).enumerate_splits()
     assert connector.batches == 0
     next(splits)
     assert len(connector.listed) <= 9
@@ -123,7 +71,7 @@ def test_lazy():
 
 
 def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
-    connector = Recorded(1000)
+    connector = MemoryConnector(1000)
     enumerator = enumerator_of(connector, listing_threads=2)
     splits = enumerator.enumerate_splits()
     first = [next(splits), next(splits)]
@@ -137,7 +85,7 @@ def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
 
 
 def test_an_empty_filter_asks_nothing_at_all():
-    connector = Recorded()
+    connector = MemoryConnector()
     enumerator = enumerator_of(connector)
     enumerator.set_dynamic_filtering_data(keys())
     assert list(enumerator.enumerate_splits()) == []
@@ -145,14 +93,14 @@ def test_an_empty_filter_asks_nothing_at_all():
 
 
 def test_switched_off():
-    enumerator = enumerator_of(Recorded(), dynamic_filtering_enabled=False)
+    enumerator = enumerator_of(MemoryConnector(), dynamic_filtering_enabled=False)
     enumerator.set_dynamic_filtering_data(keys(1))
     assert len(list(enumerator.enumerate_splits())) == 20
     assert "switched off" in str(enumerator.explain())
 
 
 def test_a_producer_sends_one_filter():
-    enumerator = enumerator_of(Recorded())
+    enumerator = enumerator_of(MemoryConnector())
     enumerator.set_dynamic_filtering_data(keys(1), producer="join 1")
     enumerator.set_dynamic_filtering_data(keys(1), producer="join 1")
     with pytest.raises(splitlib.InvalidFilter, match="different"):
@@ -160,18 +108,18 @@ def test_a_producer_sends_one_filter():
 
 
 def test_waits_for_an_announced_filter_but_not_for_ever():
-    enumerator = enumerator_of(Recorded(), filter_wait_seconds=30)
+    enumerator = enumerator_of(MemoryConnector(), filter_wait_seconds=30)
     enumerator.announce_dynamic_filter("join")
     late = threading.Timer(0.05, enumerator.set_dynamic_filtering_data, (keys(3), "join"))
     late.start()
     assert ks(enumerator.enumerate_splits()) == [3, 3]
-    never = enumerator_of(Recorded(), filter_wait_seconds=0.01)
+    never = enumerator_of(MemoryConnector(), filter_wait_seconds=0.01)
     never.announce_dynamic_filter("join")
     assert len(list(never.enumerate_splits())) == 20
 
 
 def test_too_many_partitions():
-    enumerator = enumerator_of(Recorded(50), max_partitions=20)
+    enumerator = enumerator_of(MemoryConnector(50), max_partitions=20)
     with pytest.raises(splitlib.TooManyPartitions, match="raise max_partitions"):
         list(enumerator.enumerate_splits())
     enumerator.set_dynamic_filtering_data(keys(*range(20)))
@@ -184,8 +132,8 @@ def test_an_error_of_one_listing_reaches_the_consumer(error):
         if k == 5:
             raise error
 
-    with pytest.raises(splitlib.SplitlibError, match="connector=recorded, table=t"):
-        list(enumerator_of(Recorded(on_list=fail)).enumerate_splits())
+    with pytest.raises(splitlib.SplitlibError, match="connector=memory, table=t"):
+        list(enumerator_of(MemoryConnector(on_list=fail)).enumerate_splits())
 
 
 def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
@@ -197,7 +145,7 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
             failed.append(k)
             raise ConnectionResetError("gone")
 
-    splits = list(enumerator_of(Recorded(on_list=fail_once)).enumerate_splits())
+    splits = list(enumerator_of(MemoryConnector(on_list=fail_once)).enumerate_splits())
     assert len(splits) == 20
     assert failed == [5]
 
@@ -205,29 +153,28 @@ def test_a_listing_that_is_unavailable_is_tried_again(monkeypatch):
 def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed(monkeypatch):
     monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
-    class Reset(Detailed):
-        failing: tuple[str, ...] = ("first", "details", "second")
+    def failing_once(*calls):
+        """Raises in some calls, such as ``"load_details 0"``, and not when they are retried."""
+        made: Counter[str] = Counter()
+        left = set(calls)
 
-        def fail(self, where):
-            if where in self.failing:
-                self.failing = tuple(other for other in self.failing if other != where)
-                raise TimeoutError(where)
+        def on_call(method):
+            call = f"{method} {made[method]}"
+            if call in left:
+                left.remove(call)
+                raise TimeoutError(call)
+            made[method] += 1
 
-        def list_partitions(self, predicate):
-            for number, batch in enumerate(super().list_partitions(predicate)):
-                self.fail("first" if number == 0 else "second")
-                yield batch
+        return on_call
 
-        def load_details(self, partitions):
-            self.fail("details")
-            return super().load_details(partitions)
-
-    assert len(list(enumerator_of(Reset(10)).enumerate_splits())) == 20
-    with pytest.raises(splitlib.SourceUnavailable, match="second"):
-        list(enumerator_of(Reset(2000)).enumerate_splits())
+    twice = failing_once("list_partitions 0", "load_details 0")
+    assert len(list(enumerator_of(DetailedConnector(10, on_call=twice)).enumerate_splits())) == 20
+    half_way = failing_once("list_partitions 1")
+    with pytest.raises(splitlib.SourceUnavailable, match="list_partitions 1"):
+        list(enumerator_of(DetailedConnector(2000, on_call=half_way)).enumerate_splits())
 
 
-class Replaced(Detailed):
+class Replaced(DetailedConnector):
     """Another table has its name by now."""
 
     checks = 0
@@ -243,8 +190,8 @@ def test_partitions_that_have_gone_with_their_table_are_an_error(gone):
         if gone == "directory" and k == 3:
             raise splitlib.MissingPartition("There is no directory.")
 
-    connector = Replaced(0 if gone == "names" else 10, on_list=on_list)
-    connector.dropped = (3, 4, 5, 6, 7) if gone == "details" else ()
+    dropped = (3, 4, 5, 6, 7) if gone == "details" else ()
+    connector = Replaced(0 if gone == "names" else 10, on_list=on_list, dropped=dropped)
     with pytest.raises(splitlib.TableNotFound, match="another table"):
         list(enumerator_of(connector, missing_partition="skip").enumerate_splits())
     assert connector.checks == 1
@@ -262,7 +209,7 @@ def test_missing_directories(policy):
         if k == 5:
             raise splitlib.MissingPartition("There is no directory.")
 
-    enumerator = enumerator_of(Recorded(on_list=gone), missing_partition=policy)
+    enumerator = enumerator_of(MemoryConnector(on_list=gone), missing_partition=policy)
     if policy == "skip":
         assert 5 not in ks(enumerator.enumerate_splits())
     else:
@@ -272,9 +219,7 @@ def test_missing_directories(policy):
 
 @pytest.mark.parametrize("policy", ["error", "skip"])
 def test_partitions_dropped_while_listing(policy):
-    connector = Detailed()
-    connector.dropped = (3,)
-    enumerator = enumerator_of(connector, missing_partition=policy)
+    enumerator = enumerator_of(DetailedConnector(dropped=[3]), missing_partition=policy)
     if policy == "skip":
         assert sorted(set(ks(enumerator.enumerate_splits()))) == [0, 1, 2, *range(4, 10)]
     else:
@@ -283,16 +228,15 @@ def test_partitions_dropped_while_listing(policy):
 
 
 def test_large_files_are_split_and_empty_ones_left_out():
-    assert (
-        len(list(enumerator_of(Recorded(1, 250), target_split_bytes=100).enumerate_splits())) == 6
-    )
-    enumerator = enumerator_of(Recorded(1, size=0))
+    enumerator = enumerator_of(MemoryConnector(1, size=250), target_split_bytes=100)
+    assert len(list(enumerator.enumerate_splits())) == 6
+    enumerator = enumerator_of(MemoryConnector(1, size=0))
     assert list(enumerator.enumerate_splits()) == []
     assert (enumerator.metrics.files_listed, enumerator.metrics.files_selected) == (2, 0)
 
 
 def test_the_report():
-    enumerator = enumerator_of(Recorded(100))
+    enumerator = enumerator_of(MemoryConnector(100))
     enumerator.set_dynamic_filtering_data(keys(1, 2, 3))
     enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values({"x": [1]}))
     list(enumerator.enumerate_splits())
@@ -307,12 +251,8 @@ def test_the_report():
 
 
 def test_unparsable_values_are_kept_and_noted(caplog):
-    class Odd(Recorded):
-        def list_partitions(self, predicate):
-            values = pa.record_batch({"k": ["1", "one"]})
-            yield PartitionBatch(values, pa.array(["1", "2"]))
-
-    enumerator = enumerator_of(Odd())
+    odd = PartitionBatch(pa.record_batch({"k": ["1", "one"]}), pa.array(["1", "2"]))
+    enumerator = enumerator_of(MemoryConnector([odd]))
     enumerator.set_dynamic_filtering_data(keys(1))
     assert ks(enumerator.enumerate_splits()) == [1, 1, None, None]
     assert "1 values of k are no value of its type" in str(enumerator.explain())
@@ -320,5 +260,5 @@ def test_unparsable_values_are_kept_and_noted(caplog):
 
 
 def test_paths():
-    table = Table("t", "recorded", Recorded())
-    assert splitlib.paths(table, keys(4)) == ["/t/k=4/a", "/t/k=4/b"]
+    table = Table("t", "memory", MemoryConnector())
+    assert splitlib.paths(table, keys(4)) == ["/t/k=4/00000", "/t/k=4/00001"]

@@ -9,7 +9,7 @@ import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidFilter
 from splitlib.table import Table
-from tests.unit.enumeration.test_enumerator import Recorded
+from tests.support.memory_connector import MemoryConnector
 
 from_values = DynamicFilteringData.from_values
 # the table has the data column a, an int64, and the partition key k, an int32
@@ -35,7 +35,7 @@ RIGHT = {
 
 
 def enumerator(**options):
-    return DynamicFileEnumerator(Table("t", "recorded", Recorded(3)), **options)
+    return DynamicFileEnumerator(Table("t", "memory", MemoryConnector(3)), **options)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -62,7 +62,7 @@ def test_strict_raises(name):
     with pytest.raises(InvalidFilter, match=message) as caught:
         enumerator(strict=True).set_dynamic_filtering_data(data)
     assert hint in str(caught.value.hint)
-    assert (caught.value.connector, caught.value.table) == ("recorded", "t")
+    assert (caught.value.connector, caught.value.table) == ("memory", "t")
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -15,52 +15,28 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig, SplitlibError
-from splitlib.model import PartitionBatch
 from splitlib.remote.workers import Workers
 from splitlib.table import Table
-from tests.support.coordinators import (
-    Memory,
-    assert_no_thread_is_left,
-    coordinator_of,
-    enumerator_of,
-    keys,
-    ks,
-    take,
-)
+from tests.support.coordinators import assert_no_thread_is_left, coordinator_of, keys, take
+from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
 
 AT_ONCE_SECONDS = 0.5
 
 
-class Hanging(Memory):
-    """A call of one kind does not come back before the test lets it."""
-
-    partitions_per_details = 4
+class Hanging(DetailedConnector):
+    """A call of the method ``where`` does not come back before the test lets it."""
 
     def __init__(self, where: str = "", **more) -> None:
-        super().__init__(**more)
-        self.where = where
+        super().__init__(on_call=lambda method: self.hang() if method == where else None, **more)
         self.hangs = threading.Event()
         self.let_go = threading.Event()
 
-    def _at(self, where: str) -> None:
-        if where == self.where:
-            self.hangs.set()
-            assert self.let_go.wait(60)
-
-    def list_partitions(self, predicate):
-        self._at("list_partitions")
-        yield from super().list_partitions(predicate)
-
-    def load_details(self, partitions):
-        self._at("load_details")
-        return PartitionBatch(partitions.values, partitions.refs)
-
-    def list_files(self, partitions, predicate):
-        self._at("list_files")
-        yield from super().list_files(partitions, predicate)
+    def hang(self) -> None:
+        self.hangs.set()
+        assert self.let_go.wait(60)
 
     def hosts(self, paths):
-        self._at("hosts")
+        self.on_call("hosts")
         return [[] for _ in paths]
 
 
@@ -123,11 +99,11 @@ def test_closing_a_coordinator_does_not_wait(hanging, where):
 
 def test_closing_the_iterator_does_not_wait(hanging):
     connector = hanging("")
+    connector.on_list = lambda k: connector.hang() if k > 1 else None
     splits = enumerator_of(connector, listing_threads=1).select_files()
-    next(splits)
-    connector.where = "list_files"
-    next(splits)  # the listing of the one after is under way
-    assert connector.hangs.wait(10)
+    for _ in range(2):
+        next(splits)
+    assert connector.hangs.wait(10)  # in the listing of the next one, which is under way
     assert seconds_of(splits.close) < 2 * AT_ONCE_SECONDS
 
 
@@ -144,13 +120,13 @@ def test_the_deadline_of_a_call(hanging, where):
 
 def test_the_deadline_of_a_call_counts_from_when_it_begins():
     """Each of 30 listings takes a third of it, one after the other."""
-    slow = Memory(30, 1, on_list=lambda k: time.sleep(0.05))
+    slow = MemoryConnector(30, 1, on_list=lambda k: time.sleep(0.05))
     enumerator = enumerator_of(slow, listing_threads=1, call_deadline_seconds=0.15)
     assert len(list(enumerator.enumerate_splits())) == 30
 
 
 def test_the_deadline_of_an_enumeration():
-    slow = Memory(1000, 1, on_list=lambda k: time.sleep(0.02))
+    slow = MemoryConnector(1000, 1, on_list=lambda k: time.sleep(0.02))
     enumerator = enumerator_of(slow, listing_threads=1, enumeration_deadline_seconds=0.2)
 
     def enumerate_all() -> None:
@@ -161,7 +137,7 @@ def test_the_deadline_of_an_enumeration():
 
 
 def test_a_slow_consumer_takes_nothing_from_the_deadline():
-    enumerator = enumerator_of(Memory(20, 1), enumeration_deadline_seconds=0.3)
+    enumerator = enumerator_of(MemoryConnector(20, 1), enumeration_deadline_seconds=0.3)
     count = 0
     for _ in enumerator.enumerate_splits():
         time.sleep(0.03)
@@ -171,9 +147,9 @@ def test_a_slow_consumer_takes_nothing_from_the_deadline():
 
 def test_no_deadline():
     settings = {"call_deadline_seconds": 0, "enumeration_deadline_seconds": 0}
-    assert len(list(enumerator_of(Memory(), **settings).enumerate_splits())) == 20
+    assert len(list(enumerator_of(MemoryConnector(), **settings).enumerate_splits())) == 20
     for_ever = dict.fromkeys(settings, float("inf")) | {"filter_wait_seconds": float("inf")}
-    enumerator = enumerator_of(Memory(), **for_ever)
+    enumerator = enumerator_of(MemoryConnector(), **for_ever)
     enumerator.announce_dynamic_filter("join")
     arrival = threading.Timer(0.05, enumerator.set_dynamic_filtering_data, (keys(1).data, "join"))
     arrival.start()
@@ -183,7 +159,7 @@ def test_no_deadline():
 def test_opening_a_table_has_a_deadline(monkeypatch):
     let_go = threading.Event()
 
-    class Slow(Memory):
+    class Slow(MemoryConnector):
         @classmethod
         def open(cls, name, options):
             assert let_go.wait(60)
@@ -196,15 +172,14 @@ def test_opening_a_table_has_a_deadline(monkeypatch):
 
 
 def test_tries_end_at_the_deadline():
-    class Down(Memory):
-        def list_files(self, partitions, predicate):
-            raise ConnectionResetError("gone")
+    def gone(k):
+        raise ConnectionResetError("gone")
 
     settings = {"retry_attempts": 10**6, "retry_max_seconds": 10**6, "call_deadline_seconds": 0.3}
 
     def enumerate_all() -> None:
         with pytest.raises(splitlib.SourceUnavailable):
-            list(enumerator_of(Down(), **settings).enumerate_splits())
+            list(enumerator_of(MemoryConnector(on_list=gone), **settings).enumerate_splits())
 
     assert seconds_of(enumerate_all) < 5
 
@@ -212,7 +187,7 @@ def test_tries_end_at_the_deadline():
 SCRIPT = """
     import sys, threading, time
     from tests.unit.remote.test_deadlines import Hanging
-    from tests.support.coordinators import enumerator_of
+    from tests.support.memory_connector import enumerator_of
 
     connector = Hanging(sys.argv[1])
     enumerator = enumerator_of(connector)
@@ -243,7 +218,7 @@ def test_the_process_can_exit(where):
 @pytest.mark.filterwarnings("ignore:This process")
 @pytest.mark.parametrize("what", ["coordinator", "enumerator"])
 def test_a_forked_child_gets_an_error_and_does_not_wait(what):
-    coordinator = coordinator_of(Memory(1000, 10))
+    coordinator = coordinator_of(MemoryConnector(1000, 10))
     coordinator.register_reader("r")
     take(coordinator)  # its thread is busy now
     read, write = os.pipe()

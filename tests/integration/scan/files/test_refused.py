@@ -10,6 +10,7 @@ from tests.integration.scan.files.given_files import absent_files, keys, scan
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.usefixtures("spark"),  # which parses the schemas
     # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
