@@ -21,7 +21,7 @@ _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
 # So many casts are tried to tell apart what the spelling does not, such as leap years.
-_ATTEMPTS = 20_000
+ATTEMPTS = 20_000
 
 
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -56,7 +56,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind):
         found = try_cast(chosen.cast(pa.decimal128(38, 0)), kind)
     else:
-        found = _halved(chosen, kind, _ATTEMPTS)
+        found = _halved(chosen, kind, ATTEMPTS)
     places = pc.subtract(pc.cumulative_sum(likely.cast(pa.int64())), 1)
     of_words = found.take(pc.if_else(likely, places, pa.scalar(None, pa.int64())))
     return of_words.take(encoded.indices)

@@ -12,7 +12,7 @@ from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, uniq
 
 # At least so much is gathered before its duplicates are looked for, and as much as is kept by then:
 # then every key is looked at a few times, however small the batches are.
-_WAITING_BYTES = 4 * 2**20
+WAITING_BYTES = 4 * 2**20
 
 
 class DynamicFilteringDataCollector:
@@ -69,7 +69,7 @@ class DynamicFilteringDataCollector:
             rows = rows.drop_null()
         self._waiting.append(rows)
         self._waiting_bytes += values_nbytes(rows)
-        if self._waiting_bytes > max(_WAITING_BYTES, sum(map(values_nbytes, self._values))):
+        if self._waiting_bytes > max(WAITING_BYTES, sum(map(values_nbytes, self._values))):
             self._take_in()
 
     def finish(self) -> DynamicFilteringData:

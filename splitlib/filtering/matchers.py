@@ -19,7 +19,7 @@ _MAX_CODE = 2**62
 
 # Comparing tuples with bounds costs their product; past this many comparisons files are kept
 # unseen. Each column alone has been compared by then.
-_TUPLE_BUDGET = 50_000_000
+TUPLE_BUDGET = 50_000_000
 
 
 class Matcher(Protocol):
@@ -92,7 +92,7 @@ class ValueMatcher:
         self, known: list[tuple[_Ranks, _Window]], keep: npt.NDArray[np.bool_]
     ) -> None:
         """Clear ``keep`` where every column has a key but no tuple has all of them."""
-        left = _TUPLE_BUDGET
+        left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():
             left -= len(known[0][0].of_row)
             if left < 0:

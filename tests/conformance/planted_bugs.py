@@ -220,17 +220,17 @@ class ListsAllFirstInSecret(_ListsAllFirst):
 
 @caught_by("test_opening_lists_no_files")
 class ListsAllWhenOpened(_ListsAllFirst):
-    _batches: list[PartitionBatch]
+    batches_when_opened: list[PartitionBatch]
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
         opened = super().open(name, options)
         everything = Predicate(opened.describe().partition_schema)
-        opened._batches = list(_ListsAllFirst.list_partitions(opened, everything))
+        opened.batches_when_opened = list(_ListsAllFirst.list_partitions(opened, everything))
         return opened
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        yield from self._batches
+        yield from self.batches_when_opened
 
 
 @caught_by("test_partitions_are_listed_when_asked_for")

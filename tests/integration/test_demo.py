@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
 from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor
 from hmsclient.genthrift.hive_metastore.ttypes import Table as ThriftTable
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
 
 from splitlib.cli import main
 from splitlib.testing import HiveMetastore
 from tests.integration.conftest import SHORT_LIVED_JAVA
+from tests.support.thrift_client import thrift_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -93,28 +90,25 @@ def test_the_demo_says_what_it_does_and_leaves_nothing(demo: Demo) -> None:
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
     """A metastore with ``default.events``, partitioned by an int, of two partitions."""
     with HiveMetastore(tmp_path_factory.mktemp("metastore")) as running:
-        transport = TBufferedTransport(TSocket("127.0.0.1", int(running.uri.rpartition(":")[2])))
-        transport.open()
         parquet = "org.apache.hadoop.hive.ql.io.parquet."
-        Client(TBinaryProtocol(transport)).create_table(
-            ThriftTable(
-                dbName="default",
-                tableName="events",
-                sd=StorageDescriptor(
-                    cols=[FieldSchema("x", "int", "")],
-                    inputFormat=parquet + "MapredParquetInputFormat",
-                    outputFormat=parquet + "MapredParquetOutputFormat",
-                    serdeInfo=SerDeInfo(
-                        serializationLib=parquet + "serde.ParquetHiveSerDe", parameters={}
-                    ),
-                    parameters={},
+        events = ThriftTable(
+            dbName="default",
+            tableName="events",
+            sd=StorageDescriptor(
+                cols=[FieldSchema("x", "int", "")],
+                inputFormat=parquet + "MapredParquetInputFormat",
+                outputFormat=parquet + "MapredParquetOutputFormat",
+                serdeInfo=SerDeInfo(
+                    serializationLib=parquet + "serde.ParquetHiveSerDe", parameters={}
                 ),
-                partitionKeys=[FieldSchema("k", "int", "")],
                 parameters={},
-                tableType="MANAGED_TABLE",
-            )
+            ),
+            partitionKeys=[FieldSchema("k", "int", "")],
+            parameters={},
+            tableType="MANAGED_TABLE",
         )
-        transport.close()
+        with thrift_client(running) as client:
+            client.create_table(events)
         for k in ("1", "2"):
             directory = running.warehouse / "events" / f"k={k}"
             directory.mkdir(parents=True)

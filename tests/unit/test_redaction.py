@@ -126,8 +126,8 @@ def everything_of(error: BaseException) -> str:
         ("db.t", {"s3.secret-access-key": SECRET}),
     ],
 )
-def test_errors_and_what_they_were_raised_from(monkeypatch, name, options, declared):
-    monkeypatch.setattr("splitlib.registry._registered", {"failing": Failing})
+def test_errors_and_what_they_were_raised_from(name, options, declared):
+    splitlib.register("failing", Failing)
     with pytest.raises(splitlib.SplitlibError) as caught:
         splitlib.load_table(name, "failing", declared=declared, **options)
     error = caught.value

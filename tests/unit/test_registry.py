@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -26,8 +25,11 @@ def test_missing_extra(monkeypatch):
 def test_a_connector_whose_module_fails_when_it_is_imported(monkeypatch, tmp_path, error):
     (tmp_path / "failing_connector.py").write_text(f"raise {error}")
     monkeypatch.syspath_prepend(tmp_path)
-    target = EntryPoint("failing", "failing_connector:X", "splitlib.connectors")
-    monkeypatch.setattr("splitlib.registry._entry_points", lambda: [target])
+    installed = tmp_path / "failing_connector-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Name: failing-connector\nVersion: 1\n")
+    entry_point = "[splitlib.connectors]\nfailing = failing_connector:X\n"
+    (installed / "entry_points.txt").write_text(entry_point)
     with pytest.raises(splitlib.ConnectorNotInstalled, match=r"imported: boom.*report it"):
         splitlib.load_table("a.b", connector="failing")
 

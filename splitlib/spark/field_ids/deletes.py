@@ -176,7 +176,7 @@ class Deletes:
                 ),
                 partition_schema=StructType([StructField(_DELETE, IntegerType())]),
                 partitions=pa.table({_DELETE: pa.array(range(len(deletes)), pa.int32())}),
-                files=pa.table(_as_files(deletes).files),
+                files=pa.table(as_file_batch(deletes).files),
             ),
             self._reader.how,
         )
@@ -190,7 +190,7 @@ class Deletes:
         numbers = pa.table({_DELETE: pa.array(range(len(deletes)), pa.int32())})
         parts = [
             self._reader.read(part, fields, numbers)
-            for part in self._reader.readable(_as_files(deletes))
+            for part in self._reader.readable(as_file_batch(deletes))
         ]
         deleted = reduce(DataFrame.union, parts).select(
             _DELETE, *(_value(path).alias(name) for path, name in zip(paths, names, strict=True))
@@ -246,7 +246,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
     return sum(delete.size for delete in deletes)
 
 
-def _as_files(deletes: Sequence[DeleteFile]) -> FileBatch:
+def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
     """Delete files to be read; ``partition`` is the number of each."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"It has delete files in {min(other)}.")

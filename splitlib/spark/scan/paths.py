@@ -55,7 +55,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
         return rows if index is None else with_row_index(rows, index)
     values = scan.partitions.take(scan.files["partition"])
     keys = typed_columns(spark, values, scan.partition_schema, **{_FILE: spelled})
-    return _attach(rows, keys, scan.partition_schema, index)
+    return with_partition_columns(rows, keys, scan.partition_schema, index)
 
 
 def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
@@ -89,7 +89,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
     return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
 
 
-def _attach(
+def with_partition_columns(
     rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
 ) -> DataFrame:
     """Add partition columns to rows; a row whose file has no keys fails the query.

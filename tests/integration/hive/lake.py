@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.thrift_client import thrift_client
 
 _names = (f"t{i}" for i in itertools.count())
 
@@ -53,8 +54,9 @@ class Lake:
             if rows is not None:
                 pq.write_table(rows, path / f"{uuid.uuid4()}.parquet")
         partition = Partition(values, *table.split("."), sd=sd, parameters={})
-        client._call(lambda thrift: thrift.add_partition(partition))
         client.close()
+        with thrift_client(self.metastore) as thrift:
+            thrift.add_partition(partition)
         if absent and not any(path.iterdir()):
             path.rmdir()  # the metastore has made it
         self.spark.catalog.refreshTable(table)

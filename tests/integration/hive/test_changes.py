@@ -12,6 +12,7 @@ from thrift.transport.TSocket import TSocket
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.thrift_client import thrift_client
 
 pytestmark = pytest.mark.spark
 SKIP = SplitConfig(missing_partition="skip")
@@ -51,25 +52,25 @@ def test_a_table_that_was_dropped_and_perhaps_created_anew(
         if when == "before the names":
             replace()
         else:
-            names = table.connector._client.get_partition_names
+            names = MetastoreClient.get_partition_names
 
-            def then_replace(*of_table):
-                found = names(*of_table)
+            def then_replace(client, *of_table):
+                found = names(client, *of_table)
                 replace()
                 return found
 
-            monkeypatch.setattr(table.connector._client, "get_partition_names", then_replace)
+            monkeypatch.setattr(MetastoreClient, "get_partition_names", then_replace)
         with pytest.raises(splitlib.TableNotFound, match="replaced"):
             splits(table)
     spark.sql("DROP TABLE IF EXISTS replaced")
 
 
-def test_partitions_that_were_dropped_one_by_one_are_skipped(spark, metastore):
+def test_partitions_that_were_dropped_one_by_one_are_skipped(spark, metastore, monkeypatch):
     create(spark, "thinned")
     with open_(metastore, "thinned") as table:
-        names = table.connector._client.get_partition_names("default", "thinned")
+        names = ["k=1", "k=2", "k=3"]
         spark.sql("ALTER TABLE thinned DROP PARTITION (k=2)")
-        table.connector._client.get_partition_names = lambda *_: names
+        monkeypatch.setattr(MetastoreClient, "get_partition_names", lambda *_: names)
         assert [split.partition_values for split in splits(table)] == [{"k": 1}, {"k": 3}]
 
 
@@ -107,7 +108,8 @@ def test_a_partition_without_a_location(spark, metastore, tmp_path, monkeypatch)
     client = MetastoreClient(parse_uris(metastore.uri))
     (partition,) = client.get_partitions_by_names("default", "nowhere", ["k=2"])
     partition.sd.location = ""
-    client._call(lambda thrift: thrift.alter_partition("default", "nowhere", partition))
+    with thrift_client(metastore) as thrift:
+        thrift.alter_partition("default", "nowhere", partition)
     (stored,) = client.get_partitions_by_names("default", "nowhere", ["k=2"])
     client.close()
     assert stored.sd.location == ""

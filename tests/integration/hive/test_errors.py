@@ -13,6 +13,7 @@ import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SplitConfig
 from splitlib.testing import HiveMetastore
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.thrift_client import thrift_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 FAST = SplitConfig(retry_attempts=2, retry_max_seconds=1)
@@ -93,8 +94,9 @@ def test_tables_that_could_give_wrong_rows(spark, metastore, kind):
         client = MetastoreClient(parse_uris(metastore.uri))
         described = client.get_table(*name.split("."))
         described.parameters.update(properties)
-        client._call(lambda thrift: thrift.alter_table(*name.split("."), described))
         client.close()
+        with thrift_client(metastore) as thrift:
+            thrift.alter_table(*name.split("."), described)
     with pytest.raises(splitlib.UnsupportedTable, match=says) as caught:
         open_(metastore, name)
     assert f"table={name}" in str(caught.value)

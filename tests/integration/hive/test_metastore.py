@@ -1,4 +1,3 @@
-import contextlib
 import json
 import os
 import signal
@@ -13,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
 from hmsclient.genthrift.hive_metastore.ttypes import (
     FieldSchema,
     Order,
@@ -22,11 +20,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     StorageDescriptor,
     Table,
 )
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport
 
 from splitlib.testing import HiveMetastore
+from tests.support.thrift_client import thrift_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -62,16 +58,6 @@ def _accepts(host: str, port: int) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _client(metastore: HiveMetastore) -> Iterator[Any]:
-    transport = TBufferedTransport(TSocket("127.0.0.1", _port(metastore)))
-    transport.open()
-    try:
-        yield Client(TBinaryProtocol(transport))
-    finally:
-        transport.close()
-
-
 def _create_table(metastore: HiveMetastore, name: str) -> None:
     descriptor = StorageDescriptor(
         cols=[FieldSchema("x", "int", "")],
@@ -99,7 +85,7 @@ def _create_table(metastore: HiveMetastore, name: str) -> None:
         parameters={},
         tableType="MANAGED_TABLE",
     )
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         client.create_table(table)
 
 
@@ -145,7 +131,7 @@ def _partitions(client: Any, table: str) -> dict[str, Any]:
 
 
 def test_answers_and_keeps_its_files_inside_its_directory(metastore: HiveMetastore) -> None:
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         assert client.get_all_databases() == ["default"]
         location = client.get_database("default").locationUri
     assert location == f"file:{metastore.warehouse}"
@@ -161,7 +147,7 @@ def test_bulk_added_partitions_equal_normally_added_ones(metastore: HiveMetastor
     _create_table(metastore, "normal")
     _create_table(metastore, "bulk")
     metastore.bulk_add_partitions("default", "BULK", TRICKY_VALUES)
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         _add_normally(client, "normal", TRICKY_VALUES)
         assert client.get_partition_names("default", "bulk", -1) == client.get_partition_names(
             "default", "normal", -1
@@ -174,7 +160,7 @@ def test_bulk_added_partitions_equal_normally_added_ones(metastore: HiveMetastor
 def test_bulk_and_normal_additions_take_turns(metastore: HiveMetastore) -> None:
     _create_table(metastore, "turns")
     values = [(f"k{i}", str(i)) for i in range(2_000)]
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         _add_normally(client, "turns", [("before", "0")])
         metastore.bulk_add_partitions("default", "turns", values)
         _add_normally(client, "turns", [(f"after{i}", "0") for i in range(20)])
@@ -201,7 +187,7 @@ def test_bulk_import_that_fails_adds_nothing_and_does_not_disturb(
         metastore.bulk_add_partitions("default", "failing", [("b", "1")], ["x", "y"])
     with pytest.raises(LookupError, match=r"no table default\.missing"):
         metastore.bulk_add_partitions("default", "missing", [("b", "1")])
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         _add_normally(client, "failing", [("c", "1")])
         names = client.get_partition_names("default", "failing", -1)
     assert names == ["k=a/n=1", "k=c/n=1"]
@@ -253,7 +239,7 @@ def test_spark_session_uses_the_metastore_and_bulk_added_partitions(
     }
     written = {path.name for path in tmp_path.iterdir()}
     assert written.isdisjoint({"derby.log", "metastore_db", "spark-warehouse"})
-    with _client(metastore) as client:
+    with thrift_client(metastore) as client:
         assert client.get_partition_names("db", "t", -1) == ["d=a", "d=b"]
 
 
@@ -268,7 +254,7 @@ def test_comes_back_after_a_kill_with_its_port_and_data(tmp_path: Path) -> None:
     metastore.start()
     try:
         assert metastore.uri == uri
-        with _client(metastore) as client:
+        with thrift_client(metastore) as client:
             assert len(client.get_partition_names("default", "survivor", -1)) == len(TRICKY_VALUES)
     finally:
         metastore.stop()

@@ -29,7 +29,7 @@ from pyiceberg.types import (
 import splitlib
 from splitlib.errors import UnsupportedTable
 from splitlib.model import DeleteFile
-from splitlib.spark.field_ids.deletes import _as_files
+from splitlib.spark.field_ids.deletes import as_file_batch
 from tests.integration.iceberg.lake import (
     append_files,
     data_file,
@@ -260,7 +260,7 @@ def test_columns_compared_are_not_shown(lake, read) -> None:
 @pytest.mark.parametrize("form", ["orc", "avro"])
 def test_delete_files_that_are_not_read_are_refused(form) -> None:
     with pytest.raises(UnsupportedTable, match=form):
-        _as_files([DeleteFile("position", "/a", 1, form)])
+        as_file_batch([DeleteFile("position", "/a", 1, form)])
 
 
 def test_a_position_delete_file_without_its_columns_is_an_error(lake, read) -> None:

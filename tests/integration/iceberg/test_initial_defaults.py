@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from splitlib import registry
+import splitlib
 from splitlib.model import INITIAL_DEFAULT, TableMetadata
 from splitlib_iceberg import IcebergConnector
 from tests.integration.iceberg.lake import (
@@ -61,6 +62,14 @@ class _WithDefaults(IcebergConnector):
         return field.with_metadata({**field.metadata, **default})
 
 
+@pytest.fixture
+def _declared_defaults() -> Iterator[None]:
+    splitlib.register("iceberg", _WithDefaults)
+    yield
+    splitlib.register("iceberg", IcebergConnector)
+
+
+@pytest.mark.usefixtures("_declared_defaults")
 def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None:
     a = with_id("a", pa.int32(), 3)
     struct = StructType(NestedField(3, "a", IntegerType()))
@@ -92,7 +101,6 @@ def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None
         for name, (kind, _, _) in added.items():
             update.add_column(name, kind)
     monkeypatch.setattr(_WithDefaults, "defaults", {n: text for n, (_, text, _) in added.items()})
-    monkeypatch.setitem(registry._registered, "iceberg", _WithDefaults)
     shown = tuple(value for _, _, value in added.values())
     df = read(table).load()
     assert rows_of(df) == [(1, {"a": 1}, *shown), (2, None, *shown)]

@@ -141,14 +141,14 @@ def test_decimals_to_integers_are_exact(values):
 )
 def test_what_does_not_convert_costs_no_cast_each(monkeypatch, good, bad, kind):
     """Counted, not timed: a cast for each value that fails made a million take a minute."""
-    monkeypatch.setattr(casting, "_ATTEMPTS", 1)
+    monkeypatch.setattr(casting, "ATTEMPTS", 1)
     texts = [good(i) for i in range(50)] + [bad(i) for i in range(50)]
     values = try_cast(pa.array(texts), kind)
     assert pc.is_valid(values).to_pylist() == [True] * 50 + [False] * 50
 
 
 def test_attempts_are_bounded_and_what_is_left_is_null(monkeypatch):
-    monkeypatch.setattr(casting, "_ATTEMPTS", 20)
+    monkeypatch.setattr(casting, "ATTEMPTS", 20)
     leaps = pa.array([f"{year}-02-29" for year in range(1000, 3000)])
     assert len(try_cast(leaps, pa.date32())) == 2000
 

@@ -13,12 +13,12 @@ import pytest
 
 from splitlib import DynamicFilteringData, InvalidCheckpoint
 from splitlib.arrow import ipc as wire
-from splitlib.coordination import checkpoint
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
 from splitlib.filtering.data import DynamicFilteringEvent
 from tests.support.memory_connector import MemoryConnector, enumerator_of
-from tests.unit.filtering.test_encoding import limit_memory, mutated, run_apart
+from tests.support.mutations import limit_memory, mutated, run_apart
 
+FORMAT = b"SLC1"  # how the bytes of a checkpoint end
 MUTATIONS = 3000
 SCAN = {"table": "t"}
 KEYS = pa.schema([("k", pa.int32())])
@@ -39,10 +39,10 @@ def sample() -> bytes:
 
 def resealed(body: bytes, source: random.Random) -> bytes:
     """Mutated anywhere, in a filter, or in the header."""
-    sections = list(checkpoint._sections(body))
+    sections = sections_of(body)
     place = source.randrange(len(sections) + 1)
     if place == len(sections):
-        return wire.seal(mutated(body, source), checkpoint._FORMAT)
+        return wire.seal(mutated(body, source), FORMAT)
     if place == len(sections) - 1:
         inner = wire.unseal(sections[place], b"SLF1")
         sections[place] = wire.seal(mutated(inner, source), b"SLF1")
@@ -51,14 +51,24 @@ def resealed(body: bytes, source: random.Random) -> bytes:
     return sealed(sections)
 
 
+def sections_of(body: bytes) -> list[bytes]:
+    """The parts of a checkpoint: in front of each is its length."""
+    found = []
+    while body:
+        end = 8 + struct.unpack_from("<Q", body)[0]
+        found.append(body[8:end])
+        body = body[end:]
+    return found
+
+
 def sealed(sections: list[bytes]) -> bytes:
     body = b"".join(struct.pack("<Q", len(section)) + section for section in sections)
-    return wire.seal(body, checkpoint._FORMAT)
+    return wire.seal(body, FORMAT)
 
 
 def attack(seed: int, count: int) -> Counter[str]:
     source = random.Random(seed)
-    body = wire.unseal(sample(), checkpoint._FORMAT)
+    body = wire.unseal(sample(), FORMAT)
     found: Counter[str] = Counter()
     for _ in range(count):
         try:
@@ -77,7 +87,7 @@ def test_no_mutation_crashes():
 
 
 def with_header(**changes):
-    header, *rest = checkpoint._sections(wire.unseal(sample(), checkpoint._FORMAT))
+    header, *rest = sections_of(wire.unseal(sample(), FORMAT))
     return sealed([json.dumps({**json.loads(header), **changes}).encode(), *rest])
 
 
@@ -103,7 +113,7 @@ def test_a_header_that_does_not_fit_is_refused(changes):
 
 
 def test_a_deep_header_is_refused():
-    _, *rest = checkpoint._sections(wire.unseal(sample(), checkpoint._FORMAT))
+    _, *rest = sections_of(wire.unseal(sample(), FORMAT))
     with pytest.raises(InvalidCheckpoint, match="no checkpoint"):
         decode(sealed([b"[" * 100_000, *rest]), SCAN, KEYS)
 

@@ -15,8 +15,14 @@ import pytest
 
 import splitlib
 from splitlib import SplitlibError
-from splitlib.coordination.coordinator import NoMoreSplits, RequestIgnored, WaitForSplits
-from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival
+from splitlib.coordination import coordinator as coordinator_module
+from splitlib.coordination.coordinator import (
+    DynamicFileSplitEnumerator,
+    NoMoreSplits,
+    RequestIgnored,
+    WaitForSplits,
+)
+from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival, SplitFeed
 from splitlib.model import PartitionBatch
 from splitlib.spi import SupportsHosts
 from tests.support.coordinators import (
@@ -258,7 +264,10 @@ def test_a_closed_coordinator_is_not_complete():
     take(coordinator)
     coordinator.close()
     assert not coordinator.finished
-    assert not coordinator._feed.complete or coordinator._feed.error is not None
+    feed = SplitFeed(enumerator_of(MemoryConnector(2000, 10)))
+    feed.start(feed)
+    feed.close()
+    assert not feed.complete or feed.error is not None
 
 
 def test_one_slow_partition_does_not_hold_back_those_before_it():
@@ -328,11 +337,13 @@ def test_partitions_without_values():
         assert len([first, *read_all(coordinator)]) == 300
 
 
-def test_the_end_is_not_seen_before_the_last_split():
+def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
     """All arrives just after the reader has looked, and found nothing."""
     gate = Gate()
-    coordinator = coordinator_of(MemoryConnector(1, 1, on_list=gate))
-    feed = coordinator._feed
+    enumerator = enumerator_of(MemoryConnector(1, 1, on_list=gate))
+    feed = SplitFeed(enumerator)
+    monkeypatch.setattr(coordinator_module, "SplitFeed", lambda _: feed)
+    coordinator = DynamicFileSplitEnumerator(enumerator)
 
     class Arrived(deque[Arrival]):
         def __len__(self):

@@ -236,16 +236,22 @@ class TestCollector:
             assert collector.finish().nbytes <= 8_000
         assert collector.finish().contains({"d": 999_999})
 
-    @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
-    def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
-        """Counted, not timed: all that is kept was taken in again with each batch."""
-        seen = []
+    @staticmethod
+    def rows_taken_in(monkeypatch):
+        """How many rows are looked at each time that the distinct ones are sought."""
+        seen: list[int] = []
 
         def counted(rows):
             seen.append(rows.num_rows)
             return unique(rows)
 
         monkeypatch.setattr(collector_module, "unique", counted)
+        return seen
+
+    @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
+    def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
+        """Counted, not timed: all that is kept was taken in again with each batch."""
+        seen = self.rows_taken_in(monkeypatch)
         collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
         for start in range(0, 10**6, 1000):
             collector.add(pa.table({"d": range(start, start + 1000)}))
@@ -254,12 +260,14 @@ class TestCollector:
         assert data.exceeds_threshold == (threshold == 500_000)
         assert sum(seen) < 5 * 10**6
 
-    def test_what_waits_is_bounded(self):
+    def test_what_waits_is_bounded(self, monkeypatch):
+        seen = self.rows_taken_in(monkeypatch)
         collector = DynamicFilteringDataCollector(INTS, threshold_bytes=8_000)
         for _ in range(100):
             collector.add(pa.table({"d": [7] * 100_000}))
-            assert collector._waiting_bytes <= collector_module._WAITING_BYTES
         assert collector.finish().num_values == 1
+        batch, bytes_of_a_value = 100_000, 8
+        assert max(seen) <= collector_module.WAITING_BYTES / bytes_of_a_value + batch + 1
 
     @pytest.mark.parametrize("options", [{"on_exceed": "x"}, {"max_values": 0}])
     def test_nonsense_is_refused(self, options):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
-import struct
-import subprocess
 import sys
 from collections import Counter
 
@@ -14,11 +11,12 @@ import pytest
 
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc as wire
-from splitlib.filtering.filter_bytes import _FORMAT, Part, Parts, encode
+from splitlib.filtering.filter_bytes import Part, Parts, encode
 from splitlib.filtering.predicate import Predicate
+from tests.support.mutations import limit_memory, mutated, run_apart
 
+FORMAT = b"SLF1"  # how the bytes of a filter end
 MUTATIONS = 4000
-_LIES = (-1, 1, 5, 1000, 2**31, 2**40, 2**62, -(2**63))
 
 
 def samples():
@@ -34,19 +32,6 @@ def samples():
     ]
 
 
-def mutated(body: bytes, random: random.Random) -> bytes:
-    """``body`` with a few bytes changed, or a number in it by one that lies."""
-    changed = bytearray(body)
-    for _ in range(random.choice([1, 1, 2, 4])):
-        place = random.randrange(len(changed))
-        if random.random() < 0.6:
-            changed[place] = random.choice([0, 127, 128, 255, random.randrange(256)])
-        else:
-            start = min(place // 8 * 8, len(changed) - 8)
-            changed[start : start + 8] = struct.pack("<q", random.choice(_LIES))
-    return bytes(changed)
-
-
 def use(data: DynamicFilteringData) -> None:
     """What is done with a filter that came from elsewhere."""
     repr(data)
@@ -58,27 +43,16 @@ def use(data: DynamicFilteringData) -> None:
 def attack(seed: int, count: int) -> Counter[str]:
     """Decode many mutations; whatever is no :class:`InvalidFilter` gets out."""
     source = random.Random(seed)
-    bodies = [wire.unseal(data.to_bytes(), _FORMAT) for data in samples()]
+    bodies = [wire.unseal(data.to_bytes(), FORMAT) for data in samples()]
     found: Counter[str] = Counter()
     for _ in range(count):
-        data = wire.seal(mutated(source.choice(bodies), source), _FORMAT)
+        data = wire.seal(mutated(source.choice(bodies), source), FORMAT)
         try:
             use(DynamicFilteringData.from_bytes(data))
             found["used"] += 1
         except InvalidFilter:
             found["refused"] += 1
     return found
-
-
-def run_apart(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own with little memory: a crash of it is a failure, not the end of all."""
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-
-
-def limit_memory() -> None:
-    most = 3 * 2**30
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def test_no_mutation_crashes():
@@ -120,12 +94,12 @@ def test_what_no_filter_says_is_refused(parts):
 
 def test_rows_without_bytes_are_bounded():
     """A type without values can claim any number of rows, and cost as much memory when used."""
-    body = wire.unseal(DynamicFilteringData.from_values({"n": [None]}).to_bytes(), _FORMAT)
+    body = wire.unseal(DynamicFilteringData.from_values({"n": [None]}).to_bytes(), FORMAT)
     batch = wire.read_batch(body)
     lists = pa.LargeListArray.from_arrays([0, 2**20], pa.nulls(2**20))
     lying = pa.RecordBatch.from_arrays([lists], schema=batch.schema)
     with pytest.raises(InvalidFilter, match="rows in"):
-        DynamicFilteringData.from_bytes(wire.seal(wire.write_batch(lying), _FORMAT))
+        DynamicFilteringData.from_bytes(wire.seal(wire.write_batch(lying), FORMAT))
 
 
 @pytest.mark.parametrize("data", ["text", None, b"SLF1", [1]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,6 @@ import splitlib
 from splitlib.filtering import matchers
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import ColumnStatistics
-from splitlib.reading.row_groups import _of_group
 
 NAN = math.nan
 UTC = dt.UTC
@@ -195,7 +193,7 @@ def test_a_missing_column_is_unknown():
 
 @pytest.mark.parametrize("budget", [0, 3, 10**9])
 def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget):
-    monkeypatch.setattr(matchers, "_TUPLE_BUDGET", budget)
+    monkeypatch.setattr(matchers, "TUPLE_BUDGET", budget)
     keys = splitlib.DynamicFilteringData.from_values({"a": [1, 2, 3], "b": [1, 2, 3]})
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     complete = [(False,) * 5] * 3
@@ -206,25 +204,6 @@ def test_files_are_kept_once_the_budget_for_tuples_is_spent(monkeypatch, budget)
     kept = Predicate(schema, [keys]).match_bounds(known).to_pylist()
     # each column alone has been compared by then
     assert kept == {0: [True, True, False], 3: [False, True, False]}.get(budget, [False] * 3)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_a_null_count_that_is_unknown_is_not_none(known):
-    """A Parquet file may leave it out."""
-    found = SimpleNamespace(null_count=0, has_null_count=known, has_min_max=True, min=5, max=7)
-    group = SimpleNamespace(column=lambda _: SimpleNamespace(statistics=found), num_rows=9)
-    metadata: Any = SimpleNamespace(row_group=lambda _: group)
-    kind = pa.int64()
-    lower, upper, null, value = _of_group(metadata, 0, 0, kind, kind, lambda values, _: values)
-    statistics = ColumnStatistics(
-        pa.array([lower], kind),
-        pa.array([upper], kind),
-        pa.array([null], pa.bool_()),
-        pa.nulls(1, pa.bool_()),
-        pa.array([value], pa.bool_()),
-    )
-    predicate = Predicate(pa.schema([("k", kind)]), [keys_data(kind, [None])])
-    assert predicate.match_bounds({"k": statistics}).to_pylist() == [not known]
 
 
 def test_a_nan_is_no_bound():

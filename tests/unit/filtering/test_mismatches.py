@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pyarrow as pa
 import pytest
 
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, InvalidFilter
 from splitlib.table import Table
-from tests.support.memory_connector import MemoryConnector
+from tests.support.memory_connector import MemoryConnector, enumerator_of, ks
 
 from_values = DynamicFilteringData.from_values
 # the table has the data column a, an int64, and the partition key k, an int32
@@ -87,6 +88,9 @@ def test_a_filter_that_comes_late_is_warned_of(caplog):
 
 def test_a_name_alone_announces_a_filter():
     """A text is one name, not its letters."""
-    scan = enumerator()
-    scan.announce_dynamic_filter("p", "k")
-    assert scan._filters.announced == {"p"}
+    scan = enumerator_of(MemoryConnector(3), filter_wait_seconds=30)
+    scan.announce_dynamic_filter("p", "day")
+    scan.announce_dynamic_filter("q", "k")
+    arrival = threading.Timer(0.05, scan.set_dynamic_filtering_data, (RIGHT["key"], "q"))
+    arrival.start()
+    assert ks(scan.enumerate_splits()) == [1, 1], "it waited for q alone"

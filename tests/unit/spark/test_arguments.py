@@ -43,12 +43,14 @@ def test_tables_of_keys(keys) -> None:
     assert isinstance(table, pa.Table)
     assert table.to_pylist() == KEYS.to_pylist()
     reader = TableReader(NO_SESSION).filtered_by(keys, {"d": "day"})
-    assert reader._dimensions[0].on == {"d": "day"}
+    assert reader == TableReader(NO_SESSION).filtered_by(table, [("d", "day")])
 
 
 def test_columns_of_keys_join_those_of_their_names() -> None:
     reader = TableReader(NO_SESSION).filtered_by(Stream())
-    assert reader._dimensions[0].on == {"day": "day", "shop": "shop"}
+    on = {"day": "day", "shop": "shop"}
+    assert reader == TableReader(NO_SESSION).filtered_by(given_keys(Stream()), on)
+    assert reader != TableReader(NO_SESSION).filtered_by(Stream(), "day")
 
 
 def test_missing_values_of_pandas_are_nulls() -> None:
@@ -138,7 +140,8 @@ def test_what_is_no_condition(condition) -> None:
 def test_what_is_no_name_of_a_table(name) -> None:
     with pytest.raises(ConfigError, match="by its name"):
         TableReader(NO_SESSION).table(name)
-    assert TableReader(NO_SESSION).table(Path("/a/b"))._name == str(Path("/a/b"))
+    reader = TableReader(NO_SESSION)
+    assert reader.table(Path("/a/b")) == reader.table(str(Path("/a/b")))
 
 
 @pytest.mark.parametrize("function", [splitlib.explain, splitlib.freeze, splitlib.optimize])

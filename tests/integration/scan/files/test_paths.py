@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from splitlib.spark.scan.files import scan_files
-from splitlib.spark.scan.paths import _attach, paths_scan
+from splitlib.spark.scan.paths import paths_scan, with_partition_columns
 from tests.integration.scan.files.given_files import (
     NASTY,
     A,
@@ -40,7 +40,7 @@ def test_rows_of_a_file_without_a_partition_are_an_error(spark, tmp_path):
     read = spark.read.schema(A).parquet(*(str(path) for path, _ in paths))
     known = [(f"file:{path}", k) for path, k in paths[:2]]
     mapped = spark.createDataFrame([(k, path) for path, k in known], "k int, file string")
-    frame = _attach(read, mapped, given_scan.partition_schema)
+    frame = with_partition_columns(read, mapped, given_scan.partition_schema)
     for query in (
         frame,
         frame.select("a"),

@@ -1,0 +1,64 @@
+"""Tests know the library by its public names alone: what is private may change without them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOT_OURS = {
+    "_gateway", "_gateway_client", "_jdf", "_jsc", "_jsparkSession", "_jvm",  # PySpark's
+    "_repr_html_",  # the notebooks' protocol
+    "_exit", "_replace",  # public, of the standard library
+}  # fmt: skip
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name not in NOT_OURS
+
+
+def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of each private name that is taken from something else than ``self``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.startswith("splitlib"):
+                yield from ((node.lineno, a.name) for a in node.names if is_private(a.name))
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                pass
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+                pass
+            case ast.Attribute(attr=name) if is_private(name):
+                yield node.lineno, name
+            # as monkeypatch and mock are told them
+            case ast.Constant(value=str(text)) if re.fullmatch(r"splitlib[\w.]*\._\w+", text):
+                yield node.lineno, text
+            case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=[_, name, *_]):
+                if isinstance(name, ast.Constant) and is_private(str(name.value)):
+                    yield node.lineno, str(name.value)
+
+
+def test_no_private_name_is_used() -> None:
+    used = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line, name in private_names(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert used == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from splitlib.registry import _registered",
+        "found = splitlib.registry._registered",
+        "coordinator._feed.complete",
+        "monkeypatch.setattr('splitlib.registry._registered', {})",
+        "monkeypatch.setattr(matchers, '_TUPLE_BUDGET', 1)",
+    ],
+)
+def test_a_private_name_is_seen(source: str) -> None:
+    assert len(list(private_names(ast.parse(source)))) == 1
