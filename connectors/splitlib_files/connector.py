@@ -1,31 +1,21 @@
-"""Partitions found by walking directories, one level per partition key."""
+"""The connector: what the engine asks for, in the order in which it asks."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import pyarrow as pa
 
-from splitlib.errors import (
-    ConfigError,
-    MissingPartition,
-    SourceError,
-    TableNotFound,
-    UnsupportedTable,
-)
-from splitlib.hive.layout import split_names
-from splitlib.hive.types import parse_schema
+from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.remote.workers import Workers
 from splitlib.spi import Connector, Predicate
 from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
-from splitlib_files.schema import infer_schema
+from splitlib_files.schema import declared_schema, keys_of_directories, schema_of_files
+from splitlib_files.walk import Walk
 
 _OPTIONS = {"format", "partition_schema", "schema", "storage_options", "read_options"}
 _FORMATS = ("parquet", "orc", "json", "csv", "text")
-_WALK_THREADS = 16
-_WALK_BATCH = 256
 
 
 class FilesConnector(Connector):
@@ -48,35 +38,25 @@ class FilesConnector(Connector):
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
         """See :meth:`Connector.open`; ``name`` is the path or URI of the root directory."""
-        if unknown := set(options) - _OPTIONS:
-            raise ConfigError(
-                f"Unknown option {', '.join(sorted(unknown))}.",
-                hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
-            )
-        kind = options.get("format", "parquet")
-        if kind not in _FORMATS:
-            raise ConfigError(f"Unknown format {kind!r}.", hint=f"one of {', '.join(_FORMATS)}.")
-        selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
-        for option in options.get("read_options") or {}:
-            if option.lower() in selecting:
-                raise ConfigError(f"Read option {option!r} would change which files there are.")
-        storage = Storage(options.get("storage_options"))
+        _check(options)
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
+        storage = Storage(options.get("storage_options"))
         try:
             first = storage.directories(root)
         except MissingPartition as error:
             raise TableNotFound(f"There is no directory {name!r}.") from error
-        keys = _schema(options.get("partition_schema"))
+        keys = declared_schema(options.get("partition_schema"))
         if keys is None:
-            keys = _string_keys(storage, root, first)
-        data = _schema(options.get("schema"))
+            keys = keys_of_directories(storage, root, first)
+        form = options.get("format", "parquet")
+        data = declared_schema(options.get("schema"))
         if data is None:
-            data = infer_schema(storage, root, kind, levels=len(keys))
-        own = {key.name.lower() for key in keys}
-        schema = pa.schema([f for f in data if f.name.lower() not in own] + list(keys))
-        read_format = ReadFormat.of(kind, options.get("read_options"))
+            data = schema_of_files(storage, root, form, levels=len(keys))
+        taken = {key.name.lower() for key in keys}
+        schema = pa.schema([f for f in data if f.name.lower() not in taken] + list(keys))
+        read_format = ReadFormat.of(form, options.get("read_options"))
         return cls(root, storage, TableMetadata(schema, tuple(keys.names), read_format, root))
 
     def describe(self) -> TableMetadata:
@@ -84,92 +64,42 @@ class FilesConnector(Connector):
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`; what an upper level excludes is not entered."""
-        with Workers(_WALK_THREADS, "splitlib-walk") as pool:
-            yield from self._walk(pool, [""], predicate, 0)
+        """See :meth:`Connector.list_partitions`.
 
-    def _walk(
-        self, pool: Workers, parents: list[str], predicate: Predicate, listed: int
-    ) -> Generator[PartitionBatch, None, int]:
-        """The partitions below some directories, given relative to the root.
-
-        ``listed`` directories have not been counted in a batch yet; those left are returned.
+        The handle of a partition is its directory, as a path from the root.
         """
-        keys = self._metadata.partition_keys
-        depth = parents[0].count("/")
-        if depth == len(keys):
-            values = split_names(pa.array([p[1:] for p in parents]), keys) if keys else _no_values()
-            yield PartitionBatch(values, pa.array(parents, pa.string()), Requests(storage=listed))
-            return 0
-        for start in range(0, len(parents), _WALK_BATCH):
-            some = parents[start : start + _WALK_BATCH]
-            found = pool.map(lambda p: self._storage.directories(self._root + p), some)
-            children = [
-                f"{p}/{name}" for p, names in zip(some, found, strict=True) for name in names
-            ]
-            listed += len(some)
-            for child in children:
-                self._check(child, keys[depth])
-            if not children:
-                continue
-            known = split_names(pa.array([c[1:] for c in children]), keys[: depth + 1])
-            if depth + 1 == len(keys):
-                # the engine matches these itself, and counts them
-                refs = pa.array(children, pa.string())
-                yield PartitionBatch(known, refs, Requests(storage=listed))
-                listed = 0
-            else:
-                keep = pa.array(children).filter(predicate.match(known)).to_pylist()
-                if keep:
-                    listed = yield from self._walk(pool, keep, predicate, listed)
-        return listed
+        yield from Walk(self._storage, self._root, self._metadata.partition_keys, predicate)
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`Connector.list_files`; nothing is known of a file that could exclude it."""
+        for row, directory in enumerate(partitions.refs.to_pylist()):
+            files = self._storage.files(self._root + directory)
+            batch = file_batch((row, file) for file in files)
+            yield FileBatch(batch, self._metadata.read_format, Requests(storage=1))
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`; of the root, which is all there is."""
+        """See :class:`splitlib.spi.SupportsIdentityCheck`; a table is its root directory."""
         try:
             self._storage.directories(self._root)
         except MissingPartition as error:
             raise TableNotFound(f"There is no directory {self._root!r} any more.") from error
 
-    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`."""
-        for row, below in enumerate(partitions.refs.to_pylist()):
-            files = self._storage.files(self._root + below)
-            batch = file_batch((row, file) for file in files)
-            yield FileBatch(batch, self._metadata.read_format, Requests(storage=1))
 
-    def _check(self, directory: str, key: str) -> None:
-        found, equals, _ = directory.rpartition("/")[2].partition("=")
-        if not equals or found.lower() != key.lower():
-            raise SourceError(
-                f"Directory {self._root + directory!r} is no partition of {key!r}.",
-                hint="move it away, or give the right partition_schema.",
-            )
+def _check(options: Mapping[str, Any]) -> None:
+    """Refuse options that are unknown, or that would not be followed.
 
-
-def _schema(given: Any) -> pa.Schema | None:
-    if given is None or isinstance(given, pa.Schema):
-        return given
-    if isinstance(given, str):
-        return parse_schema(given)
-    raise ConfigError(f"A schema is a pyarrow.Schema or 'k int, d date', not {given!r}.")
-
-
-def _string_keys(storage: Storage, root: str, names: list[str]) -> pa.Schema:
-    """Key names of the first directory of each level. The types cannot be known: text it stays."""
-    keys: list[pa.Field] = []
-    path = root
-    while names and "=" in names[0]:
-        key = names[0].partition("=")[0]
-        if any(key == known.name for known in keys):  # also where a link leads back
-            raise UnsupportedTable(
-                f"Directories below {path!r} are of partition key {key!r} again."
-            )
-        keys.append(pa.field(key, pa.string()))
-        path = f"{path}/{names[0]}"
-        names = storage.directories(path)
-    return pa.schema(keys)
-
-
-def _no_values() -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([], names=[])
+    Raises:
+        ConfigError: naming the option.
+    """
+    if unknown := set(options) - _OPTIONS:
+        raise ConfigError(
+            f"Unknown option {', '.join(sorted(unknown))}.",
+            hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
+        )
+    form = options.get("format", "parquet")
+    if form not in _FORMATS:
+        raise ConfigError(f"Unknown format {form!r}.", hint=f"one of {', '.join(_FORMATS)}.")
+    selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
+    for option in options.get("read_options") or {}:
+        if option.lower() in selecting:
+            raise ConfigError(f"Read option {option!r} would change which files there are.")
