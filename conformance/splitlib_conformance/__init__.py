@@ -1,8 +1,9 @@
-"""The test kit of splitlib's connectors.
+"""The test kit for connectors of splitlib.
 
-A connector passes when it lists all there is and nothing else, loses no match under any filter,
-works only when asked and says what went wrong. To adopt the kit, write a harness that makes tables
-without your connector, and subclass. All of it for a connector of directories on the local disk::
+A connector passes when it lists all files of a table and nothing else, loses no match under any
+filter, does no work before it is asked to, and says what went wrong. To adopt the kit, write a
+harness, which makes tables without your connector, and a subclass of :class:`ConnectorConformance`.
+This is all that a connector of directories on the local disk needs::
 
     import shutil
     from pathlib import Path
@@ -53,8 +54,12 @@ without your connector, and subclass. All of it for a connector of directories o
         def harness(self, tmp_path):
             return FilesHarness(tmp_path)
 
-A connector that has no entry point yet is made known with ``splitlib.register``. A deviation is
-declared where everyone sees it, never skipped::
+A connector that no entry point names yet is made known with ``splitlib.register``. One that
+implements :class:`splitlib.spi.SupportsPartitionDetails` declares that in its test class::
+
+        capabilities = frozenset({SupportsPartitionDetails})
+
+A test that the connector cannot pass is not skipped, but declared to fail, with the reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):

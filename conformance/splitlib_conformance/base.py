@@ -1,4 +1,4 @@
-"""What all parts of the kit share: the table of a test and what was written into it."""
+"""What all tests of the kit share: a table, and what was written into it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from splitlib.hive.layout import parse
 from splitlib.model import FileBatch, PartitionBatch
 from splitlib.spi import Predicate, SupportsPartitionDetails
 from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile
-from splitlib_conformance.keys import KEY_CASES, KeyCase
+from splitlib_conformance.key_cases import KEY_CASES, KeyCase
 
 DATA_SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 ONE_KEY = pa.schema([("k", pa.int32())])
@@ -50,7 +50,7 @@ def frozen(values: Mapping[str, Any]) -> FrozenValues:
 
 @dataclass(frozen=True)
 class Subject:
-    """A table and the truth about it."""
+    """A table, and what the connector has to find in it."""
 
     harness: Harness
     address: TableAddress
@@ -58,7 +58,7 @@ class Subject:
     files: list[WrittenFile]
 
     def add(self, *partitions: NewPartition) -> list[WrittenFile]:
-        """Write more; returns what is new."""
+        """Write more files; returns those."""
         new = self.harness.add(self.address, partitions)
         self.files.extend(new)
         return new
@@ -76,11 +76,12 @@ class KitBase:
     """The name under which ``splitlib.load_table`` finds the connector."""
 
     capabilities: ClassVar[frozenset[type]] = frozenset()
-    """The ``Supports…`` protocols of :mod:`splitlib.spi` that the connector means to implement."""
+    """``frozenset({SupportsPartitionDetails})`` if the connector means to implement that protocol,
+    the only one that the tests depend on."""
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """The author's harness; any scope will do."""
+        """The author's harness; a fixture of any scope will do."""
         raise NotImplementedError(f"{type(self).__name__} needs a fixture named 'harness'")
 
     @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
@@ -171,10 +172,10 @@ def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[Froze
 
 
 def read_from(splits: Iterable[FileSplit]) -> list[tuple[str, FrozenValues]]:
-    """Path and partition of every split, sorted as text because null has no order."""
+    """Path and partition values of each split, sorted as text because null has no order."""
     return sorted(((s.path, frozen(s.partition_values)) for s in splits), key=repr)
 
 
 def written(files: Iterable[WrittenFile]) -> list[tuple[str, FrozenValues]]:
-    """The same of what the harness has written."""
+    """Path and partition values of each file that the harness wrote, sorted likewise."""
     return sorted(((f.path, frozen(f.values)) for f in files), key=repr)

@@ -1,4 +1,4 @@
-"""Does the connector say what is there? All of it, once, and nothing else."""
+"""Does the connector list what is in the table: all of it, once, and nothing else?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib_conformance.base import (
     written,
 )
 from splitlib_conformance.harness import Harness, NewPartition
-from splitlib_conformance.keys import KeyCase
+from splitlib_conformance.key_cases import KeyCase
 
 _HIDDEN = (
     "_SUCCESS",
@@ -32,7 +32,7 @@ _HIDDEN = (
 
 
 class ContentTests(KitBase):
-    """What the files, the partitions and the schema are."""
+    """The schema, the partitions and the files of a table."""
 
     def test_schema_is_the_data_columns_then_the_keys(self, subject: Subject) -> None:
         """The catalog's names, order and types; keys are last."""
@@ -60,7 +60,7 @@ class ContentTests(KitBase):
         assert len(listed) == len(key_case.partitions)
 
     def test_sizes_are_exact(self, simple: Subject) -> None:
-        """The length that the storage has, not one rounded, cached or compressed."""
+        """The length that the storage has, not one that is rounded, cached or decompressed."""
         sizes = {split.path: split.file_size for split in self.splits(simple)}
         assert sizes == {file.path: file.size for file in simple.files}
 

@@ -1,4 +1,4 @@
-"""Does the connector work only when asked, the same way every time, on what is there now?"""
+"""Does the connector work only when asked, the same way each time, on the table as it is now?"""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ _THREADS = 4
 class EconomyTests(KitBase):
     """Laziness, determinism, threads, and tables that change.
 
-    Laziness is seen from its effect, not from what a connector says of itself: what is written
-    after a moment is found only by a listing after that moment. A table with a snapshot must not
-    show it at all.
+    Laziness is tested by its effect: files that are written at some moment are found only by a
+    listing made after it. A table with a snapshot must never show them.
     """
 
     def test_opening_lists_no_files(self, simple: Subject) -> None:
@@ -64,7 +63,7 @@ class EconomyTests(KitBase):
             assert (late.path in {split.path for split in splits}) == (not pinned)
 
     def test_requests_are_counted(self, simple: Subject) -> None:
-        """Reports and budgets rest on the requests that batches carry."""
+        """Batches say what they cost: reports and limits add that up."""
         with self.open(simple.address) as table:
             whole = enumerator(table)
             assert len(list(whole.enumerate_splits())) == len(simple.files)
@@ -108,10 +107,10 @@ class EconomyTests(KitBase):
             assert table.connector.describe() == before
 
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
-        """What goes between its listing and that of its files is reported.
+        """A partition that is dropped before its files are listed does not count as empty.
 
-        Either the files are refused, or ``load_details`` leaves it out, which the engine counts;
-        or the snapshot keeps it.
+        Either ``list_files`` raises, or ``load_details`` leaves the partition out, which the engine
+        counts, or the snapshot still has it.
         """
         with self.open(simple.address) as table:
             listed = list(table.list_partitions(everything(table)))

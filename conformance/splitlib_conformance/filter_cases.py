@@ -1,4 +1,4 @@
-"""Filters to try on a table, each with an independent idea of which partitions it keeps."""
+"""Filters to try on a table; each says by itself which partitions match, without splitlib."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData
-from splitlib_conformance.keys import KeyCase
+from splitlib_conformance.key_cases import KeyCase
 
 
 class Filter(Protocol):
-    """Join keys, and what they mean."""
+    """Join keys, and which partitions they match."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """The filter for a table with the partition keys ``schema``."""
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Whether a partition of these values matters."""
+        """Whether a partition with these values matches."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """Tuples of some keys; none at all empties the scan."""
+    """Tuples of values of some keys; without any tuple nothing matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -43,7 +43,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """Both ends of one key included; None = open."""
+    """A range of one key, with both ends; None = open."""
 
     field: str
     low: Any
@@ -65,7 +65,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Marker:
-    """There were too many keys: nothing is known."""
+    """What stands for too many join keys: everything matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """See :class:`Filter`."""
@@ -78,7 +78,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Join keys of a column that is no partition key."""
+    """Join keys of a column that the table does not have: everything matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """See :class:`Filter`."""

@@ -1,4 +1,4 @@
-"""Does a filter leave what matches, and what does it save?"""
+"""Does a filter keep all that matches, and does it save work?"""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from splitlib_conformance.base import (
     read_from,
     written,
 )
-from splitlib_conformance.filters import Filter, Values, filters_on
+from splitlib_conformance.filter_cases import Filter, Values, filters_on
 from splitlib_conformance.harness import Harness
-from splitlib_conformance.keys import SEVERAL_KEYS, KeyCase
+from splitlib_conformance.key_cases import SEVERAL_KEYS, KeyCase
 
 _MANY = 64
 
@@ -23,10 +23,10 @@ class FilteringTests(KitBase):
     """What is read when join keys are known."""
 
     def test_no_match_is_lost(self, subject: Subject, key_case: KeyCase) -> None:
-        """Whatever the filters: all that match is read, with its own values, and nothing twice."""
+        """Whatever the filters: every match is read once, with the values of its partition."""
         truth = {file.path: file for file in subject.files}
         with self.open(subject.address) as table:
-            # inside the test: a property would share one function among all subclasses
+            # made anew in each test, since Hypothesis refuses one that several subclasses share
             @settings(max_examples=40, deadline=None, database=None, derandomize=True)
             @given(filters_on(key_case))
             def check(filters: list[Filter]) -> None:
@@ -53,7 +53,7 @@ class FilteringTests(KitBase):
                 assert read_from(splits) == written(subject.files_where([values]))
 
     def test_filter_on_a_part_of_the_keys(self, harness: Harness) -> None:
-        """A filter on the last key alone, whose partitions lie everywhere."""
+        """A filter on the last key alone: each value has partitions below each other key."""
         subject = self.create_case(harness, SEVERAL_KEYS)
         wanted = [values for values in SEVERAL_KEYS.partitions if values["d"] is not None]
         days = Values(("d",), tuple((values["d"],) for values in wanted))
@@ -66,7 +66,7 @@ class FilteringTests(KitBase):
         assert read_from(self.splits(simple, marker)) == written(simple.files)
 
     def test_pruned_partitions_are_not_listed(self, harness: Harness) -> None:
-        """What one partition costs does not grow with the number of the others."""
+        """Reading one partition costs the same however many others there are."""
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
             one = enumerator(table, DynamicFilteringData.from_values({"k": [7]}))

@@ -1,4 +1,4 @@
-"""What a connector author writes: how tables come to be, without the connector under test."""
+"""What a connector author writes: a harness, which makes tables without the connector."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class NewPartition:
     tables: Sequence[pa.Table] = ()
     """The data columns of one Parquet file each; none at all makes an empty partition."""
     hidden: Sequence[str] = ()
-    """Names, relative to the partition's directory, of files that no reader may take for data. To
-    be left out where the storage cannot hold such a thing."""
+    """Names, relative to the partition's directory, of files that no reader may take for data. A
+    harness ignores them where the storage cannot hold such files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class WrittenFile:
     """One data file as it lies in the storage."""
 
     path: str
-    """Spelled as a split of the connector spells it: plain on the local disk, else a URI."""
+    """As in a split of the connector: a plain path on the local disk, else a URI."""
     size: int
     """In bytes, as the storage says, not the connector."""
     values: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Harness(ABC):
     def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
         """A new Parquet table without partitions.
 
-        An unpartitioned one (``partition_schema`` has no fields) is without files.
+        A table without partition keys (``partition_schema`` is empty) has no files.
         """
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Harness(ABC):
 def write_files(
     location: str, partition: NewPartition, **storage_options: Any
 ) -> list[WrittenFile]:
-    """Write one partition into the directory ``location``; what is there already stays."""
+    """Write one partition into the directory ``location``, beside the files that it has already."""
     fs, directory = fsspec.core.url_to_fs(location, **storage_options)
     fs.makedirs(directory, exist_ok=True)
     for name in partition.hidden:

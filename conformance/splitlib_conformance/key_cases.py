@@ -1,4 +1,4 @@
-"""Partition keys that connectors have gone wrong on: types, spellings, null."""
+"""Partition keys of each type, with values that connectors have got wrong."""
 
 from __future__ import annotations
 
@@ -28,19 +28,8 @@ def _one_key(name: str, kind: pa.DataType, values: Sequence[Any], absent: Sequen
 
 
 _TEXTS = (
-    *(
-        "plain",
-        "Upper",
-        "UPPER",
-        "two words",
-        " leading",
-        "trailing ",
-        "50%",
-        "a/b",
-        "k=v",
-        "a%20b",
-        "%2F",
-    ),
+    *("plain", "Upper", "UPPER", "two words", " leading", "trailing "),
+    *("50%", "a/b", "k=v", "a%20b", "%2F"),
     *("it's", '"quoted"', "[x]{y}", "a:b*c?", "back\\slash", "#^", "tab\there", "a+b&c", "a,b;c"),
     *("5", "05", "5.0", "1e3", "true", "NULL", "null", "2024-01-01"),
     *("Größe", "日本語", "é", "e\u0301", "dot.", ".dot", "_under", "~", "😀", "\n", "\x01", None),
