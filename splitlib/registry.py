@@ -22,8 +22,8 @@ from splitlib.errors import (
     error_context,
 )
 from splitlib.redaction import remember
+from splitlib.remote.bounded_calls import run_bounded
 from splitlib.remote.retry import retrying
-from splitlib.remote.workers import run_bounded
 from splitlib.spi import Connector
 from splitlib.suggestions import did_you_mean
 from splitlib.table import Table

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from splitlib.arrow.time_zones import in_zone
-from splitlib.batch_checks import checked_files, checked_partitions
 from splitlib.config import SplitConfig
+from splitlib.connector_checks import checked_files, checked_partitions
 from splitlib.errors import error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata

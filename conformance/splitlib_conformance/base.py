@@ -18,7 +18,7 @@ from splitlib import (
     Table,
     load_table,
 )
-from splitlib.hive.layout import parse
+from splitlib.hive.partition_values import parse
 from splitlib.model import FileBatch, PartitionBatch
 from splitlib.spi import Predicate, SupportsPartitionDetails
 from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from splitlib.errors import SourceError
-from splitlib.hive.layout import split_names
+from splitlib.hive.partition_values import split_names
 from splitlib.model import PartitionBatch, Requests
 from splitlib.remote.workers import Workers
 from splitlib.spi import Predicate

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
-from splitlib.hive.layout import NULL_PARTITION, escape, split_names
+from splitlib.hive.partition_values import NULL_PARTITION, escape, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate
 from splitlib.storage import Storage, file_batch

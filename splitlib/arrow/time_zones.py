@@ -85,3 +85,13 @@ def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
 def is_instant(kind: pa.DataType) -> bool:
     """Whether values are points in time, which a zone shows, and no local times."""
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+
+
+def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
+    """Wall-clock times of the zone ``kind.tz`` as instants; null where daylight saving skips one.
+
+    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it.
+    """
+    early = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="earliest")
+    late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
+    return pc.if_else(pc.equal(early, late), early, pa.scalar(None, early.type))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.hive.layout import NULL_PARTITION, parse
+from splitlib.hive.partition_values import NULL_PARTITION, parse
 from splitlib.suggestions import did_you_mean
 
 

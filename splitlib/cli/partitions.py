@@ -14,7 +14,7 @@ from splitlib.cli.arguments import config_of, enumerator_of, filters_of, table_o
 from splitlib.cli.enumerating import options
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.layout import parse, partition_name
+from splitlib.hive.partition_values import parse, partition_name
 from splitlib.model import PartitionBatch
 from splitlib.table import Table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from splitlib.cli import jsonlines
 from splitlib.cli.enumerating import enumerating, options
-from splitlib.hive.layout import partition_name
+from splitlib.hive.partition_values import partition_name
 from splitlib.model import FileSplit
 from splitlib.redaction import redact
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from splitlib.arrow import ipc
-from splitlib.batch_checks import checked_partitions
+from splitlib.connector_checks import checked_partitions
 from splitlib.enumeration.selected_files import SelectedFiles, typed_values
 from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent

@@ -19,12 +19,12 @@ from typing import Self
 
 from splitlib.coordination.assigners import FifoAssigner, SplitAssigner
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
-from splitlib.coordination.prefetch import SplitFeed
+from splitlib.coordination.prefetch import SplitPrefetcher
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileSplit
-from splitlib.remote.workers import OwnCondition
+from splitlib.remote.workers import UnforkedCondition
 
 _FIRST_DELAY_SECONDS = 0.01
 _MOST_DOUBLINGS = 4
@@ -85,7 +85,7 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         self.enumerator = enumerator
         self._assigner: SplitAssigner = FifoAssigner() if assigner is None else assigner
-        self._lock = OwnCondition()
+        self._lock = UnforkedCondition()
         self._readers: dict[Hashable, _Reader] = {}
         self._attempts: dict[Hashable, int] = {}
         self._waiting: dict[str, TrackedSplit] = {}
@@ -93,7 +93,7 @@ class DynamicFileSplitEnumerator:
         self._passed = enumerator.predicate  # by all that waits
         self._known_files = bytearray()
         self._received = 0
-        self._feed = SplitFeed(enumerator)
+        self._prefetcher = SplitPrefetcher(enumerator)
         self._closed = False
 
     @classmethod
@@ -119,7 +119,7 @@ class DynamicFileSplitEnumerator:
         restored = cls(enumerator, assigner)
         known = checkpoint.known_files
         restored._known_files += known
-        restored._feed = SplitFeed(enumerator, known, complete=checkpoint.complete)
+        restored._prefetcher = SplitPrefetcher(enumerator, known, complete=checkpoint.complete)
         kept = restored._still_wanted(checkpoint.splits, restored._passed)
         restored._waiting.update((tracked.split.split_id, tracked) for tracked in kept)
         restored._assigner.add_back([tracked.split for tracked in kept])
@@ -208,13 +208,13 @@ class DynamicFileSplitEnumerator:
                 return RequestIgnored("the coordinator is closed")
             if reader is None:
                 return RequestIgnored(f"{reader_id!r} is not registered, or a newer attempt is")
-            self._feed.start(self)
+            self._prefetcher.start(self)
             complete = self._receive()
-            if (error := self._feed.error) is not None:
+            if (error := self._prefetcher.error) is not None:
                 # a copy: every raise adds its frames to the error's traceback
                 raise copy.copy(error) from error
             split = self._assigner.take(hostname or reader.hostname)
-            self._feed.taken(self._received, len(self._assigner))
+            self._prefetcher.taken(self._received, len(self._assigner))
             if split is not None:
                 reader.waits = 0
                 tracked = self._waiting.pop(split.split_id)
@@ -276,7 +276,7 @@ class DynamicFileSplitEnumerator:
         """
         with self._lock:
             self._closed = True
-        self._feed.close()
+        self._prefetcher.close()
 
     def __enter__(self) -> Self:
         return self
@@ -312,7 +312,7 @@ class DynamicFileSplitEnumerator:
         Returns:
             Whether that was all there is.
         """
-        complete = self._feed.complete  # first: nothing arrives after it
+        complete = self._prefetcher.complete  # first: nothing arrives after it
         predicate = self.enumerator.predicate
         if predicate is not self._passed:
             self._passed = predicate
@@ -320,8 +320,8 @@ class DynamicFileSplitEnumerator:
             kept = {t.split.split_id: t for t in self._still_wanted(waiting, predicate)}
             self._assigner.remove(self._waiting.keys() - kept.keys())
             self._waiting = kept
-        while self._feed.arrived:
-            arrival = self._feed.arrived.popleft()
+        while self._prefetcher.arrived:
+            arrival = self._prefetcher.arrived.popleft()
             self._received += len(arrival.splits)
             self._known_files += arrival.file_ids
             kept_now = arrival.splits
@@ -329,7 +329,7 @@ class DynamicFileSplitEnumerator:
                 kept_now = self._still_wanted(kept_now, predicate)
             self._waiting.update((tracked.split.split_id, tracked) for tracked in kept_now)
             self._assigner.add([tracked.split for tracked in kept_now])
-        return complete and self._feed.error is None
+        return complete and self._prefetcher.error is None
 
     def _still_wanted(
         self, tracked: Sequence[TrackedSplit], predicate: Predicate

@@ -34,7 +34,7 @@ class Arrival:
     """:data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` for each file."""
 
 
-class SplitFeed:
+class SplitPrefetcher:
     """Enumerates in a thread of its own; :attr:`arrived` is taken from by another.
 
     The two share no lock: with many readers asking, the thread would wait for its turn more than
@@ -71,7 +71,7 @@ class SplitFeed:
         """
         if self._thread is None and not self.complete:
             weakref.finalize(owner, self._stop_in, os.getpid())
-            self._thread = threading.Thread(target=self._run, name="splitlib-feed", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="splitlib-prefetch", daemon=True)
             self._thread.start()
 
     def taken(self, received: int, waiting: int) -> None:

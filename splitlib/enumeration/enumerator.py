@@ -23,7 +23,7 @@ from splitlib.filtering.mismatches import mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit
 from splitlib.redaction import without_credentials
-from splitlib.remote.workers import Calls
+from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.table import Table
 
 
@@ -169,7 +169,7 @@ class DynamicFileEnumerator:
         )
         with (
             error_context(connector=table.connector_name, table=table.name),
-            Calls(self.config, self._filters.cancelled) as calls,
+            BoundedCalls(self.config, self._filters.cancelled) as calls,
         ):
             yield from pipeline.selected_files(calls)
             if tally.partitions_have_gone:

@@ -28,7 +28,8 @@ from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
-from splitlib.remote.workers import Calls, Task
+from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.remote.workers import Task
 from splitlib.table import Table
 
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
@@ -69,7 +70,7 @@ class ScanPipeline:
         self._tally = tally
         self._hosts = hosts
 
-    def selected_files(self, calls: Calls) -> Iterator[SelectedFiles]:
+    def selected_files(self, calls: BoundedCalls) -> Iterator[SelectedFiles]:
         """The files that the filters leave, in batches."""
         step = self._table.connector.partitions_per_listing
         pending: deque[_Listing] = deque()
@@ -83,7 +84,7 @@ class ScanPipeline:
         while pending:
             yield from self._finish(calls, pending.popleft())
 
-    def _matching_partitions(self, calls: Calls) -> Iterator[MatchedPartitions]:
+    def _matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
         """Partitions ready to be listed, in batches."""
         total = 0
         for batch in self._listed_partitions(calls):
@@ -107,7 +108,7 @@ class ScanPipeline:
                     self._tally.count(partitions_matched=len(ready))
                     yield MatchedPartitions(ready, predicate, self._tally)
 
-    def _listed_partitions(self, calls: Calls) -> Iterator[PartitionBatch]:
+    def _listed_partitions(self, calls: BoundedCalls) -> Iterator[PartitionBatch]:
         batches = self._table.list_partitions(self._predicate(), self._config)
         while True:
             with self._tally.timed("list_partitions"):
@@ -120,7 +121,7 @@ class ScanPipeline:
             yield batch
 
     def _with_details(
-        self, calls: Calls, matching: PartitionBatch, predicate: Predicate
+        self, calls: BoundedCalls, matching: PartitionBatch, predicate: Predicate
     ) -> Iterator[PartitionBatch]:
         step = self._table.partitions_per_details
         if step is None:
@@ -178,7 +179,7 @@ class ScanPipeline:
         column = pa.array(hosts, pa.list_(pa.string()))
         return replace(batch, files=batch.files.append_column(HOSTS, column))
 
-    def _finish(self, calls: Calls, listing: _Listing) -> Iterator[SelectedFiles]:
+    def _finish(self, calls: BoundedCalls, listing: _Listing) -> Iterator[SelectedFiles]:
         """The files of a listing that every filter leaves, as soon as it has come to its end."""
         for batch in calls.result(listing.task):
             files = batch.files

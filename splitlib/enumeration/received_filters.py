@@ -10,7 +10,7 @@ from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.mismatches import Mismatch
 from splitlib.filtering.predicate import Predicate
 from splitlib.remote.calls import FOREVER_SECONDS
-from splitlib.remote.workers import OwnCondition
+from splitlib.remote.workers import UnforkedCondition
 
 
 class ReceivedFilters:
@@ -22,7 +22,7 @@ class ReceivedFilters:
 
     def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
         self._build = build
-        self._changed = OwnCondition()
+        self._changed = UnforkedCondition()
         self._announced: set[Hashable] = set()
         self._by_producer: dict[Hashable, DynamicFilteringData] = {}
         self._filters: list[DynamicFilteringData] = []

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from splitlib.hive.layout import parse, partition_name, python_value, python_values
+from splitlib.arrow.values import python_value, python_values
+from splitlib.hive.partition_values import parse, partition_name
 from splitlib.model import FileBatch, PartitionBatch
 
 HOSTS = "hosts"

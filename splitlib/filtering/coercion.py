@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
-from splitlib.hive.layout import comparable, local_to_instant
+from splitlib.arrow.time_zones import local_to_instant
+from splitlib.hive.partition_values import comparable
 
 # Spark compares an integer with a decimal as a decimal of this precision.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from splitlib.arrow.ipc import Unreadable
 from splitlib.arrow.time_zones import in_zone
+from splitlib.arrow.values import normal_floats
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 from splitlib.filtering.from_python import columns_of, ends_of
 from splitlib.filtering.key_rows import distinct, plain_rows, plain_schema
-from splitlib.hive.layout import normal_floats
 
 
 class DynamicFilteringData:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.values import shown
 from splitlib.filtering.key_rows import values_nbytes
-from splitlib.hive.layout import shown
 
 
 @dataclass(frozen=True, slots=True, eq=False)

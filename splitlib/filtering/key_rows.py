@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.values import normal_floats
 from splitlib.errors import InvalidFilter
-from splitlib.hive.layout import normal_floats
 
 # What Arrow raises for types that have no hash, or no order.
 _UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)

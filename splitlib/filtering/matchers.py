@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.hive.layout import TypedValues
+from splitlib.hive.partition_values import TypedValues
 from splitlib.model import ColumnStatistics
 
 _MAX_CODE = 2**62

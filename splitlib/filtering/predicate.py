@@ -21,7 +21,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain
 from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
-from splitlib.hive.layout import TypedValues, is_char, is_collated, parse
+from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse
 from splitlib.model import ColumnStatistics, PartitionField
 
 _COLLATED: Final = "by its collation other bytes are equal, too"

@@ -12,7 +12,7 @@ from pyarrow import parquet as pq
 from splitlib.errors import SplitlibError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.layout import is_char
+from splitlib.hive.partition_values import is_char
 from splitlib.model import ColumnStatistics, FileSplit
 from splitlib.reading.columns import found_columns
 

@@ -1,4 +1,4 @@
-"""Threads for calls that may hang, and waits for them that end whatever the calls do.
+"""Threads for calls that may hang.
 
 Python cannot interrupt a thread. So calls of catalogs and storages run in threads that nobody has
 to wait for: a deadline, a cancellation or Ctrl-C ends the wait, and the thread ends when its call
@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from splitlib.config import SplitConfig
-from splitlib.errors import SourceUnavailable, SplitlibError
-from splitlib.remote.calls import FOREVER_SECONDS, Call, working_on
+from splitlib.errors import SplitlibError
+from splitlib.remote.calls import Call, working_on
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 # Long enough for healthy listings under way to end, too short to be noticed.
-_TIDY_SECONDS = 0.2
+TIDY_SECONDS = 0.2
 
 
-class OwnCondition(threading.Condition):
+class UnforkedCondition(threading.Condition):
     """A condition whose lock refuses forked processes, where nobody might ever give it back."""
 
     def __init__(self) -> None:
@@ -142,88 +140,4 @@ class Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.stop(_TIDY_SECONDS if kind in (None, GeneratorExit) else 0)
-
-
-class Calls:
-    """The calls of one enumeration; every wait for one ends at a deadline or when cancelled.
-
-    Args:
-        config: How long a call may take, how long all waits together, how many run at once.
-        cancelled: Done when the enumeration is to end.
-    """
-
-    def __init__(self, config: SplitConfig, cancelled: Future[None]) -> None:
-        self._call_seconds = config.call_deadline_seconds
-        self._deadline_seconds = config.enumeration_deadline_seconds
-        self._left_seconds = min(self._deadline_seconds or FOREVER_SECONDS, FOREVER_SECONDS)
-        self._cancelled = cancelled
-        self._listings = Workers(config.listing_threads, "splitlib-list")
-        # of its own, or the next partitions would wait behind all listings of the last ones
-        self._catalog = Workers(1, "splitlib-catalog")
-
-    def submit(self, work: Callable[[], T]) -> Task[T]:
-        """Begin a listing as soon as a thread is free; :meth:`result` waits for it."""
-        return self._listings.submit(work, self._call_seconds)
-
-    def run(self, work: Callable[[], T]) -> T:
-        """The result of a call of the catalog, made now."""
-        self.check_cancelled()
-        return self.result(self._catalog.submit(work, self._call_seconds))
-
-    def result(self, task: Task[T]) -> T:
-        """Wait for a task.
-
-        Raises:
-            SplitlibError: at once when the enumeration is cancelled.
-            SourceUnavailable: when the deadline of the call or of the enumeration is over.
-        """
-        either: list[Future[Any]] = [task.outcome, self._cancelled]
-        while not task.outcome.done():
-            started = time.monotonic()
-            remaining = task.call.remaining_seconds()
-            wait(either, min(remaining, self._left_seconds), return_when=FIRST_COMPLETED)
-            self._left_seconds -= time.monotonic() - started
-            self.check_cancelled()
-            if not task.outcome.done():
-                self._check_deadlines(task)
-        self.check_cancelled()
-        return task.outcome.result()
-
-    def check_cancelled(self) -> None:
-        """Raise if the enumeration was cancelled.
-
-        Raises:
-            SplitlibError: if so.
-        """
-        if self._cancelled.done():
-            raise SplitlibError("The enumeration was cancelled.")
-
-    def __enter__(self) -> Calls:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # the error is not to wait for calls that may hang
-        tidy = kind in (None, GeneratorExit) and not self._cancelled.done()
-        for workers in (self._catalog, self._listings):
-            workers.stop(_TIDY_SECONDS if tidy else 0)
-
-    def _check_deadlines(self, task: Task[Any]) -> None:
-        if self._left_seconds <= 0:
-            raise SourceUnavailable(
-                "The enumeration has waited for catalog and storage longer than its deadline of "
-                f"{self._deadline_seconds:g} seconds.",
-                hint="filter more, or raise enumeration_deadline_seconds.",
-            )
-        if not task.call.remaining_seconds():
-            raise task.call.overdue()
-
-
-def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
-    """The result of one call in a thread of its own, with the deadline of a call.
-
-    Raises:
-        SourceUnavailable: when the deadline is over.
-    """
-    with Calls(config, Future()) as calls:
-        return calls.run(work)
+        self.stop(TIDY_SECONDS if kind in (None, GeneratorExit) else 0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from splitlib.hive.layout import NULL_PARTITION, partition_name
+from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 
 _MODELS = "org.apache.hadoop.hive.metastore.model."
 

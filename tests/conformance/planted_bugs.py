@@ -22,7 +22,7 @@ from hypothesis import Phase, settings
 import splitlib
 from splitlib.errors import MissingPartition
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.layout import unescape
+from splitlib.hive.partition_values import unescape
 from splitlib.model import (
     FILE_SCHEMA,
     FileBatch,

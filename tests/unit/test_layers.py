@@ -25,7 +25,7 @@ CORE = [
     "storage",
     "filtering",
     "spi",
-    "batch_checks",
+    "connector_checks",
     "table",
     "catalogs",
     "registry",

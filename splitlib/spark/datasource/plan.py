@@ -14,7 +14,7 @@ from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import ConfigError, UnsupportedTable
-from splitlib.hive.layout import parse
+from splitlib.hive.partition_values import parse
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.reading.columns import NATIVE
 from splitlib.reading.reader import read_split, refuse_unreadable

@@ -14,7 +14,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
-from splitlib.hive.layout import is_char
+from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
 from splitlib.spark.sql_text import arrow_literal, quoted
 

@@ -22,7 +22,7 @@ from splitlib.coordination.coordinator import (
     RequestIgnored,
     WaitForSplits,
 )
-from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival, SplitFeed
+from splitlib.coordination.prefetch import ARRIVAL_SPLITS, BUFFERED_SPLITS, Arrival, SplitPrefetcher
 from splitlib.model import PartitionBatch
 from splitlib.spi import SupportsHosts
 from tests.support.coordinators import (
@@ -264,10 +264,10 @@ def test_a_closed_coordinator_is_not_complete():
     take(coordinator)
     coordinator.close()
     assert not coordinator.finished
-    feed = SplitFeed(enumerator_of(MemoryConnector(2000, 10)))
-    feed.start(feed)
-    feed.close()
-    assert not feed.complete or feed.error is not None
+    prefetcher = SplitPrefetcher(enumerator_of(MemoryConnector(2000, 10)))
+    prefetcher.start(prefetcher)
+    prefetcher.close()
+    assert not prefetcher.complete or prefetcher.error is not None
 
 
 def test_one_slow_partition_does_not_hold_back_those_before_it():
@@ -341,8 +341,8 @@ def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
     """All arrives just after the reader has looked, and found nothing."""
     gate = Gate()
     enumerator = enumerator_of(MemoryConnector(1, 1, on_list=gate))
-    feed = SplitFeed(enumerator)
-    monkeypatch.setattr(coordinator_module, "SplitFeed", lambda _: feed)
+    prefetcher = SplitPrefetcher(enumerator)
+    monkeypatch.setattr(coordinator_module, "SplitPrefetcher", lambda _: prefetcher)
     coordinator = DynamicFileSplitEnumerator(enumerator)
 
     class Arrived(deque[Arrival]):
@@ -351,12 +351,12 @@ def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
             if not gate.opened.is_set():
                 gate.opened.set()
                 until = time.monotonic() + 30
-                while not feed.complete:
+                while not prefetcher.complete:
                     assert time.monotonic() < until
                     time.sleep(0.001)
             return found
 
-    feed.arrived = Arrived()
+    prefetcher.arrived = Arrived()
     with coordinator:
         coordinator.register_reader("r")
         assert isinstance(coordinator.handle_split_request("r"), WaitForSplits)

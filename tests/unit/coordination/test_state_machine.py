@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from splitlib import InvalidFilter
-from splitlib.coordination import prefetch as feed
+from splitlib.coordination import prefetch
 from splitlib.coordination.coordinator import (
     AssignedSplit,
     NoMoreSplits,
@@ -31,8 +31,8 @@ SOME_KEYS = st.frozensets(st.integers(0, PARTITIONS - 1), min_size=PARTITIONS //
 @pytest.fixture(autouse=True)
 def _most_of_the_table_lies_ahead(monkeypatch):
     """As of a large table, so that filters come at every stage of the listing."""
-    monkeypatch.setattr(feed, "BUFFERED_SPLITS", 6)
-    monkeypatch.setattr(feed, "ARRIVAL_SPLITS", 4)
+    monkeypatch.setattr(prefetch, "BUFFERED_SPLITS", 6)
+    monkeypatch.setattr(prefetch, "ARRIVAL_SPLITS", 4)
 
 
 def new_connector() -> MemoryConnector:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import SourceError
-from splitlib.hive.layout import (
+from splitlib.hive.partition_values import (
     NULL_PARTITION,
     escape,
     parse,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from splitlib.hive.layout import NULL_PARTITION, parse, split_names
+from splitlib.hive.partition_values import NULL_PARTITION, parse, split_names
 from splitlib.hive.types import from_spark_json
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst

@@ -5,16 +5,16 @@ All of it is pure, and vectorised over Arrow arrays of partitions.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
-from splitlib.arrow.time_zones import is_instant
+from splitlib.arrow.time_zones import is_instant, local_to_instant
+from splitlib.arrow.values import normal_floats
 from splitlib.errors import SourceError
 from splitlib.model import COLLATED, LOGICAL_TYPE
 
@@ -123,48 +123,3 @@ def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
     if is_char(key):
         return pc.utf8_rtrim(values, " ")
     return normal_floats(values)
-
-
-def normal_floats(values: Any) -> Any:
-    """Floats such that what Spark's join takes as equal has the same bits: -0.0 and 0.0, all NaN.
-
-    Args:
-        values: An array, a column or a scalar; of another type it is given back as it is.
-    """
-    if not pa.types.is_floating(values.type):
-        return values
-    zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
-    # a processor's own NaN, of 0.0 / 0.0, has another sign than the one that Java writes
-    return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
-
-
-def python_value(value: pa.Scalar) -> Any:
-    """As Python has it, or the text where it has none: a date beyond the year 9999, nanoseconds."""
-    try:
-        return value.as_py()
-    except (OverflowError, ValueError):
-        return str(pc.cast(value, pa.string(), safe=False).as_py())
-
-
-def python_values(values: pa.Array) -> list[Any]:
-    """See :func:`python_value`."""
-    try:
-        found: list[Any] = values.to_pylist()
-    except (OverflowError, ValueError):
-        found = [python_value(value) for value in values]
-    return found
-
-
-def shown(value: pa.Scalar) -> str:
-    """For people."""
-    return str(python_value(value))
-
-
-def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
-    """Wall-clock times of the zone ``kind.tz`` as instants; null where daylight saving skips one.
-
-    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it.
-    """
-    early = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="earliest")
-    late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
-    return pc.if_else(pc.equal(early, late), early, pa.scalar(None, early.type))
