@@ -1,4 +1,4 @@
-"""What ``.option(…)`` says of a table to read, checked and typed."""
+"""The options of ``spark.read.format("splitlib")``, checked and typed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of ``spark.read.format("splitlib")``. Shown without what may be secret."""
+    """Which table to read, and how. Its representation leaves out what may be secret."""
 
     table: str
     connector: str | None

@@ -25,14 +25,14 @@ from splitlib.storage import Storage
 
 
 class SplitsPartition(InputPartition):
-    """What one task reads."""
+    """The splits that one task reads."""
 
     def __init__(self, splits: Iterable[FileSplit]) -> None:
         self.splits = tuple(splits)
 
 
 class SplitReader:
-    """Reads splits. It is all that goes to executors, so it knows nothing of the catalog."""
+    """Reads splits. It alone is sent to executors, and so knows nothing of the catalog."""
 
     def __init__(
         self, schema: pa.Schema, storage: Mapping[str, Any], row_groups: RowGroupFilter
@@ -50,7 +50,7 @@ class SplitReader:
 
 
 class SplitPlanner(SplitReader):
-    """Opens the table and enumerates its splits. Pickles as the :class:`SplitReader` it is.
+    """Opens the table and enumerates its splits; pickled, it is a mere :class:`SplitReader`.
 
     Raises:
         ConfigError: if ``schema`` is not that of the table and the option ``columns``.
@@ -97,7 +97,7 @@ class SplitPlanner(SplitReader):
 
 
 class _ExactEnumerator(DynamicFileEnumerator):
-    """Refuses what would be pruned right but read wrong."""
+    """Refuses what could be pruned, but would be read with other values than Spark's."""
 
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
         checked: PartitionBatch | None = None
@@ -110,7 +110,7 @@ class _ExactEnumerator(DynamicFileEnumerator):
 
 
 def refuse_inexact(values: pa.RecordBatch, keys: pa.Schema) -> None:
-    """Refuse partition values that Spark may read as something else than :func:`parse` does.
+    """Refuse partition values that Spark may read otherwise than :func:`parse` does.
 
     Raises:
         UnsupportedTable: naming one of them.

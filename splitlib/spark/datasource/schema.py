@@ -1,4 +1,4 @@
-"""The schema of a data source: which columns, as Spark and as Arrow see them."""
+"""The columns that the data source reads, as Spark and as Arrow have them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The batches that Spark takes for ``schema``."""
+    """The schema of the Arrow batches that Spark accepts for ``schema``."""
     # newer versions ask for the zone of instants, older ones take UTC by themselves
     utc: Any = (
         {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -81,7 +81,7 @@ def _is_readable(kind: T.DataType) -> bool:
 
 
 def _nullable(field: T.StructField) -> T.StructField:
-    """Files may lack anything, whatever the table's owner once declared; so Spark shows it."""
+    """The column with nulls allowed, as Spark shows it: files may lack what was once required."""
     return T.StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
 
 

@@ -1,7 +1,8 @@
 """``spark.read.format("splitlib")`` and ``spark.readStream.format("splitlib")``.
 
-Made of Spark's public Python data source API alone: the same on Spark Connect, and on storage for
-which Spark has no driver. Where the native scan of :func:`splitlib.read` works, it is faster.
+It uses Spark's public Python data source API alone, so that it works on Spark Connect too, and on
+storage for which Spark has no driver. Where the native scan of :func:`splitlib.read` works, that is
+faster.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class SplitlibDataSource(DataSource):
     """A table of any connector, read with Arrow on the executors.
 
     Options:
-        table: As for :func:`splitlib.load_table`; or the argument of ``load``.
-        connector: Its connector; may be left out where the environment names the catalog.
+        table: The name, as for :func:`splitlib.load_table`; or give it to ``load``.
+        connector: The table's connector; may be left out where the environment names the catalog.
         columns: Those to read, separated by commas; by default all. Spark does not tell a Python
             data source which columns a query needs.
         filter: Join keys, ``base64.b64encode(data.to_bytes())`` of a
@@ -33,14 +34,13 @@ class SplitlibDataSource(DataSource):
         maxBytesPerTrigger: Of a stream (``1g``).
         storage.NAME: Options of the fsspec filesystem.
 
-    Beside them are the settings of :class:`splitlib.SplitConfig`, spelled as in
-    ``targetSplitBytes``, and the connector's own options.
+    Further options are the settings of :class:`splitlib.SplitConfig`, in camel case as in
+    ``targetSplitBytes``, and those of the connector.
     """
 
-    # Not implemented: pushFilters. Spark keeps the partitions that remain beside the loaded
-    # DataFrame, not beside the query: `loaded.where("k = 1")` would leave its rows alone in
-    # `loaded`. Having the method is also an error wherever the setting for it is off, as it is by
-    # default.
+    # Not implemented: pushFilters. Spark keeps the partitions that it leaves with the loaded
+    # DataFrame, not with the query: after `loaded.where("k = 1")`, `loaded` itself would have no
+    # other rows. The method is also an error wherever its setting is off, as it is by default.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -49,7 +49,7 @@ class SplitlibDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """The name of the format."""
         return "splitlib"
 
     def schema(self) -> StructType:
@@ -63,23 +63,23 @@ class SplitlibDataSource(DataSource):
             return wanted_schema(table, self._options.columns)
 
     def reader(self, schema: StructType) -> BatchReader:
-        """For one DataFrame."""
+        """A reader for one DataFrame."""
         self._is_planned = True
         return BatchReader(self._options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """For one streaming query."""
+        """A reader for one streaming query."""
         self._is_planned = True
         return StreamReader(self._options, schema)
 
     def __getstate__(self) -> dict[str, Any]:
-        # With its reader it goes to every task, where only its name is asked for.
+        # Spark sends it to every task along with its reader, and asks only for its name there.
         return {} if self._is_planned else self.__dict__
 
 
 class BatchReader(SplitPlanner, DataSourceReader):
-    """All splits at once."""
+    """Reads all splits at once."""
 
     def partitions(self) -> list[SplitsPartition]:
-        """The tasks. Spark asks once for each DataFrame: what it reads is pinned then."""
+        """The tasks. Spark asks once for each DataFrame, which pins what it reads."""
         return self.tasks(self.plan())

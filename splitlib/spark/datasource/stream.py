@@ -1,11 +1,10 @@
 """A table as a stream that ends: each micro-batch takes the next splits, each split once.
 
-An offset is a checkpoint of the coordinator, for readers that take splits in the table's order and
-acknowledge them batch by batch. Then what is not acknowledged is all that follows a position, and
-the files known are what equal tables, enumerated again, give. So it comes down to the position, and
-a fingerprint of all splits before it, which shows after a restart whether those are still the ones
-that were read. The bytes of :meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state` grow with
-the table; Spark writes an offset for every micro-batch, and compares offsets as text.
+An offset is a position among the splits, which have an order, and a fingerprint of all splits
+before it. After a restart the splits are enumerated again, and the fingerprint shows whether those
+before the position are the ones that were read. A checkpoint of the coordinator
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) would do as well, but grows with the
+table, while Spark writes an offset for every micro-batch and compares offsets as text.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
 
     @cached_property
     def _fingerprints(self) -> list[str]:
-        """Of the first 0, 1, 2, … splits."""
+        """The fingerprint of the first 0, 1, 2, … splits."""
         digest = blake2b(digest_size=16)
         fingerprints = [digest.hexdigest()]
         for split in self._splits:
@@ -84,7 +83,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """As the option says."""
+        """The option ``maxBytesPerTrigger``."""
         return ReadMaxBytes(self._max_bytes)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -92,7 +91,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """What is there now is all there is: the splits are enumerated once."""
+        """Nothing to do: the splits are enumerated once, so that the stream ends anyway."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
         """The tasks of one micro-batch.
@@ -103,10 +102,10 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self.tasks(self._splits[self._position(start) : self._position(end)])
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for a batch."""
+        """Nothing to do: nothing is kept for a batch."""
 
     def stop(self) -> None:
-        """Close the table, if nothing was enumerated."""
+        """Close the table, which is still open if nothing was enumerated."""
         self.close()
 
     def _offset(self, position: int) -> dict[str, Any]:

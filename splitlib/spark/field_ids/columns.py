@@ -1,4 +1,4 @@
-"""Columns that are found in a file by identifier: how they are read, and made the table's own."""
+"""Columns found by field id: what Spark reads from a file, and the table's column made of it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 from splitlib.spark.sql_text import default_literal
 
-# What Spark's Parquet reader goes by where it finds columns by identifier.
+# The key in a field's metadata by which Spark's Parquet reader finds columns by field id.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
-# What Spark puts into rows of files that lack the column.
+# Keys of the value that Spark puts into the rows of files that lack the column.
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
-"""How a file's columns are found: by identifier, or by the name that each has in the file."""
+"""How a file's columns are found: by field id, or by the names that field ids have in it."""
 
 
 def field_id(field: pa.Field) -> int:
-    """The identifier of a column of the table.
+    """The field id of a column of the table.
 
     Raises:
         UnsupportedTable: if it has none.
@@ -47,7 +47,7 @@ def field_id(field: pa.Field) -> int:
 def alias(identifier: int) -> str:
     """A name that no column of a table or file has.
 
-    Spark pushes conditions down to files by name, also where it finds columns by identifier: under
+    Spark pushes conditions down to files by name, even where it finds columns by field id: under
     the table's name they would be tested on whatever other column has that name in the file.
     """
     return f"__splitlib_{identifier}"
@@ -55,22 +55,22 @@ def alias(identifier: int) -> str:
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """Some columns of a table, of files in which they are found in one way."""
+    """Some columns of a table, for files in which they are found in one way."""
 
     fields: tuple[pa.Field, ...]
     find: Finder
 
     def read_schema(self) -> StructType:
-        """What Spark is to read; the columns in the order of :attr:`fields`."""
+        """The schema for Spark to read files with; the columns in the order of :attr:`fields`."""
         return StructType([self._read_field(field, top=True) for field in self.fields])
 
     def values(self) -> Iterator[Column]:
-        """The columns in the table's types, of those read under their :func:`alias`."""
+        """The columns in the table's types, made of those read, which have their :func:`alias`."""
         for field in self.fields:
             yield self._value(F.col(alias(field_id(field))), field)
 
     def check(self, spark: SparkSession) -> None:
-        """Refuse a struct that would come out as null for having no field in the file.
+        """Refuse a struct that Spark would read as null because the file has none of its fields.
 
         Raises:
             UnsupportedTable: naming the column.
@@ -121,8 +121,8 @@ class MappedColumns:
         if not self._in_file(field) and (default := default_literal(field)) is not None:
             column = F.expr(default)
         if not self._is_plain(field):
-            column = self._made(column, field)
-        # structs are cast by position: that names them anew
+            column = self._rebuilt(column, field)
+        # a cast of structs goes by position, and so gives the fields the table's names
         return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
 
     def _is_plain(self, field: pa.Field) -> bool:
@@ -132,7 +132,7 @@ class MappedColumns:
             for child in children(field)
         )
 
-    def _made(self, column: Column, field: pa.Field) -> Column:
+    def _rebuilt(self, column: Column, field: pa.Field) -> Column:
         kind = field.type
         if pa.types.is_struct(kind):
             read = self._read_type(field)
@@ -161,12 +161,12 @@ def is_uuid(field: pa.Field) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it has elements of one type."""
+    """Whether the type is a list, with offsets of either width."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def children(field: pa.Field) -> list[pa.Field]:
-    """The fields right inside a nested one."""
+    """The fields directly inside a nested one."""
     kind = field.type
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
@@ -178,7 +178,7 @@ def children(field: pa.Field) -> list[pa.Field]:
 def spark_type(field: pa.Field) -> DataType:
     """The type of the table's column, in which everything may be null.
 
-    What was required of a column may not have been when an older file was written.
+    A column that is required now may not have been when an older file was written.
     """
     return from_arrow_type(_nullable(field.type), prefer_timestamp_ntz=True)
 
@@ -192,9 +192,9 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def spark_fills_defaults(fields: Iterable[pa.Field]) -> bool:
-    """Whether Spark's reader can give every column its value in rows older than itself.
+    """Whether Spark's reader can fill in the defaults of all columns that a file may lack.
 
-    It can for whole columns only, and not for bytes.
+    It can for whole columns, not for fields of structs, and not for bytes.
     """
     return not any(
         (INITIAL_DEFAULT in (field.metadata or {}) and (is_uuid(field) or _is_bytes(field)))

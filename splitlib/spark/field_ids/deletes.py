@@ -1,13 +1,13 @@
-"""Rows that delete files take out of data files, taken out by Spark.
+"""Rows that delete files delete, taken out by Spark.
 
-Every data file has a number, as a column of its rows. Delete files are read by Spark too; a small
-table says which of them apply to which data file, as the catalog has it. What is deleted is then
-removed by an anti join: on the number and the position, or on the columns compared.
+Every row has the number of its data file as a column. Spark reads the delete files as well, and a
+small local table says which of them apply to which data file, as the catalog has it. An anti join
+then removes what is deleted: on number and position, or on the columns that are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 FILE: Final = "__splitlib_data_file"
 """The number of the data file of a row."""
 POSITION: Final = "__splitlib_position"
-"""Where in its data file a row lies, from 0."""
+"""The position of a row in its data file, from 0."""
 
 _DELETE: Final = "__splitlib_delete"
 _SET: Final = "__splitlib_set"
 _PATH: Final = "__splitlib_path"
 
-# Deletes below this are copied to every executor rather than the data shuffled to them; that many
-# bytes hold a million positions at most, about.
+# Up to this size, deletes are broadcast rather than the data shuffled to them. So many bytes hold
+# about a million positions at most.
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
@@ -48,32 +48,36 @@ _FEW_ROWS: Final = 1_000_000
 # in these paths it is not an escape.
 _S3: Final = (r"^s3[an]?:", "s3:")
 
-# In position delete files, by the specification.
+# The columns of position delete files, by the specification.
 _FILE_PATH, _POS = "file_path", "pos"
 
 
-@dataclass(frozen=True)
+Sets = dict[tuple[DeleteFile, ...], int]
+"""Delete files that apply to the same data files, and the number of each such set."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Equality:
-    """Equality deletes that compare the same columns."""
+    """The equality deletes that compare the same columns."""
 
     field_ids: tuple[int, ...]
     set_of_file: pa.Array
-    """Per data file: which of the sets applies to it; null = none."""
-    sets: tuple[tuple[DeleteFile, ...], ...]
+    """Per data file: the number of the set that applies to it; null = none."""
+    sets: Sets
 
     @property
     def column(self) -> str:
-        """The column of :attr:`set_of_file` among a row's."""
+        """The name of :attr:`set_of_file` as a column of the rows."""
         return f"{_SET}_" + "_".join(map(str, self.field_ids))
 
 
 class Deletes:
-    """What deletes rows of some data files.
+    """The delete files of some data files, and how to apply them.
 
     Args:
-        reader: For the table.
-        of_each: Per data file, what applies to it.
-        paths: Of the data files.
+        reader: Reads delete files.
+        of_each: Per data file, the delete files that apply to it.
+        paths: The data files.
     """
 
     def __init__(
@@ -90,22 +94,22 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """The columns that rows need to have, those that the table has dropped among them."""
+        """The columns that rows need for the comparison; the table may have dropped some."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
     @property
     def by_position(self) -> bool:
-        """Whether rows need their :data:`POSITION`."""
+        """Whether rows need the column :data:`POSITION`."""
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:
-        """The columns that rows need of their data file; a value per file."""
+        """The columns that rows need to show their data file; a value per file."""
         numbers = pa.array(range(len(self._paths)), pa.int32())
         return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
 
     def removed_from(self, rows: DataFrame) -> DataFrame:
-        """The rows that are left."""
+        """The rows that are not deleted."""
         if self.by_position:
             deleted = reduce(DataFrame.union, self._positions())
             rows = rows.join(deleted, [FILE, POSITION], "left_anti")
@@ -114,7 +118,7 @@ class Deletes:
         return rows
 
     def _positions(self) -> Iterable[DataFrame]:
-        """Numbers of data files, and positions in them."""
+        """The deleted positions, as numbers of data files and positions in them."""
         if any(delete.kind == "vector" for of_one in self._of_each for delete in of_one):
             yield self._vectors()
         if any(delete.kind == "position" for of_one in self._of_each for delete in of_one):
@@ -137,25 +141,21 @@ class Deletes:
         return F.broadcast(deleted) if table.num_rows <= _FEW_ROWS else deleted
 
     def _position_files(self) -> DataFrame:
-        sets: dict[tuple[DeleteFile, ...], int] = {}
-        set_of = [
-            sets.setdefault(tuple(d for d in of_one if d.kind == "position"), len(sets))
-            for of_one in self._of_each
-        ]
+        set_of_file, sets = _sets(self._of_each, lambda delete: delete.kind == "position")
         deletes = _distinct(sets)
         paths = canonical_paths(pa.array(self._paths, pa.string()))
         files = pa.table(
             {
                 _PATH: pc.replace_substring_regex(paths, *_S3),
                 FILE: pa.array(range(len(self._paths)), pa.int32()),
-                _SET: pa.array(set_of, pa.int32()),
+                _SET: set_of_file,
             }
         )
         path, position = F.col(_FILE_PATH), F.col(_POS)
         missing = F.raise_error(F.lit("A position delete file lacks file_path or pos."))
         deleted = (
             self._position_rows(deletes)
-            # whatever the names, a null would match no file and so delete nothing, silently
+            # a null path or position would match nothing, and so deleted rows would come back
             .withColumn(_PATH, _one_spelling(F.coalesce(path, missing)))
             .withColumn(POSITION, F.coalesce(position, missing))
             .join(F.broadcast(self._local(files)), _PATH)
@@ -165,7 +165,7 @@ class Deletes:
         return F.broadcast(deleted) if _size(deletes) <= _FEW_BYTES else deleted
 
     def _position_rows(self, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """The names that the specification gives these columns are those in the files, always."""
+        """The rows of position delete files, whose columns have the names of the specification."""
         return scan_files(
             self._reader.spark,
             FileScan(
@@ -182,8 +182,7 @@ class Deletes:
         )
 
     def _without_equal(self, rows: DataFrame, equality: _Equality) -> DataFrame:
-        sets = {one: number for number, one in enumerate(equality.sets)}
-        deletes = _distinct(sets)
+        deletes = _distinct(equality.sets)
         paths = [self._fields[identifier] for identifier in equality.field_ids]
         names = [f"{alias(identifier)}_deleted" for identifier in equality.field_ids]
         fields = list({field_id(path[0]): path[0] for path in paths}.values())
@@ -196,7 +195,7 @@ class Deletes:
             _DELETE, *(_value(path).alias(name) for path, name in zip(paths, names, strict=True))
         )
         deleted = (
-            deleted.join(F.broadcast(self._applying(sets, deletes)), _DELETE)
+            deleted.join(F.broadcast(self._applying(equality.sets, deletes)), _DELETE)
             .withColumnRenamed(_SET, f"{_SET}_deleted")
             .drop(_DELETE)
         )
@@ -207,10 +206,8 @@ class Deletes:
             same = same & _value(path).eqNullSafe(F.col(name))
         return rows.join(deleted, same, "left_anti")
 
-    def _applying(
-        self, sets: dict[tuple[DeleteFile, ...], int], deletes: Sequence[DeleteFile]
-    ) -> DataFrame:
-        """Which delete files are in which set, by their numbers."""
+    def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
+        """Pairs of the number of a set and the number of a delete file in it."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -230,12 +227,19 @@ def _one_spelling(path: Column) -> Column:
 
 
 def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ...]]) -> _Equality:
-    sets: dict[tuple[DeleteFile, ...], int] = {}
+    return _Equality(field_ids, *_sets(of_each, lambda delete: delete.field_ids == field_ids))
+
+
+def _sets(
+    of_each: Sequence[tuple[DeleteFile, ...]], wanted: Callable[[DeleteFile], bool]
+) -> tuple[pa.Array, Sets]:
+    """Per data file the number of the set of wanted delete files, null = none; and the sets."""
+    sets: Sets = {}
     numbers = []
     for of_one in of_each:
-        applying = tuple(delete for delete in of_one if delete.field_ids == field_ids)
+        applying = tuple(filter(wanted, of_one))
         numbers.append(sets.setdefault(applying, len(sets)) if applying else None)
-    return _Equality(field_ids, pa.array(numbers, pa.int32()), tuple(sets))
+    return pa.array(numbers, pa.int32()), sets
 
 
 def _distinct(sets: Iterable[tuple[DeleteFile, ...]]) -> list[DeleteFile]:
@@ -247,7 +251,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 
 
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
-    """Delete files to be read; ``partition`` is the number of each."""
+    """Delete files as files to read; ``partition`` is the number of each."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"It has delete files in {min(other)}.")
     rows = [
@@ -259,10 +263,10 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """From a column of the table down to each field wanted.
+    """By field id, the fields from a column of the table down to the one wanted.
 
     Raises:
-        UnsupportedTable: if one is not known.
+        UnsupportedTable: if the table never had one.
     """
     found: dict[int, tuple[pa.Field, ...]] = {}
 

@@ -1,4 +1,4 @@
-"""Reading columns that are found by identifier, whichever way the session can."""
+"""Reading columns that are found by field id, in whichever way the session can."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class MappedReader:
 
     Args:
         spark: Session to read with.
-        table: Whose columns are found by identifier.
-        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
-        skip: Whether Spark should be able to skip parts of files by conditions. It tests them on
-            the statistics of columns of that name, so the names in each file are looked up.
+        table: A table whose columns are found by field id.
+        how: As for :func:`splitlib.spark.scan.files.scan_files`.
+        skip: Whether Spark should be able to skip parts of files by conditions. It looks up their
+            statistics by name, so that the names in each file have to be known.
     """
 
     def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
         self.spark = spark
         self.table = table
         self.how = how
-        # other defaults can be filled in only where it is known which files lack the column
+        # the other defaults are filled in here, for which the columns of each file must be known
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )
@@ -49,7 +49,7 @@ class MappedReader:
 
     @property
     def format_of_no_files(self) -> ReadFormat:
-        """How to read where there is nothing to read."""
+        """The read format of a scan without files."""
         return ReadFormat.of("parquet", columns="id" if self._by_id else {})
 
     def readable(self, files: FileBatch) -> Iterator[FileBatch]:
@@ -82,8 +82,8 @@ class MappedReader:
         Args:
             files: As :meth:`readable` gave them; ``partition`` is a row of ``partitions``.
             fields: Columns of the table to read from the files.
-            partitions: Columns that follow.
-            row_index: Name of a last column, of where in its file each row lies.
+            partitions: Columns that follow, with a row per partition.
+            row_index: Name of a last column, the position of each row in its file; None = none.
 
         Raises:
             UnsupportedTable: for what Spark would read wrong.
@@ -115,7 +115,7 @@ class MappedReader:
 
 
 def _as_text(partitions: pa.Table) -> pa.Table:
-    """With times without zone as text: Spark may take them for instants."""
+    """Timestamps without zone become text, because Spark may take them for instants."""
     for i, field in enumerate(partitions.schema):
         if pa.types.is_timestamp(field.type) and not field.type.tz:
             partitions = partitions.set_column(i, field.name, partitions[i].cast(pa.string()))

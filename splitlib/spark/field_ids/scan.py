@@ -1,4 +1,4 @@
-"""Selected files of a table whose columns are found by identifier, to one DataFrame."""
+"""Selected files of a table whose columns are found by field id, as one DataFrame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib.spark.field_ids.reader import MappedReader
 from splitlib.spark.scan.file_group import FileGroup
 from splitlib.table import Table
 
-# Looking into more files before they are read would keep the driver for seconds.
+# Opening more files on the driver, for the names in them, would take seconds.
 _FEW_FILES: Final = 200
 
 
@@ -34,14 +34,14 @@ def scan_mapped(
 ) -> DataFrame:
     """The rows of ``selected`` that are not deleted, under the table's schema.
 
-    Files that are read in the same way are one scan; all scans are in one union.
+    Files that are read in the same way are in one scan; the result is the union of the scans.
 
     Args:
         spark: Session to read with.
-        table: What the files belong to.
+        table: The table that the files are of.
         selected: The files, each with what deletes rows of it.
-        how: As for :func:`splitlib.spark.scan.file_scan.scan_files`.
-        conditioned: Whether conditions on columns are to follow.
+        how: As for :func:`splitlib.spark.scan.files.scan_files`.
+        conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
         UnsupportedTable: for what Spark could not read with the right rows.
@@ -63,13 +63,13 @@ def scan_mapped(
 
 @dataclass(frozen=True)
 class _Way:
-    """How files are read."""
+    """A way of reading files; those that share it are in one scan."""
 
     read_format: ReadFormat
     constants: tuple[int, ...]
-    """Identifiers of the columns whose values the partition gives, whatever the file has."""
+    """Field ids of the columns whose values the partition gives, whatever the file has."""
     deletes: bool
-    """Whether rows are deleted from them: the other files do not pay for that."""
+    """Whether rows are deleted from the files: those without deletes are not to pay for them."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Group:
 
     files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
-    """Of each file."""
+    """What deletes rows of each file."""
 
     def add(self, batch: FileBatch, constants: dict[int, pa.Array]) -> None:
         names = [alias(identifier) for identifier in constants]
@@ -107,7 +107,7 @@ def _not_deleted(
     constants: pa.Table,
     of_each: list[tuple[DeleteFile, ...]],
 ) -> DataFrame:
-    """Each file is a partition of its own, so that its rows know their file."""
+    """The rows that are left. Each file is a partition of its own, so that a row shows its file."""
     deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
     known = {field_id(f) for f in reader.table.metadata.schema}
     fields = fields + [f for f in deletes.compared_columns if field_id(f) not in known]
@@ -123,7 +123,7 @@ def _not_deleted(
 
 
 def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Array]:
-    """The values of columns that are the same in every row of a partition, by identifier.
+    """The values of columns that are the same in every row of a partition, by field id.
 
     A file need not have such a column: one taken over from Hive has not.
     """
@@ -141,7 +141,7 @@ def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Ar
 
 
 def _apart_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
-    """Files from which nothing is deleted, and the others."""
+    """The files from which nothing is deleted, then the others."""
     if batch.deletes is None:
         yield batch
         return

@@ -1,1 +1,1 @@
-"""Hive's text formats as Spark expressions."""
+"""Hive's text formats, read by Spark expressions instead of Hive's own classes."""

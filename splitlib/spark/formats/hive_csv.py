@@ -83,58 +83,63 @@ def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
 
 
 def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
-    """``CSVParser.parseLine`` over the characters of a line."""
-    nothing = F.array().cast("array<string>")
-
-    def state(
-        fields: Column, text: Column, quoted: Column, inside: Column, skip: bool, at: Column
-    ) -> Column:
-        names = ("fields", "text", "quoted", "inside", "skip", "at")
-        parts = (fields, text, quoted, inside, F.lit(skip), at)
-        return F.struct(*(part.alias(name) for part, name in zip(parts, names, strict=True)))
-
-    def step(old: Column, i: Column) -> Column:
-        fields, text, quoted, inside = (old[k] for k in ("fields", "text", "quoted", "inside"))
-        before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
-        # Java counts the characters beyond the basic plane twice
-        at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
-        within = quoted | inside
-        is_escaped = within & after.isin(quote, escape)
-        is_double = within & after.eqNullSafe(quote)
-        # a quote in the middle of a field is kept, unless only space was before it
-        is_inner = (old["at"] > 2) & (before != separator) & (after != separator)
-        is_blank = text.rlike(r"\A\p{javaWhitespace}+\z")
-        kept = F.when(~F.coalesce(is_inner, F.lit(False)), text)
-        kept = kept.when(is_blank, "").otherwise(F.concat(text, char))
-        no = F.lit(False)
-        return (
-            F.when(old["skip"], state(fields, text, quoted, inside, False, at))
-            .when(
-                char == escape,
-                F.when(
-                    is_escaped, state(fields, F.concat(text, after), quoted, inside, True, at)
-                ).otherwise(state(fields, text, quoted, inside, False, at)),
-            )
-            .when(
-                char == quote,
-                F.when(
-                    is_double, state(fields, F.concat(text, after), quoted, ~inside, True, at)
-                ).otherwise(state(fields, kept, ~quoted, ~inside, False, at)),
-            )
-            .when(
-                (char == separator) & ~quoted,
-                state(F.concat(fields, F.array(text)), F.lit(""), quoted, no, False, at),
-            )
-            .otherwise(state(fields, F.concat(text, char), quoted, F.lit(True), False, at))
-        )
-
-    start = state(nothing, F.lit(""), F.lit(False), F.lit(False), False, F.lit(0)).cast(_STATE)
+    """The fields, as ``CSVParser.parseLine`` finds them in the characters of a line."""
+    start = {
+        "fields": F.array().cast("array<string>"),
+        "text": F.lit(""),
+        "quoted": F.lit(False),
+        "inside": F.lit(False),
+        "skip": F.lit(False),
+        "at": F.lit(0),
+    }
     return F.aggregate(
         F.sequence(F.lit(0), F.size(chars) - 1),
-        start,
-        lambda old, i: step(old, i).cast(_STATE),
+        _state(start),
+        lambda old, i: _step(chars, old, i, separator, quote, escape),
         # a quote that is not closed swallows its field
         lambda end: F.when(end["quoted"], end["fields"]).otherwise(
             F.concat(end["fields"], F.array(end["text"]))
         ),
     )
+
+
+def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, escape: str) -> Column:
+    """The state after the character at ``i``."""
+    text, quoted, inside = (old[name] for name in ("text", "quoted", "inside"))
+    before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
+    # Java counts the characters beyond the basic plane twice
+    at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
+
+    def changed(**parts: Column) -> Column:
+        same = {name: old[name] for name in ("fields", "text", "quoted", "inside")}
+        return _state(same | {"skip": F.lit(False), "at": at} | parts)
+
+    within = quoted | inside
+    with_next = F.concat(text, after)
+    is_escaped = within & after.isin(quote, escape)
+    is_double = within & after.eqNullSafe(quote)
+    # a quote in the middle of a field is kept, unless only space was before it
+    is_inner = (old["at"] > 2) & (before != separator) & (after != separator)
+    is_blank = text.rlike(r"\A\p{javaWhitespace}+\z")
+    kept = F.when(~F.coalesce(is_inner, F.lit(False)), text)
+    kept = kept.when(is_blank, "").otherwise(F.concat(text, char))
+    on_escape = F.when(is_escaped, changed(text=with_next, skip=F.lit(True)))
+    on_quote = F.when(is_double, changed(text=with_next, inside=~inside, skip=F.lit(True)))
+    next_field = F.concat(old["fields"], F.array(text))
+    return (
+        F.when(old["skip"], changed())
+        .when(char == escape, on_escape.otherwise(changed()))
+        .when(
+            char == quote,
+            on_quote.otherwise(changed(text=kept, quoted=~quoted, inside=~inside)),
+        )
+        .when(
+            (char == separator) & ~quoted,
+            changed(fields=next_field, text=F.lit(""), inside=F.lit(False)),
+        )
+        .otherwise(changed(text=F.concat(text, char), inside=F.lit(True)))
+    )
+
+
+def _state(parts: Mapping[str, Column]) -> Column:
+    return F.struct(*(part.alias(name) for name, part in parts.items())).cast(_STATE)

@@ -92,16 +92,17 @@ class _Format:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns tokens (bytes as ISO-8859-1, escaped ones marked) into values."""
+    """Turns tokens into values: text of ISO-8859-1, a character per byte, escaped bytes marked."""
 
     format: _Format
     time_zone: str | None
 
     def tokens(self, line: Column) -> Column:
+        """A line as bytes, the escaped ones marked."""
         text = F.decode(line.cast("binary"), values.BYTES)
         if self.format.escape is None:
             return text
-        return F.regexp_replace(text, _literal(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
+        return F.regexp_replace(text, _pattern(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
 
     def split(self, tokens: Column, width: int, level: int) -> Column:
         """The parts of a struct of ``width`` fields, at times one more."""
@@ -114,12 +115,13 @@ class _Reader:
             yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
     def value(self, tokens: Column, data_type: T.DataType, level: int) -> Column:
-        """One value, whose own parts are separated as ``level`` says."""
+        """One value; its own parts, if it has any, are split at the separator of ``level``."""
         raw = self.raw(tokens)
         is_null = tokens.isNull() | (raw == self.format.null)
         return F.when(~is_null, self.not_null(tokens, raw, data_type, level))
 
     def not_null(self, tokens: Column, raw: Column, data_type: T.DataType, level: int) -> Column:
+        """The value of a field whose text is not that of NULL; it may be NULL all the same."""
         match data_type:
             case T.ArrayType(elementType=element):
                 items = self.items(tokens, level)
@@ -151,6 +153,8 @@ class _Reader:
         raise ValueError(f"a Hive text column of type {data_type.simpleString()} cannot be read")
 
     def nested_struct(self, tokens: Column, schema: T.StructType, level: int) -> Column:
+        """A struct of the fields of ``schema``."""
+
         def build(parts: Column) -> Column:
             fields = self.fields(parts, schema, level)
             names = schema.fieldNames()
@@ -197,10 +201,10 @@ class _Reader:
             raise ValueError(f"types nested more than {level - 1} levels deep cannot be read")
         separator = self.format.separators[level]
         if self.format.escape is None:
-            return _literal(separator)
+            return _pattern(separator)
         if separator == self.format.escape:
             raise ValueError(f"{separator!r} cannot both separate and escape")
-        return f"(?<!{_ESCAPED}){_literal(separator)}"
+        return f"(?<!{_ESCAPED}){_pattern(separator)}"
 
     def raw(self, tokens: Column) -> Column:
         """The bytes as they are in the file."""
@@ -215,6 +219,7 @@ class _Reader:
         return values.utf8(tokens)
 
     def timestamp_zone(self) -> str:
+        """The zone of timestamps, which are refused where it is not known."""
         if self.format.timestamp_formats is not None:
             raise ValueError(
                 "timestamps in formats of their own (timestamp.formats) cannot be read"
@@ -261,7 +266,7 @@ def _can_be_key(data_type: T.DataType) -> bool:
     )
 
 
-def _literal(char: str) -> str:
+def _pattern(char: str) -> str:
     """A pattern for one character, in the form that Java splits at without a regex engine."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 

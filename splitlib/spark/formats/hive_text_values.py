@@ -38,8 +38,8 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# What Spark reads just so, or not at all, and then it is taken apart. Its calendar has the days
-# that Java's has not.
+# Text that Spark's own cast reads as Hive does, or not at all; other text is taken apart here. The
+# days that Java's calendar lacks are left out, because Spark's has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 

@@ -1,4 +1,4 @@
-"""Selected files of any format to one DataFrame with the table's schema."""
+"""Selected files of any format, as one DataFrame with the table's schema."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def scan_selected(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """The rows of ``selected`` under ``schema``; one scan per format, in one union.
+    """The rows of ``selected`` under ``schema``: the union of one scan per read format.
 
     Args:
         spark: Session to read with.
-        table: What the files belong to.
-        schema: The table's, for Spark.
+        table: The table that the files are of.
+        schema: The table's schema.
         selected: The files.
         how: As for :func:`splitlib.spark.scan.files.scan_files`.
-        conditioned: Whether conditions on columns are to follow.
+        conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
         UnsupportedTable: for properties of a text SerDe that cannot be followed exactly, and as
