@@ -17,20 +17,12 @@ from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED, S
 from benchmarks.results import Comparison, Result, Target, within
 from benchmarks.session import spark_session
 from benchmarks.sizes import Sizes
-from benchmarks.star import Star, build_star, build_warm_up_star
+from benchmarks.star import Star, build_stars
 
 
 def run(sizes: Sizes, directory: Path) -> Result:
     with open_metastore(directory) as metastore:
-        star = build_star(
-            metastore,
-            directory,
-            partitions=sizes.partitions,
-            files=sizes.files,
-            few=sizes.matching,
-            many=sizes.keys,
-        )
-        small = build_warm_up_star(metastore, directory)
+        star, small = build_stars(metastore, directory, sizes, sizes.partitions)
         with spark_session(directory, metastore.spark_conf()) as spark:
             in_turns("warming up", _contenders(spark, metastore.uri, small, True), sizes.warm_up)
             # A metastore that has just started takes ten times as long, whoever asks it first. The

@@ -24,7 +24,7 @@ from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED, S
 from benchmarks.results import Comparison, Result
 from benchmarks.session import spark_session
 from benchmarks.sizes import Sizes
-from benchmarks.star import Star, build_star, build_warm_up_star
+from benchmarks.star import Star, build_stars
 
 _SOURCE = Path(__file__).parent / "java" / "DelayedLocalFileSystem.java"
 
@@ -49,15 +49,7 @@ class DelayedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec has no
 def run(sizes: Sizes, directory: Path) -> Result:
     fsspec.register_implementation("file", DelayedFileSystem, clobber=True)
     with open_metastore(directory) as metastore:
-        star = build_star(
-            metastore,
-            directory,
-            partitions=sizes.slow_partitions,
-            files=sizes.files,
-            few=sizes.matching,
-            many=sizes.keys,
-        )
-        small = build_warm_up_star(metastore, directory)
+        star, small = build_stars(metastore, directory, sizes, sizes.slow_partitions)
         settings = {
             **metastore.spark_conf(),
             "spark.driver.extraClassPath": str(_compile(directory / "classes")),

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.metastore_tables import create_table
+from benchmarks.sizes import Sizes
 from splitlib.testing import HiveMetastore
 
-# Days of partitions are so far apart; days between them have none.
+# Partitions are so many days apart; the days between have none.
 _STEP = 100
 _ROWS_PER_FILE = 100
 
@@ -44,10 +45,28 @@ class Star:
         return self.files_needed * _ROWS_PER_FILE
 
 
-def build_star(
+def build_stars(
+    metastore: HiveMetastore, directory: Path, sizes: Sizes, partitions: int
+) -> tuple[Star, Star]:
+    """The tables to measure with, and small ones whose queries warm both JVMs up.
+
+    Both are made, or found as an earlier run has left them. The small ones are large enough for a
+    listing job.
+    """
+    star = _build_star(
+        metastore,
+        directory,
+        partitions=partitions,
+        files=sizes.files,
+        few=sizes.matching,
+        many=sizes.keys,
+    )
+    return star, _build_star(metastore, directory, partitions=50, files=1, few=5, many=1_100)
+
+
+def _build_star(
     metastore: HiveMetastore, directory: Path, *, partitions: int, files: int, few: int, many: int
 ) -> Star:
-    """Make the tables, or find them as an earlier run has left them."""
     days = [_STEP * i for i in range(partitions)]
     chosen = spread(days, few)
     absent = _days_between(days, many - len(chosen))
@@ -62,11 +81,6 @@ def build_star(
     _build_sales(metastore, directory / star.sales, star, days)
     _build_dates(metastore, directory / star.dates, star, sorted(days + absent))
     return star
-
-
-def build_warm_up_star(metastore: HiveMetastore, directory: Path) -> Star:
-    """A small one, by whose queries both JVMs are warmed up; large enough for a listing job."""
-    return build_star(metastore, directory, partitions=50, files=1, few=5, many=1_100)
 
 
 def spread(values: list[int], count: int) -> list[int]:

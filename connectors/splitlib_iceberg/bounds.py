@@ -43,12 +43,16 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
     read = _reader(source)
     if read is None:
         return pa.nulls(len(values), kind)
-    found = [None if value is None else read(value) for value in values]
+    return arrow_values([None if value is None else read(value) for value in values], kind)
+
+
+def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as an Arrow array; dates and times are given as counts since 1970."""
     if pa.types.is_date(kind):
-        return pa.array(found, pa.int32()).cast(kind)
+        return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
-        return pa.array(found, pa.int64()).cast(kind)
-    return pa.array(found, kind)
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
 
 
 def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:

@@ -12,7 +12,7 @@ from pyiceberg.transforms import IdentityTransform, Transform, VoidTransform
 from pyiceberg.types import PrimitiveType, UUIDType
 
 from splitlib.model import ColumnStatistics, PartitionField
-from splitlib_iceberg.bounds import decode
+from splitlib_iceberg.bounds import arrow_values, decode
 from splitlib_iceberg.schema import Column
 from splitlib_iceberg.transforms import adapt, result_type
 
@@ -129,8 +129,4 @@ def _array(values: list[Any], key: Key) -> pa.Array:
         return pa.array([None if value is None else repr(value) for value in values], kind)
     if isinstance(key.source, UUIDType):
         values = [None if value is None else str(value) for value in values]
-    if pa.types.is_date(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    return pa.array(values, kind)
+    return arrow_values(values, kind)
