@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in dict.fromkeys(options.names or NAMES):
             print(f"{name} ...", file=sys.stderr)
             results.append(in_fresh_process(run_benchmark, name, sizes, directory))
-            # what there is, is kept when a later benchmark fails
+            # each time, so that nothing is lost when a later benchmark fails
             _write(output, sizes, results)
     for result in results:
         print(f"\n{result.name}")

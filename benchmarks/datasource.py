@@ -39,7 +39,7 @@ _OPTIONS = {"connector": "files", "partition_schema": "k int"}
 def run(sizes: Sizes, directory: Path) -> Result:
     root = directory / f"rows-{sizes.rows}"
     _build(root, sizes.rows)
-    # Spark starts Python workers, which are to find what this process does
+    # Spark starts Python workers, which have to find the same modules as this process
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path))
     with spark_session(directory, {"spark.master": "local[1]"}) as spark:
@@ -118,7 +118,7 @@ class PlainDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """The name of the format."""
         return "plain"
 
     def schema(self) -> str:
@@ -126,7 +126,7 @@ class PlainDataSource(DataSource):
         return "id long, i int, d double, s string, m decimal(12,2), day date, t timestamp"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of one task."""
+        """A reader of one task."""
         del schema
         return _PlainReader(Path(self.options["path"]))
 

@@ -81,6 +81,6 @@ def _timing(call: Callable[[], object]) -> Callable[[], Sample]:
 
 
 def _sum_of(parts: list[Measured]) -> Measured:
-    """Round by round."""
+    """The contenders' values added up, round by round."""
     rounds = zip(*(part.samples for part in parts), strict=True)
     return Measured(_SUM, {}, tuple(sum(values) for values in rounds), {}, None)

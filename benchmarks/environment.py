@@ -1,4 +1,4 @@
-"""Where it was measured."""
+"""The machine and the versions on which benchmarks were run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
         with spark_session(directory, metastore.spark_conf()) as spark:
             in_turns("warming up", _contenders(spark, metastore.uri, small, True), sizes.warm_up)
             # A metastore that has just started takes ten times as long, whoever asks it first. The
-            # slowest contender asks for what the tuned ones ask for, and is spared the round.
+            # slowest contender is left out: it asks the same of the metastore as the tuned ones.
             asking = _contenders(spark, metastore.uri, star, True)[1:]
             in_turns("warming up the metastore", asking, min(1, sizes.warm_up))
             comparisons = [

@@ -40,7 +40,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _many_keys(catalog: Catalog, sizes: Sizes) -> Comparison:
-    """Half of the files match, whether by as many keys or among ten times as many."""
+    """Half of the files match: by a key each, or by those among ten times as many keys."""
     files = sizes.planned
     table = build_table(catalog, manifests=1, files=files)
     few = list(range(0, 2 * files, 4))
@@ -59,7 +59,7 @@ def _many_keys(catalog: Catalog, sizes: Sizes) -> Comparison:
 
 
 def _many_manifests(catalog: Catalog, sizes: Sizes) -> Comparison:
-    """Keys in two manifests, and between any two; more than the 200 that PyIceberg prunes by."""
+    """Keys in two manifests and between them, more than the 200 up to which PyIceberg prunes."""
     of_each = sizes.in_manifest
     table = build_table(catalog, manifests=_MANIFESTS, files=of_each)
     first = [2 * of_each * number for number in range(_MANIFESTS)]
@@ -102,7 +102,7 @@ def _ours(
     *,
     again: bool = False,
 ) -> Contender:
-    """From nothing, or ``again`` where the same snapshot has been planned before."""
+    """With an empty cache, or ``again`` after the same snapshot has been planned."""
     data = splitlib.DynamicFilteringData.from_values({KEY: keys})
 
     def run() -> Sample:

@@ -23,7 +23,7 @@ _LONG = LongType()
 
 
 def open_catalog(directory: Path) -> Catalog:
-    """A catalog in a database of its own; what an earlier run has left is there."""
+    """A catalog in a database of its own, with the tables that earlier runs have left."""
     directory.mkdir(parents=True, exist_ok=True)
     catalog = load_catalog(
         "benchmarks",
@@ -36,7 +36,7 @@ def open_catalog(directory: Path) -> Catalog:
 
 
 def build_table(catalog: Catalog, *, manifests: int, files: int) -> Table:
-    """Partitioned by ``day``: every even one has a file, in order, ``files`` to a manifest."""
+    """A table partitioned by ``day``: a file for each even day, ``files`` of them to a manifest."""
     name = f"{_NAMESPACE}.days_{manifests}_{files}"
     if catalog.table_exists(name):
         return catalog.load_table(name)
@@ -44,7 +44,7 @@ def build_table(catalog: Catalog, *, manifests: int, files: int) -> Table:
     fields = [NestedField(i + 1, f"c{i}", _LONG, required=False) for i in range(1, _COLUMNS)]
     schema = Schema(NestedField(1, KEY, _LONG, required=False), *fields)
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), KEY))
-    # no other manifest is merged into one, nor one copied
+    # an append leaves the manifests of the earlier ones as they are
     properties = {"commit.manifest-merge.enabled": "false"}
     building = f"{name}_building"
     if catalog.table_exists(building):  # a run that was stopped

@@ -48,7 +48,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _numbers(count: int) -> tuple[pa.Array, pa.Array]:
-    """Values of partitions, and keys of which every second has one; in no order."""
+    """Values of partitions, and keys, half of which have a partition; in no order."""
     shuffled = random.Random(0).sample(range(count), count)
     keys = [2 * n + n % 2 for n in random.Random(1).sample(range(count), count)]
     return pa.array([2 * n for n in shuffled], pa.int32()), pa.array(keys, pa.int32())

@@ -51,7 +51,7 @@ class Measured:
 def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[Measured]:
     """Run A B C, C B A, A B C … and so on.
 
-    Every second round runs backwards, so that nobody always comes after the one that leaves most
+    Every second round runs backwards, so that no contender always follows the one that leaves most
     garbage behind.
 
     Raises:

@@ -79,7 +79,7 @@ class _Handler:
 
 
 class _Socket(TServerSocket):  # type: ignore[misc]  # thrift has no types
-    """Any free port, which is told once it is open."""
+    """A server socket on any free port, which it tells once it listens."""
 
     def __init__(self, port: Connection) -> None:
         super().__init__("127.0.0.1", 0)

@@ -95,7 +95,7 @@ class StarQueries:
         rows, expected = done.result[0][0], 1 if self.first_row else self.star.rows
         if rows != expected:
             raise RuntimeError(f"{rows} rows, {expected} expected")
-        # a peer that did not prune would be none
+        # without pruning, it would not be what splitlib is compared with
         if done.files_read != self.star.files_needed:
             raise RuntimeError(f"{done.files_read} files read, {self.star.files_needed} expected")
         counts = {

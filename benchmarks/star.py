@@ -84,7 +84,7 @@ def _build_star(
 
 
 def spread(values: list[int], count: int) -> list[int]:
-    """So many of the values at even distances, the first and the last among them."""
+    """``count`` of the values at even distances, the first and the last among them."""
     last = len(values) - 1
     return sorted({values[i * last // max(count - 1, 1)] for i in range(min(count, len(values)))})
 

@@ -64,7 +64,7 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
         results = Results(options.scale, options.rounds, environment, runs, joins, overheads)
         for query in chosen:
             runs.append(benchmark.run(query, options.rounds))
-            # what there is, is kept when a later query fails
+            # each time, so that nothing is lost when a later query fails
             _write(options.output.absolute(), results)
     return results
 

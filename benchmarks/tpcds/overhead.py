@@ -33,7 +33,7 @@ QUERIES = {
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Of one query."""
+    """What planning one query cost."""
 
     title: str
     seconds: Sequence[float]

@@ -92,7 +92,7 @@ class PruningBenchmark:
         return QueryRuns(query.name, len(expected), tuple(runs), report)
 
     def warm_up(self, query: Query, times: int) -> None:
-        """So often in all modes; what the first queries make the JVM load is nobody's cost."""
+        """Run in all modes, so many times: loading classes is to count for none of them."""
         for _ in range(times):
             for mode in MODES:
                 self._measure(mode, query)
