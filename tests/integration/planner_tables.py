@@ -1,0 +1,68 @@
+"""The tables of the planner's tests, and what became of a query on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from splitlib.spark.plan_report import PlanReport
+
+_SETUP = """
+CREATE TABLE p_sales USING parquet PARTITIONED BY (day) AS
+  SELECT id AS v, id % 7 AS s, CAST(id % 20 AS int) AS day FROM range(400)
+  UNION ALL SELECT 1000, 3, NULL;
+CREATE TABLE p_returns USING parquet PARTITIONED BY (day) AS
+  SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(150);
+CREATE TABLE p_upper USING parquet PARTITIONED BY (Day) AS
+  SELECT id AS v, CAST(id % 15 AS int) AS Day FROM range(150);
+CREATE TABLE p_text (v bigint) PARTITIONED BY (day int) STORED AS textfile;
+INSERT INTO p_text SELECT id, CAST(id % 10 AS int) FROM range(100);
+CREATE TABLE p_two USING parquet PARTITIONED BY (d, k) AS
+  SELECT id AS v, date_add(DATE'2020-01-01', CAST(id % 6 AS int)) AS d,
+         concat('k', id % 3) AS k FROM range(180);
+CREATE TABLE p_days USING parquet AS
+  SELECT CAST(id AS int) AS id, concat('n', id) AS name, CAST(id % 5 AS int) AS week,
+         date_add(DATE'2020-01-01', CAST(id AS int)) AS d FROM range(30)
+  UNION ALL SELECT NULL, 'nowhere', 99, NULL;
+CREATE TABLE p_weeks USING parquet AS SELECT CAST(id AS int) AS week, id * 10 AS no FROM range(5);
+CREATE VIEW p_view AS SELECT v, day AS tag FROM p_sales WHERE v >= 0;
+"""
+_TABLES = ("p_sales", "p_returns", "p_upper", "p_text", "p_two", "p_days", "p_weeks")
+
+INNER = "SELECT f.*, d.name FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
+"""Leaves one of 21 partitions."""
+
+
+@contextmanager
+def planner_tables(spark: SparkSession) -> Iterator[None]:
+    """The tables; each has a partition per day."""
+    for statement in filter(str.strip, _SETUP.split(";")):
+        spark.sql(statement)
+    yield
+    spark.sql("DROP VIEW p_view")
+    for table in _TABLES:
+        spark.sql(f"DROP TABLE {table}")
+
+
+def rows_of(df: DataFrame) -> list[str]:
+    """The rows in an order of their own."""
+    return sorted(map(str, df.collect()))
+
+
+def explained(df: DataFrame) -> PlanReport:
+    """The report of an optimized query."""
+    report = splitlib.explain(df)
+    assert isinstance(report, PlanReport)
+    return report
+
+
+def pruned(df: DataFrame) -> list[tuple[str, int]]:
+    """Table and partitions left of the scans that were pruned."""
+    return sorted(
+        (scan.table.rpartition(".")[2], scan.partitions_kept)
+        for scan in explained(df).scans
+        if scan.partitions_kept is not None
+    )

@@ -1,0 +1,68 @@
+"""Bugs of the planner cost no query, and do not go unnoticed; errors of others are no bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import splitlib
+from splitlib.spark.logical_plan import UnknownPlan
+from splitlib.spark.planner import optimize
+from tests.integration.planner_tables import INNER, explained, planner_tables, pruned, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """The tables of all tests here."""
+    with planner_tables(spark):
+        yield
+
+
+def raising(error: Exception) -> Callable[..., object]:
+    """A function that does nothing else."""
+
+    def function(*_: object, **__: object) -> object:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize("name", ["decide", "dead_scans", "pruned_by_keys", "scan_of_sites"])
+def test_bug(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, planner_bugs: list[str], name: str
+) -> None:
+    """Wherever it is: the rows are Spark's, and a warning has all that a report needs."""
+    monkeypatch.setattr(optimize, name, raising(KeyError("planted")))
+    optimized = splitlib.sql(spark, INNER)
+    assert rows_of(optimized) == rows_of(spark.sql(INNER))
+    assert pruned(optimized) == []
+    assert "left to Spark: KeyError: 'planted'" in str(explained(optimized))
+    (warning,) = planner_bugs
+    assert "Please report it" in warning
+    assert "Traceback" in warning
+    assert "KeyError: 'planted'" in warning
+    planner_bugs.clear()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JError("the JVM"),
+        AnalysisException("Spark"),
+        splitlib.SourceError("the catalog"),
+        UnknownPlan("the plan"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_bug(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """What is raised on purpose leaves the query to Spark without a word."""
+    monkeypatch.setattr(optimize, "decide", raising(error))
+    optimized = splitlib.sql(spark, INNER)
+    assert rows_of(optimized) == rows_of(spark.sql(INNER))
+    assert f"left to Spark: {type(error).__name__}" in str(explained(optimized))

@@ -1,0 +1,161 @@
+"""Dimensions that are run once, and those that would give other rows each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from tests.integration.planner_tables import INNER, explained, planner_tables, pruned, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """The tables of all tests here."""
+    with planner_tables(spark):
+        yield
+
+
+@pytest.mark.parametrize(
+    "days",
+    ["SELECT id FROM p_days WHERE rand() < 0.3", "SELECT id FROM p_days LIMIT 3"],
+)
+def test_dimension_with_other_rows_each_time_is_computed_once(
+    spark: SparkSession, days: str
+) -> None:
+    """Both the keys and the join are of the same rows."""
+    sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
+    optimized = splitlib.sql(spark, sql)
+    assert "LogicalRDD" in optimized._jdf.queryExecution().analyzed().toString()
+    [(_, kept)] = pruned(optimized)
+    found = {row.day for row in optimized.select("day").collect()}
+    assert len(found) == kept
+    listed = ", ".join(map(str, sorted(found))) or "NULL"
+    whole = spark.sql(f"SELECT v, day FROM p_sales WHERE day IN ({listed})")
+    assert rows_of(optimized) == rows_of(whole)
+
+
+def test_query_that_is_not_deterministic_itself_is_left_alone(spark: SparkSession) -> None:
+    """Which rows rand() meets depends on which files are read."""
+    sql = (
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1 AND rand() < f.v"
+    )
+    optimized = splitlib.sql(spark, sql)
+    assert pruned(optimized) == []
+    assert "not deterministic" in str(explained(optimized))
+    frozen = splitlib.freeze(spark.sql("SELECT * FROM p_days WHERE rand() < 0.3"))
+    joined = spark.table("p_sales").join(frozen, F.col("day") == F.col("id"))
+    assert rows_of(splitlib.optimize(joined)) == rows_of(joined)
+    assert len(pruned(splitlib.optimize(joined))) == 1
+
+
+def test_dimension_of_local_rows(spark: SparkSession) -> None:
+    """Rows from Python, and an RDD whose rows differ each time it is computed."""
+    local = spark.createDataFrame([(3,), (4,), (None,)], "id int")
+    joined = spark.table("p_sales").join(local, F.col("day") == F.col("id"))
+    assert pruned(splitlib.optimize(joined)) == [("p_sales", 2)]
+    assert rows_of(splitlib.optimize(joined)) == rows_of(joined)
+
+    changing = spark.sparkContext.parallelize(range(20), 2).filter(
+        lambda _: __import__("random").random() < 0.5
+    )
+    rows = spark.createDataFrame(changing.map(lambda i: (i,)), "id int")
+    optimized = splitlib.optimize(spark.table("p_sales").join(rows, F.col("day") == F.col("id")))
+    (scan,) = explained(optimized).scans
+    assert optimized.select("day").distinct().count() == scan.partitions_kept
+
+
+def test_cached_dimension(spark: SparkSession) -> None:
+    """What is cached is not computed for its keys."""
+    cached = spark.table("p_days").where("week = 1").cache()
+    try:
+        joined = spark.table("p_sales").join(cached, F.col("day") == F.col("id"))
+        optimized = splitlib.optimize(joined)
+        assert pruned(optimized) == [("p_sales", 4)]
+        assert rows_of(optimized) == rows_of(joined)
+    finally:
+        cached.unpersist(blocking=True)
+
+
+def test_dimension_runs_once(spark: SparkSession) -> None:
+    """Its rows are in the plan, where its table was."""
+    optimized = splitlib.sql(spark, INNER)
+    text = optimized._jdf.queryExecution().optimizedPlan().toString()
+    assert "p_days" not in text
+    assert "LocalRelation" in text
+
+
+WHOLE_ROWS = {
+    "a join": lambda fact, days: fact.join(days, fact.day == days.id),
+    "a union": lambda fact, days: (
+        fact.where("day < 9")
+        .join(days, F.col("day") == days.id)
+        .union(fact.where("day >= 9").join(days, F.col("day") == days.id))
+    ),
+    "duplicates": lambda fact, days: fact.join(days, fact.day == days.id).distinct().select("v"),
+    "an order": lambda fact, days: fact.join(days, fact.day == days.id).sort("v").limit(1000),
+}
+
+
+@pytest.mark.parametrize("excluded", ["", "org.apache.spark.sql.catalyst.optimizer.ColumnPruning"])
+@pytest.mark.parametrize("query", WHOLE_ROWS.values(), ids=WHOLE_ROWS)
+def test_columns_that_nothing_names(
+    spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
+) -> None:
+    """Those of a dimension that has been run are the table's, whatever the optimizer leaves."""
+    rule = "spark.sql.optimizer.excludedRules"
+    df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
+    spark.conf.set(rule, excluded)
+    try:
+        optimized = splitlib.optimize(df)
+        assert pruned(optimized)
+        assert {kept for _, kept in pruned(optimized)} <= {1, 2, 4}
+        assert rows_of(optimized) == rows_of(df)
+    finally:
+        spark.conf.unset(rule)
+
+
+def unread(df: DataFrame) -> list[list[bool]]:
+    """Of each dimension that was run, which columns of its first row are null."""
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    nodes = [leaves.apply(i) for i in range(leaves.size())]
+    rows = [(n.data().head(), n.output().size()) for n in nodes if n.nodeName() == "LocalRelation"]
+    return [[row.isNullAt(i) for i in range(size)] for row, size in rows]
+
+
+def test_dimension_is_read_for_what_the_query_reads(spark: SparkSession) -> None:
+    """Not every column of a wide one; in two places what either of them reads."""
+    join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
+    one = splitlib.sql(spark, f"SELECT f.v {join.format('p_sales')}")
+    assert unread(one) == [[False, True, False, True]]  # id, name, week, d
+    two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
+    assert unread(splitlib.sql(spark, two)) == [[False] * 4] * 2
+
+
+def test_subquery_of_a_dimension_is_run_once(spark: SparkSession) -> None:
+    """It decides the keys, and then the join."""
+    sql = (
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
+        "WHERE d.week > (SELECT max(week) + 1 FROM p_weeks WHERE no = 20) AND d.week < 90"
+    )
+    optimized = splitlib.sql(spark, sql)
+    assert pruned(optimized) == [("p_sales", 4)]
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert "p_weeks" in spark.sql(sql)._jdf.queryExecution().optimizedPlan().toString()
+    plan = optimized._jdf.queryExecution().optimizedPlan().toString()
+    assert not re.search("p_weeks|p_days", plan)
+
+
+def test_current_time_is_that_of_planning(spark: SparkSession) -> None:
+    """A condition on it holds for the keys as for the rows."""
+    sql = (
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
+        "WHERE d.d < current_date() AND d.week = 1"
+    )
+    assert pruned(splitlib.sql(spark, sql)) == [("p_sales", 4)]

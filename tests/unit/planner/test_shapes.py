@@ -1,0 +1,52 @@
+"""What the planner decides about queries of all shapes, as every supported Spark plans them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.unit.planner.recorded import PLANS, RecordedQuery, load
+from tests.unit.planner.sentences import sentences
+from tests.unit.planner.shapes import Shape, shapes
+
+SHAPES = list(shapes())
+_ONLY = re.compile(r"\[(\S+)\] ")
+
+plans = cache(load)
+
+
+def expected(shape: Shape, version: str) -> tuple[str, ...]:
+    """The lines of a shape for one version: those that begin with ``[4.0]`` are of that alone."""
+    found = []
+    for line in shape.decided:
+        only = _ONLY.match(line)
+        if only is None or version.startswith(only[1]):
+            found.append(_ONLY.sub("", line, count=1))
+    return tuple(found)
+
+
+def recorded(shape: Shape, version: str) -> dict[str, Any]:
+    """What Spark has planned; if it was asked for the same."""
+    plan = plans(version).get(shape.name)
+    assert plan is not None, "run tests/unit/planner/record_plans.py"
+    assert plan["sql"] == shape.sql, "run tests/unit/planner/record_plans.py"
+    return plan
+
+
+@pytest.mark.parametrize("version", PLANS)
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
+def test_decisions(shape: Shape, version: str) -> None:
+    """Keys flow where they may, and nowhere else."""
+    assert sentences(RecordedQuery(recorded(shape, version))) == expected(shape, version)
+
+
+def test_all_shapes_have_names_of_their_own() -> None:
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) >= 150
+
+
+@pytest.mark.parametrize("version", PLANS)
+def test_no_plan_is_left_over(version: str) -> None:
+    assert plans(version).keys() == {shape.name for shape in SHAPES}
