@@ -1,7 +1,7 @@
-"""What a connector gives, checked as far as that is possible, once per batch.
+"""What connectors give, checked as far as that is possible, once per batch.
 
-Whoever believes a mistake loses rows. Statistics that cannot be right are an error rather than
-ignored: those beside them, which look right, are of the same source.
+A mistake that is believed loses rows. So statistics that cannot be right are an error, and not just
+ignored: others of the same source may be as wrong and look right.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def checked_files(
 ) -> FileBatch:
     """``batch``, with files of ``partitions`` and statistics that can be right.
 
-    Bounds of files that are said to have no value stay, and the latter is taken as unknown.
+    Of a file that has bounds and is said to have no value, the bounds are believed, and whether it
+    has a value becomes unknown.
 
     Raises:
         CorruptMetadata: for other columns, types or lengths, and for bounds the wrong way round.
@@ -124,5 +125,6 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _refuse(message: str) -> NoReturn:
     raise CorruptMetadata(
-        message, hint="report it to who wrote the connector, or what its catalog keeps is damaged."
+        message,
+        hint="report it to who wrote the connector, unless the catalog is damaged.",
     )

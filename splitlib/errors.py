@@ -155,7 +155,7 @@ class UnsupportedTable(SplitlibError, ValueError):
 
 
 class CorruptMetadata(SplitlibError, ValueError):
-    """A file in which the catalog keeps what the table consists of does not make sense."""
+    """What the catalog keeps of the table is damaged, or contradicts itself."""
 
 
 class TooManyPartitions(SplitlibError, ValueError):
@@ -218,7 +218,7 @@ def _is_cancellation(error: BaseException) -> bool:
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Whether another try may succeed, by the error or the one that it was made of."""
+    """Whether another try may succeed, by the error or by what it was raised from."""
     response = getattr(error, "response", None)
     codes = [getattr(error, name, None) for name in ("status", "status_code", "code")]
     if isinstance(response, Mapping):  # botocore

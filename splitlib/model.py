@@ -73,9 +73,9 @@ class Transform(Protocol):
         """The partition values, of the type that :attr:`PartitionBatch.values` has."""
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """What writers have been known to make of the same values instead; not less than it.
+        """What faulty writers are known to have computed for the same values; None if nothing else.
 
-        None where all agree on ``results``.
+        It is never less than ``results``.
         """
 
 

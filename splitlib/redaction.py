@@ -1,7 +1,7 @@
 """Credentials are kept out of whatever is shown, raised, logged or stored.
 
-There are those that a text shows to be credentials by its form, and those that were passed as
-options under names such as ``secret``, which a library below may put into its own messages.
+Some are credentials by the form of the text that they stand in. Others were passed as options under
+names such as ``secret``, and a library may put them into its own messages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def without_login(path: str) -> str:
 
 
 def redact(text: str) -> str:
-    """The same, and without the secrets that :func:`remember` was told."""
+    """``text`` without what looks like a credential, or was told to :func:`remember`."""
     text = without_credentials(text)
     with _lock:
         known = list(_known)
@@ -137,7 +137,12 @@ def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[st
 
 
 def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
-    """Args: safe: By identity of an error what is shown for it."""
+    """Replace the errors that ``error`` was raised from.
+
+    Args:
+        error: Whose causes may tell a secret.
+        safe: What is shown for an error, by its identity.
+    """
     safe[id(error)] = error
     quiet = error.__suppress_context__  # which setting a cause changes
     for link in ("__cause__", "__context__"):

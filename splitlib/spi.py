@@ -62,9 +62,9 @@ class Connector(ABC):
         """All partitions, each once, in an order that is the same every time.
 
         An unpartitioned table has one partition without values. ``predicate`` may be used to list
-        less, and may be ignored: yielding too much is right, missing a match is not. Columns are
-        those that :attr:`PartitionBatch.values` says, else it is an error. Batches of
-        thousands are best; nothing is to be listed before it is asked for.
+        less, and may be ignored: yielding too much is right, missing a match is not. The columns
+        have to be those that :attr:`PartitionBatch.values` describes. Batches of thousands are
+        best; nothing is to be listed before it is asked for.
 
         Raises:
             SourceUnavailable: as in :meth:`open`; tried again if nothing was yielded yet.
@@ -74,9 +74,9 @@ class Connector(ABC):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """The data files of some partitions; one batch for each way of reading them.
 
-        Names that start with ``_`` or ``.`` are not data. Sizes are exact. What can be checked of
-        a batch is (see :class:`splitlib.model.ColumnStatistics`), and is an error that names the
-        connector; what can not has to be right, or rows are lost.
+        Names that start with ``_`` or ``.`` are not data. Sizes are exact. The engine checks what
+        it can of a batch (see :class:`splitlib.model.ColumnStatistics`), and names the connector in
+        its error; what it cannot check has to be right, or rows are lost.
 
         Raises:
             MissingPartition: if a partition's directory does not exist.

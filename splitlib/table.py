@@ -75,7 +75,7 @@ class Table:
     ) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`.
 
-        Tried again until the first batch is there; what follows it might come twice.
+        Tried again until the first batch has come, and not after it: batches might come twice.
         """
         config = config or SplitConfig.resolve()
 

@@ -1,1 +1,4 @@
-"""Arrow helpers that every floor uses: casts that do not raise, time zones, IPC bytes."""
+"""Arrow helpers for every other package: casts that never raise, time zones, values and bytes.
+
+They know nothing of tables, filters or Hive.
+"""

@@ -20,19 +20,19 @@ _DAY = (
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
-# So many casts are tried to tell apart what the spelling does not, such as leap years.
+# How many casts are tried for what the spelling does not decide, such as leap years.
 ATTEMPTS = 20_000
 
 
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """``values`` as ``kind``, null where that would fail or lose something.
 
-    The time is about linear in the values, however many do not convert. Of text, something that
-    converts may become null where very much of it is spelled in ways that are rare; and hexadecimal
-    numbers do, which Arrow is alone in reading.
+    The time is about linear in the values, however many do not convert. Text that would convert may
+    become null if very many values are spelled in rare ways. Hexadecimal numbers always become
+    null, as no reader but Arrow takes them for numbers.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
-        return _of_others(values, kind)  # Arrow's own check misses some that overflow
+        return _of_others(values, kind)  # Arrow itself does not notice every overflow
     is_text = pa.types.is_string(values.type)
     try:
         if not (is_text and pa.types.is_integer(kind) and _any_hexadecimal(values)):
@@ -86,11 +86,11 @@ def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         fits = _fits_decimal(values, kind) if pa.types.is_decimal(values.type) else None
         if fits is None:
-            there = values.cast(kind, safe=False)
-            fits = pc.equal(there.cast(values.type, safe=False), values)
+            converted = values.cast(kind, safe=False)
+            fits = pc.equal(converted.cast(values.type, safe=False), values)
             if pa.types.is_integer(kind) and pa.types.is_integer(values.type):
-                # the largest unsigned number comes back from -1
-                fits = pc.and_(fits, pc.equal(pc.less(there, 0), pc.less(values, 0)))
+                # the largest unsigned number becomes -1, which becomes that number again
+                fits = pc.and_(fits, pc.equal(pc.less(converted, 0), pc.less(values, 0)))
         return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _halved(values, kind)
@@ -119,7 +119,7 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
 
 
 def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) -> pa.Array:
-    """Halves are cast apart until the values that fail stand alone.
+    """``values`` as ``kind``: what fails is halved and tried again until each failure stands alone.
 
     Args:
         values: To cast.

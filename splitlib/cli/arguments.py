@@ -1,4 +1,4 @@
-"""The options that commands share, and what they stand for."""
+"""The options that commands share, and what is made of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def output_options() -> argparse.ArgumentParser:
 
 
 def setting_options() -> argparse.ArgumentParser:
-    """``--set``, for the commands that settings have a part in."""
+    """``--set``, for commands that take settings."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--set",

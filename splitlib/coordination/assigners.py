@@ -39,8 +39,8 @@ class SplitAssigner(Protocol):
 class FifoAssigner:
     """In the table's order; what comes back goes first.
 
-    The order depends on the table, the filters and who has failed alone, not on how fast the
-    listing is.
+    The order depends only on the table, the filters and which readers have failed, not on how fast
+    the listing is.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class LargestFirstAssigner:
     def add(self, splits: Iterable[FileSplit]) -> None:
         """See :meth:`SplitAssigner.add`."""
         for split in splits:
-            self._added += 1  # of equally long ones the first, and splits have no order
+            self._added += 1  # orders equally long splits, which have no order of their own
             heappush(self._heap, (-split.length, self._added, split))
 
     add_back = add

@@ -47,7 +47,7 @@ _COLUMNS = pa.schema(
         ("hosts", pa.list_(pa.string())),
     ]
 )
-# What reading bytes that say anything at all can come to.
+# What decoding bytes from anyone can raise.
 _WRONG = (
     SplitlibError,
     ipc.Unreadable,

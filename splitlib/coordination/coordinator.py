@@ -6,8 +6,8 @@
                                  ▲                  ▲               ▲
                                  └──── filters, which may arrive at any moment
 
-A request never waits for any of it: the reader is told to come back. So the one who collects the
-filter may need the very worker that a reader runs on.
+A request never waits for any of this: the reader is told to come back. Otherwise a reader could
+occupy the very worker that is needed to collect the filter.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ class DynamicFileSplitEnumerator:
         Returns:
             Whether that was all there is.
         """
-        complete = self._prefetcher.complete  # first: nothing arrives after it
+        complete = self._prefetcher.complete  # read first: nothing arrives after it is set
         predicate = self.enumerator.predicate
         if predicate is not self._passed:
             self._passed = predicate

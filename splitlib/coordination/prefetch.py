@@ -1,4 +1,4 @@
-"""The thread that enumerates ahead of the readers: so far, and no further."""
+"""A thread that enumerates ahead of the readers, by a bounded number of splits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 
-# Enumerated ahead: enough for many readers between two turns of the thread, few enough that a late
+# How far ahead: enough for many readers between two turns of the thread, few enough that a late
 # filter finds most of the table unlisted.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
@@ -35,10 +35,10 @@ class Arrival:
 
 
 class SplitPrefetcher:
-    """Enumerates in a thread of its own; :attr:`arrived` is taken from by another.
+    """Enumerates in a thread of its own, and puts what it finds into :attr:`arrived`.
 
-    The two share no lock: with many readers asking, the thread would wait for its turn more than
-    it works.
+    The threads that take from there share no lock with it: while many readers ask, it would wait
+    for its turn more than it works.
 
     Args:
         enumerator: What lists.
@@ -51,9 +51,9 @@ class SplitPrefetcher:
     ) -> None:
         self.arrived: deque[Arrival] = deque()
         self.error: SplitlibError | None = None
-        """Why there will be no more; set before :attr:`complete`."""
+        """Why nothing more will arrive; set before :attr:`complete`."""
         self.complete = complete
-        """Whether all has arrived; what arrived is to be looked at after it, not before."""
+        """Whether all has arrived. To be read before :attr:`arrived`, or the last may be missed."""
         self._enumerator = enumerator
         self._left_out = frozenset(
             known_files[i : i + FILE_ID_BYTES] for i in range(0, len(known_files), FILE_ID_BYTES)
@@ -65,7 +65,7 @@ class SplitPrefetcher:
         self._thread: threading.Thread | None = None
 
     def start(self, owner: object) -> None:
-        """Begin, unless that was done before; stop when nobody has ``owner`` any more.
+        """Begin, unless it has begun; stop when ``owner`` is no longer in use.
 
         Not thread-safe.
         """
@@ -92,7 +92,7 @@ class SplitPrefetcher:
         self._go_on.set()
 
     def _stop_in(self, process: int) -> None:
-        if os.getpid() == process:  # and not in a fork of it, which has no such thread
+        if os.getpid() == process:  # a fork of it has no such thread
             self.stop()
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What ``splitlib demo`` runs: TPC-DS in a local Hive metastore."""
+"""What ``splitlib demo`` runs: one query on TPC-DS ``data`` in three ways, and a ``report``."""

@@ -163,8 +163,8 @@ def _with_splitlib(name: str, query: Query) -> Run:
     [sales] = loaded
     metrics = splitlib.explain(sales).metrics
     days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
-    # what Spark counts besides is not left out: the dimension's directory, and whatever of the
-    # fact table it may still have asked for
+    # added to what Spark counted itself: the dimension's directory, and whatever it may still have
+    # asked for of the fact table
     return _run(
         name,
         counts,

@@ -10,8 +10,8 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
 from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, unique, values_nbytes
 
-# At least so much is gathered before its duplicates are looked for, and as much as is kept by then:
-# then every key is looked at a few times, however small the batches are.
+# Batches wait until they hold this much, and as much as is kept already, before duplicates are
+# removed: so each key is looked at only a few times, however small the batches are.
 WAITING_BYTES = 4 * 2**20
 
 
@@ -49,7 +49,7 @@ class DynamicFilteringDataCollector:
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []
-        """Added, and not yet among the values: taking each batch in at once would be quadratic."""
+        """Added, and not yet among the values: to merge each batch at once would be quadratic."""
         self._waiting_bytes = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:

@@ -293,12 +293,12 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
                 if mistaken is not None:
                     ends = (ends[0], mistaken[1])
                 if pc.greater(*ends).as_py():
-                    continue  # it went beyond the least value of the type, and around
+                    continue  # the transform went below the least value of its type, and wrapped
             yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
-    """``rows``, and what else writers may have made of the same values."""
+    """``rows``, and those that faulty writers may have made of the same values."""
     for field in fields:
         if field.transform is None or field.name.lower() not in rows.column_names:
             continue

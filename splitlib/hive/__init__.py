@@ -1,1 +1,1 @@
-"""How Hive spells partition values and types. Pure."""
+"""How Hive spells partition names, partition values and column types. Pure: nothing is called."""

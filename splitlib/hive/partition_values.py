@@ -59,7 +59,7 @@ def split_names(names: pa.Array, keys: Sequence[str]) -> pa.RecordBatch:
 
 
 def _value_text(parts: pa.Array) -> pa.Array:
-    """``k=v`` to v. All parts nearly always share their key, which is then cut off blindly."""
+    """The ``v`` of each ``k=v``; nearly always all have the same key, which is then cut off."""
     if len(parts) == 0:
         return pa.array([], pa.string())
     prefix = str(parts[0].as_py()).partition("=")[0] + "="

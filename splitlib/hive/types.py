@@ -148,7 +148,7 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
     logical = declared.get(SPARK_CHAR_VARCHAR)
     kind = _from_spark_type(field["type"])
-    # of strings in arrays and maps, under longer names, nobody asks whether they are equal
+    # strings inside arrays and maps are listed under longer names; they are never compared here
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"

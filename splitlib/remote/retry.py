@@ -1,4 +1,4 @@
-"""Another try for what is only unavailable now."""
+"""Calls that are made again while their source is unavailable."""
 
 from __future__ import annotations
 
