@@ -67,9 +67,8 @@ from typing import Any, Self, assert_type
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
-from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, TableMetadata
-from splitlib.spi import Connector
+from splitlib.spi import Connector, Predicate
 
 
 class Tables(Connector):
@@ -235,10 +234,6 @@ def test_the_tests_run_from_the_sdist(distributions, tmp_path):
     pytest_there = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # every module of tests is imported; what they do there is what they do here
     assert " tests collected" in run(*pytest_there, "--collect-only", cwd=unpacked)
-    some = ["test_layers.py", "test_packages.py", "filtering/test_predicate.py"]
-    assert " passed" in run(
-        *pytest_there,
-        *[f"tests/unit/{name}" for name in some],
-        "tests/conformance/test_files.py",
-        cwd=unpacked,
-    )
+    in_unit = ("test_layers.py", "test_packages.py", "filtering/test_predicate.py")
+    some = [f"tests/unit/{name}" for name in in_unit]
+    assert " passed" in run(*pytest_there, *some, "tests/conformance/test_files.py", cwd=unpacked)
