@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from splitlib.config import SPARK_PREFIX
+from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.sessions import setting_names
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Every ``spark.splitlib.*`` that the session has."""
-    session = getattr(spark, "_jsparkSession", None)
-    if session is None:
+    if internals_unavailable(spark) is not None:
         return {k: v for k, v in spark.conf.getAll.items() if k.startswith(SPARK_PREFIX)}
-    # one question to the JVM, instead of one for each setting of Spark's own
-    names = session.conf().getAll().keys().mkString("\n").split("\n")
-    return {name: str(spark.conf.get(name)) for name in names if name.startswith(SPARK_PREFIX)}
+    names = [name for name in setting_names(spark) if name.startswith(SPARK_PREFIX)]
+    return {name: str(spark.conf.get(name)) for name in names}

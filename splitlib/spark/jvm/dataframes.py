@@ -24,9 +24,30 @@ def have_same_schema(one: DataFrame, other: DataFrame) -> bool:
     return bool(one._jdf.schema().equals(other._jdf.schema()))
 
 
+def ran_a_command(df: DataFrame) -> bool:
+    """Whether a command was run when ``df`` was made."""
+    execution = df._jdf.queryExecution()
+    # a command may stand below others, as in WITH … INSERT
+    return not execution.commandExecuted().fastEquals(execution.analyzed())
+
+
+def bloom_filter(hashes: DataFrame, count: int, false_positives: float) -> bytes:
+    """A Bloom filter of numbers, as Spark serializes it.
+
+    Args:
+        hashes: One column of whole numbers.
+        count: How many there are.
+        false_positives: How often it may be wrong.
+    """
+    made = hashes._jdf.stat().bloomFilter(hashes.columns[0], count, false_positives)
+    stream = jvm_of(hashes.sparkSession).class_("java.io.ByteArrayOutputStream")()
+    made.writeTo(stream)
+    return bytes(stream.toByteArray())
+
+
 def dataframe_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     """A DataFrame of any resolved plan."""
-    datasets = jvm_of(spark.sparkContext._gateway).class_("org.apache.spark.sql.classic.Dataset")
+    datasets = jvm_of(spark).class_("org.apache.spark.sql.classic.Dataset")
     return _dataframe(spark, datasets.ofRows(spark._jsparkSession, plan))
 
 

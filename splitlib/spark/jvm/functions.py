@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from splitlib.spark.jvm.gateway import Jvm
@@ -18,6 +18,7 @@ class Functions:
         self._lookup = self._handles.publicLookup()
         self.method = cache(self._method)
         self.constructor = cache(self._constructor)
+        self.calling = cache(self._calling)
 
     def _method(self, class_: str, name: str, *arguments: str) -> Any:
         """A method handle; its first argument is the object."""
@@ -28,6 +29,10 @@ class Functions:
         """A method handle that makes an object."""
         found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
         return self._lookup.unreflectConstructor(found)
+
+    def _calling(self, class_: str, name: str) -> Any:
+        """A Scala function that calls a method without arguments."""
+        return self.function(self.method(class_, name))
 
     def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
         """A ``java.lang.reflect.Method``, whoever it is meant for; classes as such or by name."""
@@ -41,9 +46,7 @@ class Functions:
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:
         """A handle with some arguments given."""
-        array = self._jvm.array("java.lang.Object", len(values))
-        for i, value in enumerate(values):
-            array[i] = value
+        array = self._jvm.array_of("java.lang.Object", values)
         return self._handles.insertArguments(handle, position, array)
 
     def then(self, first: Any, second: Any) -> Any:
@@ -52,17 +55,12 @@ class Functions:
 
     def function(self, handle: Any, arity: int = 1) -> Any:
         """A Scala function of a handle."""
-        interface = self._jvm.reflected(f"scala.Function{arity}")
-        return self._proxies.asInterfaceInstance(interface, handle)
+        return self.implementing(f"scala.Function{arity}", handle)
+
+    def implementing(self, interface: str, handle: Any) -> Any:
+        """An object of an interface of one method, which a handle implements."""
+        return self._proxies.asInterfaceInstance(self._jvm.reflected(interface), handle)
 
     def _classes(self, classes: tuple[Any, ...]) -> Any:
-        array = self._jvm.array("java.lang.Class", len(classes))
-        for i, class_ in enumerate(classes):
-            array[i] = self._jvm.reflected(class_) if isinstance(class_, str) else class_
-        return array
-
-
-@lru_cache(maxsize=1)
-def functions_of(jvm: Jvm) -> Functions:
-    """The same for the same JVM."""
-    return Functions(jvm)
+        found = [self._jvm.reflected(c) if isinstance(c, str) else c for c in classes]
+        return self._jvm.array_of("java.lang.Class", found)

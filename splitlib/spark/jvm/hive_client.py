@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from splitlib.redaction import get_logger
-from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.scala import Scala
 
 _log = get_logger(__name__)
 
@@ -28,18 +26,18 @@ class HivePartitions:
     """Partitions of one table.
 
     Args:
-        catalyst: Of the session.
-        catalog: Its ``HiveExternalCatalog``.
+        scala: Of the session's JVM.
+        catalog: The session's ``HiveExternalCatalog``.
         table: The ``CatalogTable``, as the catalog gives it.
     """
 
-    def __init__(self, catalyst: Catalyst, catalog: Any, table: Any) -> None:
-        functions = catalyst.functions
-        self._catalyst = catalyst
+    def __init__(self, scala: Scala, catalog: Any, table: Any) -> None:
+        functions = scala.functions
+        self._scala = scala
         self._client = client = catalog.client()
         identifier = table.identifier()
         raw = client.getRawHiveTable(identifier.database().get(), identifier.table()).rawTable()
-        no_arguments = catalyst.jvm.array("java.lang.Object", 0)
+        no_arguments = scala.jvm.array("java.lang.Object", 0)
         hive = functions.declared(client.getClass(), "client").invoke(client, no_arguments)
         ask = functions.declared(
             hive.getClass(), "getPartitionsByNames", raw.getClass(), "java.util.List"
@@ -57,13 +55,19 @@ class HivePartitions:
         )
 
     @classmethod
-    def of(cls, catalyst: Catalyst, table: Any) -> Self | None:
-        """Those of a table; None if the session has another catalog, or Spark no such client."""
+    def of(cls, scala: Scala, session: Any, table: Any) -> Self | None:
+        """Those of a table; None if the session has another catalog, or Spark no such client.
+
+        Args:
+            scala: Of the session's JVM.
+            session: Spark's.
+            table: The ``CatalogTable``.
+        """
         try:
-            catalog = catalyst.session.sharedState().externalCatalog().unwrapped()
+            catalog = session.sharedState().externalCatalog().unwrapped()
             if catalog.getClass().getName() == _CATALOG:
-                return cls(catalyst, catalog, table)
-        except (Py4JError, PySparkException):
+                return cls(scala, catalog, table)
+        except JVM_ERRORS:
             _log.debug("Hive's client is not found.", exc_info=True)
         return None
 
@@ -76,17 +80,17 @@ class HivePartitions:
         Raises:
             Py4JError: whatever the metastore raises, or if Spark has no such methods inside.
         """
-        catalyst, functions = self._catalyst, self._catalyst.functions
+        jvm, functions = self._scala.jvm, self._scala.functions
         # one call instead of one for each; a line break is escaped in a name
-        lines = catalyst.jvm.class_("java.util.regex.Pattern").compile("\n")
+        lines = jvm.class_("java.util.regex.Pattern").compile("\n")
         wanted = lines.splitAsStream("\n".join(map(_as_stored, names))).toList()
         # with Hive's class loader, its lock and its other attempts
         asking = functions.function(functions.bound(self._ask, 0, wanted), 0)
         found = self._client.withHiveState(asking)
-        metrics = catalyst.jvm.object_(_METRICS)
+        metrics = jvm.object_(_METRICS)
         metrics.incrementFetchedPartitions(found.size())
         metrics.incrementHiveClientCalls(1)
-        found = catalyst.jvm.class_("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
+        found = jvm.class_("scala.jdk.javaapi.CollectionConverters").asScala(found).toSeq()
         if found.isEmpty():
             return found
         to_spark = functions.declared(

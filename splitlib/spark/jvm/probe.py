@@ -1,18 +1,130 @@
-"""Whether this session's Spark has the insides that splitlib uses."""
+"""Whether the Spark of a session has the insides that splitlib uses: asked before any is touched.
+
+A version says little: vendors ship builds with the same number and other insides. So the classes
+that are used are looked up in the JVM at hand, with their constructors and methods, and an index of
+a made-up file is listed back. Each costs a few calls, since the JVM looks up all of them at once.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
 
-_KNOWN_VERSIONS: Final = ("4.0.", "4.1.", "4.2.", "4.3.")
+from splitlib.model import FILE_SCHEMA
+from splitlib.redaction import get_logger
+from splitlib.spark.jvm.file_index import pinned_index
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.known_internals import Member, known_classes, known_members
+from splitlib.spark.jvm.scala import Scala, scala_of
+
+_log = get_logger(__name__)
+
+_answers: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
+_CLASS: Final = "java.lang.Class"
+_METHOD_TYPE: Final = "java.lang.invoke.MethodType"
+_ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
-def internals_unavailable(session: object) -> str | None:
-    """Why Spark's internals are not used in a session, as a clause; None if they are."""
+def internals_unavailable(session: object, how: str = "auto") -> str | None:
+    """Why Spark's internals are not to be used in a session, as a clause; None if they are.
+
+    Args:
+        session: Of any class.
+        how: Files are read, as for :func:`splitlib.spark.scan.files.scan_files`; by paths nothing
+            but Spark's public API is used.
+    """
+    if how == "paths":
+        return "files are read by path"
     if not isinstance(session, SparkSession):
         return "Spark Connect gives no access to the JVM"
-    if not session.version.startswith(_KNOWN_VERSIONS):
-        return f"Spark {session.version} is not one of the versions known, 4.0 to 4.3"
+    if session not in _answers:
+        _answers[session] = _probed(session)
+    return _answers[session]
+
+
+def _probed(spark: SparkSession) -> str | None:
+    try:
+        scala = scala_of(spark)
+        missing = _missing_internals(scala, spark)
+        if missing is None:
+            _list_made_up_file(scala, spark._jsparkSession)
+    except (*JVM_ERRORS, RuntimeError) as error:
+        _log.debug("Spark's internals fail.", exc_info=True)
+        message = str(error).partition("\n")[0]
+        return f"the internals of this Spark {spark.version} fail: {message}"
+    return missing and f"the internals of this Spark {spark.version} are others: {missing}"
+
+
+def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
+    """A class, constructor or method that is not as it is known; None if there is none."""
+    session: Any = spark._jsparkSession
+    functions, loader = scala.functions, session.getClass().getClassLoader()
+    load = functions.bound(
+        functions.method("java.lang.ClassLoader", "loadClass", "java.lang.String"), 0, loader
+    )
+    loaded = functions.function(load)
+    try:
+        _column(scala, known_classes()).map(loaded)
+        members = list(known_members())
+        for is_static, finder in ((False, "findVirtual"), (True, "findStatic")):
+            found = [m for m in members if m.is_static == is_static and m.name != "new"]
+            find = _finder(scala, finder, _CLASS, "java.lang.String", _METHOD_TYPE)
+            names = _column(scala, [member.name for member in found])
+            classes = _column(scala, [member.class_ for member in found]).map(loaded)
+            zipped = classes.lazyZip(names).lazyZip(_types(scala, loader, found))
+            zipped.map(functions.function(find, 3), scala.build_from)
+        found = [m for m in members if m.name == "new"]
+        find = _finder(scala, "findConstructor", _CLASS, _METHOD_TYPE)
+        zipped = _column(scala, [member.class_ for member in found]).map(loaded)
+        zipped = zipped.lazyZip(_types(scala, loader, found))
+        zipped.map(functions.function(find, 2), scala.build_from)
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        while cause.getMessage() is None:  # a wrapper
+            cause = cause.getCause()
+        return str(cause.getMessage())
     return None
+
+
+def _finder(scala: Scala, name: str, *arguments: str) -> Any:
+    """A handle of what finds methods; it raises where there is none of these very types."""
+    lookup = scala.jvm.class_("java.lang.invoke.MethodHandles").publicLookup()
+    finder = scala.functions.method("java.lang.invoke.MethodHandles$Lookup", name, *arguments)
+    return scala.functions.bound(finder, 0, lookup)
+
+
+def _types(scala: Scala, loader: Any, members: Sequence[Member]) -> Any:
+    functions = scala.functions
+    parse = functions.method(
+        _METHOD_TYPE, "fromMethodDescriptorString", "java.lang.String", "java.lang.ClassLoader"
+    )
+    parsed = functions.function(functions.bound(parse, 1, loader))
+    return _column(scala, [member.descriptor for member in members]).map(parsed)
+
+
+def _column(scala: Scala, texts: Sequence[str]) -> Any:
+    """A ``Seq`` of texts, sent in one piece."""
+    lines = scala.jvm.class_("java.util.regex.Pattern").compile("\n").split("\n".join(texts))
+    return scala.seq_of_array(lines)
+
+
+def _list_made_up_file(scala: Scala, session: Any) -> None:
+    """Have one file in one partition listed by the very code that reads others.
+
+    Raises:
+        RuntimeError: if it is not listed as it was given.
+    """
+    files = pa.table([["file:/splitlib/f"], [1], [2], [0]], schema=FILE_SCHEMA)
+    keys = session.parseDataType(StructType([StructField("k", IntegerType())]).json())
+    row = scala.jvm.object_(_ROW).fromSeq(scala.seq([7]))
+    rows = scala.jvm.array_of(_ROW, [row])
+    index = pinned_index(scala, session, files, keys, rows, "probe")
+    listed = str(index.listFiles(scala.nil, scala.nil).mkString())
+    if "[7]" not in listed or "file:/splitlib/f" not in listed:
+        raise RuntimeError(f"Spark took one file for {listed}")

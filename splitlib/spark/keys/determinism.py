@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from collections.abc import Iterator
-from typing import Any
+import threading
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.plan_text import plan_text
+from splitlib.spark.jvm.probe import internals_unavailable
 
 # Operators whose rows depend on the order in which others happen to arrive. A LIMIT below an ORDER
 # BY is among them: nothing says that the order has no ties.
@@ -29,29 +31,32 @@ _VOLATILE = re.compile(
 )
 
 
+# Operators that call Python, of whose functions a plan's text does not say what they depend on.
+_PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
+_printing = threading.Lock()
+
+
 def why_not_deterministic(df: DataFrame) -> str | None:
     """Why ``df`` may give other rows when it is computed again; None if it gives the same.
 
-    Spark Connect shows a plan as text only: there a name such as ``rand(`` inside a literal is
-    taken for the function, and a Python UDF is believed to be deterministic.
+    Without Spark's internals there is the text of a plan alone: there a name such as ``rand(``
+    inside a literal is taken for the function. Over Spark Connect a Python UDF is believed to be
+    deterministic.
     """
     if df.isStreaming:
         return "it is a stream"
-    jdf: Any = getattr(df, "_jdf", None)
-    if jdf is None:
-        text = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
-        text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized")[0]
-        calls = _VOLATILE.search(text) or _ORDERED.search(text)
+    if internals_unavailable(df.sparkSession) is None:
+        plan = plan_text(df)
+        if plan.volatile is not None:
+            return plan.volatile
+        text, calls = plan.operators, _ORDERED.search(plan.aggregates)
     else:
-        plan = jdf.queryExecution().analyzed()
-        jvm = jvm_of(df.sparkSession.sparkContext._gateway)
-        patterns = jvm.class_("org.apache.spark.sql.catalyst.trees.TreePattern")
-        if not plan.deterministic():
-            return "it calls a function that is not deterministic"
-        if plan.containsPattern(patterns.CURRENT_LIKE()):
-            return "it asks for the current time"
-        text = plan.treeString()
-        calls = _ORDERED.search("\n".join(_expressions(plan)))
+        everything = _explained(df)
+        if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
+            return "it calls Python, whose functions may not be deterministic"
+        text = everything.partition("== Analyzed Logical Plan ==")[2]
+        text = text.partition("== Optimized")[0]
+        calls = _VOLATILE.search(text) or _ORDERED.search(text)
     if calls:
         return f"it calls {calls[1].lower()}()"
     arrival = _ARRIVAL.search(text)
@@ -60,12 +65,9 @@ def why_not_deterministic(df: DataFrame) -> str | None:
     return None
 
 
-def _expressions(plan: Any) -> Iterator[str]:
-    """The aggregates and windows of a plan as text; a plan's own text leaves out long lists."""
-    if plan.nodeName() in ("Aggregate", "Window"):
-        expressions = plan.expressions().iterator()
-        while expressions.hasNext():
-            yield expressions.next().toString()
-    children = plan.children()
-    for i in range(children.size()):
-        yield from _expressions(children.apply(i))
+def _explained(df: DataFrame) -> str:
+    """What ``df.explain`` prints, by whichever class of DataFrame."""
+    # what is printed goes to a file of the whole process
+    with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:
+        df.explain(extended=True)
+    return printed.getvalue()

@@ -13,13 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
-from splitlib.spark.jvm.catalyst import Catalyst, each
-from splitlib.spark.jvm.pinned_relation import PINNED_ROOT
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.logical_plan import Path, parse_plan
+from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.lineage import RELATIONS
-
-_FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 
 
 def rewritten_query(
@@ -49,45 +47,28 @@ def refresh(df: DataFrame) -> None:
     if internals_unavailable(df.sparkSession) is not None:
         return  # on Spark Connect a query is analyzed whenever it runs
     catalyst = Catalyst(df.sparkSession)
-    execution: Any = df._jdf.queryExecution()
-    plan = execution.analyzed()
-    leaves = [node for node in parse_plan(plan.toJSON()).walk() if node.kind == "LogicalRelation"]
-    relations = [catalyst.node(plan, leaf.path) for leaf in leaves]
-    if any(_is_pinned(catalyst, relation) for relation in relations):
+    plan = analyzed_plan(df)
+    nodes = catalyst.tree(plan).walk()
+    leaves = [catalyst.node(plan, n.path) for n in nodes if n.kind == "LogicalRelation"]
+    if any(catalyst.is_pinned(leaf) for leaf in leaves):
         raise ConfigError(
             "The query reads files that were selected before it was optimized.",
             hint="give replan what load() returned, and repeat the steps that followed.",
         )
-    for relation in relations:
-        relation.refresh()
+    for leaf in leaves:
+        catalyst.refresh(leaf)
 
 
 def is_command(df: DataFrame) -> bool:
     """Whether ``df`` is the result of a command, or may be: it would not be run twice."""
-    if internals_unavailable(df.sparkSession) is not None:
-        return True
-    execution: Any = df._jdf.queryExecution()
-    # a command may stand below others, as in WITH … INSERT
-    return not execution.commandExecuted().fastEquals(execution.analyzed())
+    return internals_unavailable(df.sparkSession) is not None or ran_a_command(df)
 
 
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:
-    """The relations among the leaves of a query, each once."""
-    execution: Any = df._jdf.queryExecution()
-    found = []
-    seen = catalyst.seq([])
-    for leaf in each(execution.analyzed().collectLeaves()):
-        if leaf.nodeName().partition(" ")[0] not in RELATIONS or _is_pinned(catalyst, leaf):
-            continue
-        same = leaf.canonicalized()
-        if not seen.contains(same):
-            seen = seen.prepended(same)
-            found.append(leaf)
-    return found
-
-
-def _is_pinned(catalyst: Catalyst, leaf: Any) -> bool:
-    """Whether a leaf reads given files, whatever becomes of the table."""
-    if leaf.nodeName() == "HiveTableRelation" or not catalyst.is_a(leaf.relation(), _FILES):
-        return False
-    return str(leaf.relation().location().rootPaths().mkString(" ")).startswith(PINNED_ROOT)
+    """The relations that a query reads outside of its subqueries, each once."""
+    relations = [
+        leaf
+        for leaf in catalyst.leaves(analyzed_plan(df))
+        if catalyst.kind(leaf) in RELATIONS and not catalyst.is_pinned(leaf)
+    ]
+    return catalyst.distinct(relations)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from splitlib.spark.jvm.catalyst import Catalyst, each
+from splitlib.spark.jvm.conditions import rows_that_may_match
+from splitlib.spark.jvm.dataframes import bloom_filter
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.local_rows import local_rows
 
 # One row in so many that has no key is kept all the same.
@@ -17,31 +17,22 @@ _FALSE_POSITIVES = 1 / 32
 MOST_KEYS = 2**20
 
 
-def among(df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False) -> DataFrame:
-    """The rows whose ``column`` may be one of ``keys``; on Spark Connect all of them.
+def among(
+    df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
+) -> DataFrame:
+    """The rows whose ``column`` may be one of ``keys``; without Spark's internals all of them.
 
     Args:
         df: Rows to test.
         column: Of a type whose equality is that of its hashes: no float, no CHAR, no collation.
         keys: Without nulls, in a type that Spark casts to the column's without loss.
         or_null: Keep rows without a value, too.
+        how: Files are read, as for :func:`splitlib.spark.scan.files.scan_files`.
     """
-    if getattr(df.sparkSession, "_jsparkSession", None) is None:
+    if internals_unavailable(df.sparkSession, how) is not None:
         return df
-    catalyst = Catalyst(df.sparkSession)
-    plan: Any = df._jdf.queryExecution().analyzed()
-    (attribute,) = (a for a in each(plan.output()) if a.name() == column)
-    condition = catalyst.might_contain(_filter_of(df, column, keys), attribute)
-    return catalyst.dataframe(catalyst.filtered(plan, condition, attribute if or_null else None))
-
-
-def _filter_of(df: DataFrame, column: str, keys: pa.Array) -> bytes:
-    """Spark's serialized filter of the keys' hashes, which depend on their type."""
     rows = local_rows(df.sparkSession, pa.table({"key": keys}))
+    # the hash of a value depends on its type
     typed = F.col("key").cast(df.schema[column].dataType)
-    hashes: Any = rows.select(F.xxhash64(typed).alias("hash"))._jdf
-    made = hashes.stat().bloomFilter("hash", len(keys), _FALSE_POSITIVES)
-    jvm: Any = df.sparkSession._jvm
-    stream = jvm.java.io.ByteArrayOutputStream()
-    made.writeTo(stream)
-    return bytes(stream.toByteArray())
+    found = bloom_filter(rows.select(F.xxhash64(typed)), len(keys), _FALSE_POSITIVES)
+    return rows_that_may_match(df, column, found, or_null=or_null)

@@ -8,11 +8,10 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
 
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.predicates.value_domains import domain_of, is_exact, key_of
 from splitlib.spark.predicates.value_sets import UNKNOWN, Truth, always, among, compared, is_null
 
@@ -185,7 +184,7 @@ class _Reader:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
                 return None
             return _constant_of(expression.eval(None), kind)
-        except (Py4JError, PySparkException):
+        except JVM_ERRORS:
             return None  # it raises for every row, or is evaluated in another way
 
 
@@ -211,7 +210,7 @@ def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
         if not isinstance(value, int | float | str | bytes | Decimal):
             return None
         return _Constant(key_of(value, kind))
-    except (Py4JError, ArithmeticError, TypeError, ValueError):
+    except (*JVM_ERRORS, ArithmeticError, TypeError, ValueError):
         return None
 
 

@@ -5,9 +5,8 @@ A condition never becomes text: what Spark's analyzer has made of it is evaluate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -19,10 +18,11 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
-from splitlib.spark.jvm.catalyst import Catalyst, each
+from splitlib.spark.jvm.conditions import Conjunct, conjuncts
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.local_rows import local_rows
-from splitlib.spark.predicates.domain_extraction import known_of
+from splitlib.spark.predicates.domain_extraction import Known, known_of
 from splitlib.spark.schema import is_char_or_varchar
 
 _log = get_logger(__name__)
@@ -92,124 +92,94 @@ class StaticFilters:
 
 
 def static_filters(
-    spark: SparkSession, condition: Column, schema: StructType, table: TableMetadata
+    spark: SparkSession,
+    condition: Column,
+    schema: StructType,
+    table: TableMetadata,
+    how: str = "auto",
 ) -> StaticFilters:
     """The conjuncts of ``condition`` that partition values or file statistics decide.
 
     ``condition`` as a whole is still applied to the rows; this only says what need not be read.
-    On Spark Connect, which shows no expressions, a condition is taken as one conjunct.
+    Without Spark's internals, which alone show expressions, a condition is taken as one conjunct.
+
+    Args:
+        spark: The session.
+        condition: On rows of ``schema``.
+        schema: The table's, for Spark.
+        table: The table.
+        how: Files are read, as for :func:`splitlib.spark.scan.files.scan_files`.
     """
     names = [key for key in table.partition_keys if key in schema.names]
     keys = [schema[key] for key in names if not is_char_or_varchar(schema[key])]
-    if getattr(spark, "_jsparkSession", None) is None:
-        return _whole(spark, condition, keys)
+    why = internals_unavailable(spark, how)
+    if why is not None:
+        return _whole(spark, condition, keys, why)
     used: list[StaticCondition | DynamicFilteringData] = []
     unused: list[AppliedFilter] = []
-    for conjunct in _conjuncts(spark, condition, schema):
-        known = conjunct.known(table)
+    for conjunct in conjuncts(spark, condition, schema):
+        known = _known(conjunct, table)
         if known is not None:
             used.append(known.data)
-        own = conjunct.on_partitions(keys)
+        own = _on_partitions(conjunct, keys)
         if own is not None and (known is None or not known.is_exact):
             used.append(own)
         if own is None and known is None:
-            unused.append(conjunct.unused(schema, table))
+            unused.append(_unused(conjunct, schema, table))
     return StaticFilters(tuple(used), tuple(unused))
 
 
-@dataclass(frozen=True, slots=True)
-class _Conjunct:
-    spark: SparkSession
-    expression: Any
-    """Catalyst's."""
-    attributes: tuple[Any, ...]
-    """The table's columns as they stand in it."""
-    reads: frozenset[str]
-    """The names of those that do."""
-    later: str | None
-    """Why it may be another when the rows are read."""
-
-    def known(self, table: TableMetadata) -> Any:
-        """What it says of columns whose statistics the catalog has; None if nothing."""
-        return (
-            None if table.filter_schema is None else known_of(self.expression, table.filter_schema)
-        )
-
-    def on_partitions(self, keys: list[StructField]) -> StaticCondition | None:
-        """Itself, to be evaluated on partition values; None if it reads other columns."""
-        fields = StructType([field for field in keys if field.name in self.reads])
-        if self.later is not None or not fields.fields or len(fields) != len(self.reads):
-            return None
-        text = str(self.expression.sql())
-        return StaticCondition(self.spark, fields, self._kept, text)
-
-    def _kept(self, rows: DataFrame) -> DataFrame:
-        """The rows for which it holds, whose columns are known by name."""
-        catalyst = Catalyst(self.spark)
-        plan: Any = rows._jdf.queryExecution().analyzed()
-        own = {a.name(): a for a in self.attributes}
-        named = [
-            catalyst.alias(a, a.name(), own[a.name()]) if a.name() in own else a
-            for a in each(plan.output())
-        ]
-        return catalyst.dataframe(
-            catalyst.filtered(catalyst.projected(plan, named), self.expression)
-        )
-
-    def unused(self, schema: StructType, table: TableMetadata) -> AppliedFilter:
-        """Why it neither is decided by partition values nor by statistics."""
-        read = [name for name in schema.names if name in self.reads]
-        padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
-        others = [name for name in read if name not in table.partition_keys]
-        if self.later is not None:
-            reason = self.later
-        elif padded:
-            reason = f"{', '.join(padded)}: strings of a length are compared with padding"
-        elif not read:
-            reason = "it reads no column"
-        elif table.filter_schema is None:
-            reason = f"{', '.join(others)}: no partition key"
-        else:
-            reason = "statistics of columns do not decide it"
-        return AppliedFilter(tuple(read), str(self.expression.sql()), 0, (), reason)
+def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
+    """What a conjunct says of columns whose statistics the catalog has; None if nothing."""
+    if table.filter_schema is None:
+        return None
+    return known_of(conjunct.expression, table.filter_schema)
 
 
-def _conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Iterator[_Conjunct]:
-    """From Spark's analyzer."""
-    rows: Any = spark.createDataFrame([], schema).where(condition)
-    plan = rows._jdf.queryExecution().analyzed()
-    if plan.nodeName() != "Filter":
-        return
-    patterns = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-    attributes = tuple(each(plan.output()))
-    open_ = [plan.condition()]
-    while open_:
-        node = open_.pop()
-        if node.nodeName() == "And":
-            open_ += [node.right(), node.left()]
-            continue
-        found = node.references().iterator()
-        reads = set()
-        while found.hasNext():
-            reads.add(str(found.next().name()))
-        later = None
-        if not node.deterministic():
-            later = "it calls a function that is not deterministic"
-        elif node.containsPattern(patterns.CURRENT_LIKE()):
-            later = "it asks for the current time"
-        elif node.containsPattern(patterns.PLAN_EXPRESSION()):
-            later = "it holds a query"
-        yield _Conjunct(spark, node, attributes, frozenset(reads), later)
+def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:
+    """A conjunct to be evaluated on partition values; None if it reads other columns."""
+    fields = StructType([field for field in keys if field.name in conjunct.reads])
+    if conjunct.later is not None or not fields.fields or len(fields) != len(conjunct.reads):
+        return None
+    return StaticCondition(conjunct.spark, fields, conjunct.kept, conjunct.text)
 
 
-def _whole(spark: SparkSession, condition: Column, usable: list[StructField]) -> StaticFilters:
+def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> AppliedFilter:
+    """Why a conjunct is decided neither by partition values nor by statistics."""
+    read = [name for name in schema.names if name in conjunct.reads]
+    padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
+    others = [name for name in read if name not in table.partition_keys]
+    if conjunct.later is not None:
+        reason = conjunct.later
+    elif padded:
+        reason = f"{', '.join(padded)}: strings of a length are compared with padding"
+    elif not read:
+        reason = "it reads no column"
+    elif table.filter_schema is None:
+        reason = f"{', '.join(others)}: no partition key"
+    else:
+        reason = "statistics of columns do not decide it"
+    return AppliedFilter(tuple(read), conjunct.text, 0, (), reason)
+
+
+def _whole(
+    spark: SparkSession, condition: Column, usable: list[StructField], why: str
+) -> StaticFilters:
+    """A condition as one conjunct, by Spark's public API alone.
+
+    Args:
+        spark: The session.
+        condition: The condition.
+        usable: The partition keys that it may read.
+        why: It is not taken apart, as a clause.
+    """
     keys = StructType(usable)
     text = str(condition)
     try:
         reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
     except PySparkException:
         # it reads data columns too, or nothing that exists; load() will say so
-        reason = "over Spark Connect a condition prunes if it reads partition keys alone"
+        reason = f"{why}: a condition prunes if it reads partition keys alone"
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
         return StaticFilters((kept,), ())

@@ -62,5 +62,5 @@ def pruned_rows(
         rows = rows.where(condition)
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
-            rows = among(rows, name, keys, or_null=or_null)
+            rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     return saying_its_table(spark, rows, table), enumerator.explain()

@@ -166,7 +166,7 @@ class TableReader:
             unused = [keys for keys in found if isinstance(keys, AppliedFilter)]
             conditions = [condition_column(condition, schema) for condition in self._conditions]
             static = [
-                static_filters(self.spark, condition, schema, table.metadata)
+                static_filters(self.spark, condition, schema, table.metadata, config.spark_scan)
                 for condition in conditions
             ]
             used = [part for parts in static for part in parts.used]

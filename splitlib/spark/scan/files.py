@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.jvm.pinned_relation import has_file_system
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.sessions import hadoop_setting
 from splitlib.spark.scan.paths import paths_scan
 from splitlib.spark.scan.pinned import pinned_scan
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
-    """Return the rows of the scan: data columns, then partition columns, all nullable.
+    """The rows of the scan: data columns, then partition columns, all nullable.
 
-    Of paths that begin with `s3:` or `s3n:` and no file system of the session is for those, the
-    one for `s3a:` reads the files.
+    Paths that begin with ``s3:`` or ``s3n:`` are read by the file system for ``s3a:``, unless the
+    session has one for them.
 
     Args:
         spark: Session to read with.
         scan: What to read.
-        how: `pinned` never lists or stats a file but needs Spark's internals; `paths` uses the
-            public API only; `auto` takes `pinned` where it is known to work.
+        how: ``pinned`` never lists or stats a file but needs Spark's internals; ``paths`` uses
+            the public API only; ``auto`` takes ``pinned`` where the internals are as known.
 
     Raises:
-        ConfigError: `pinned` was asked for where it is not available.
+        ConfigError: if ``pinned`` was asked for where it is not available.
     """
-    why_not = None if how == "paths" else internals_unavailable(spark)
-    if how == "pinned" and why_not:
+    why_not = internals_unavailable(spark, how)
+    if how == "pinned" and why_not is not None:
         raise ConfigError(f"Files cannot be pinned: {why_not}.", hint="set spark_scan to 'auto'.")
     scan = replace(scan, files=_with_known_schemes(spark, scan.files))
-    return paths_scan(spark, scan) if how == "paths" or why_not else pinned_scan(spark, scan)
+    return pinned_scan(spark, scan) if why_not is None else paths_scan(spark, scan)
 
 
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
-    """Return why `scan_files` cannot find columns by identifier, None if it can."""
-    why_not = "files are read by path" if how == "paths" else internals_unavailable(spark)
+    """Why :func:`scan_files` cannot find columns by identifier, None if it can."""
+    why_not = internals_unavailable(spark, how)
     # Spark 4.0 takes the types of columns found so from the file, and a struct none of whose
     # fields is in the file for null
     return why_not or ("Spark 4.0 reads them wrong" if spark.version.startswith("4.0.") else None)
@@ -54,6 +54,14 @@ def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:
     paths = files["path"]
     for scheme in ("s3", "s3n"):
         old = pc.starts_with(paths, f"{scheme}:")
-        if pc.any(old).as_py() and not has_file_system(spark, scheme):
+        if pc.any(old).as_py() and not _has_file_system(spark, scheme):
             paths = pc.replace_substring_regex(paths, f"^{scheme}:", "s3a:")
     return files.set_column(0, FILE_SCHEMA.field("path"), paths)
+
+
+def _has_file_system(spark: SparkSession, scheme: str) -> bool:
+    """Whether Hadoop is told which file system paths of a scheme belong to."""
+    name = f"fs.{scheme}.impl"
+    if internals_unavailable(spark) is None:
+        return hadoop_setting(spark, name) is not None
+    return spark.conf.get(f"spark.hadoop.{name}", None) is not None

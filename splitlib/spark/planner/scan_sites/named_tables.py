@@ -11,11 +11,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -28,10 +27,11 @@ from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.registry import open_table
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.jvm.catalyst import each
-from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.dataframes import dataframe_of_relation
+from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.sql_parser import can_be_parsed, is_statement
 from splitlib.spark.planner.sql_names import Piece, pieces_of
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
@@ -44,8 +44,6 @@ from splitlib.table import Table
 # of the name stays, by which columns may be qualified. All sessions share them.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
-_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical."
-_STATEMENTS = ("Command", "ParsedStatement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +71,9 @@ class NamedTable:
             partitions=pa.table({}),
             files=FILE_SCHEMA.empty_table(),
         )
-        relation: Any = pinned_relation(self.spark, scan, f"{uuid.uuid4()}")
-        # not there where only a Connect client is installed
-        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-        jdf = self.spark._jsparkSession.baseRelationToDataFrame(relation)
-        root = str(relation.location().rootPaths().head())
-        return ClassicDataFrame(jdf, self.spark), root
+        name = f"{uuid.uuid4()}"
+        relation = pinned_relation(self.spark, scan, name)
+        return dataframe_of_relation(self.spark, relation), f"{PINNED_ROOT}{name}"
 
     def load(
         self,
@@ -118,16 +112,15 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
                 hint="write to it through a catalog of Spark's own.",
                 table=".".join(piece.parts),
             )
-    is_query = _is_query(spark, query)
+    # nothing depends on keys in a statement, which is run at once
+    prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
         tables = {}
         try:
             for parts in sorted({piece.parts[:3] for piece in named}):
                 table = NamedTable.open(spark, ".".join(parts))
-                # nothing depends on keys where there are none, or no plan to find them in; and a
-                # statement is run at once
-                if is_query and table.table.partition_keys and internals_unavailable(spark) is None:
+                if prunable and table.table.partition_keys:
                     rows, root = table.placeholder()
                     tables[root] = table
                 else:
@@ -167,32 +160,6 @@ def _with_views(
         if view != last:
             # columns may be qualified by the table's name, unless it has an alias already
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
-            if _parsed(spark, "".join(texts)) is None:
+            if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
                 texts[i] = without
     return "".join(texts)
-
-
-def _is_query(spark: SparkSession, query: str) -> bool:
-    """Whether a text only asks, and does nothing at once."""
-    parsed = _parsed(spark, query)
-    if parsed is None:
-        return True
-    jvm = jvm_of(spark.sparkContext._gateway)
-    open_ = [parsed]
-    while open_:
-        node = open_.pop()
-        if any(jvm.reflected(_LOGICAL + name).isInstance(node) for name in _STATEMENTS):
-            return False
-        if node.nodeName() in ("UnresolvedWith", "Union"):  # one that inserts into several tables
-            open_ += each(node.children())
-    return True
-
-
-def _parsed(spark: SparkSession, query: str) -> Any | None:
-    """The plan of a text as it is written; None if it is none, or Spark is far away."""
-    if internals_unavailable(spark) is not None:
-        return None
-    try:
-        return spark._jsparkSession.sessionState().sqlParser().parsePlan(query)
-    except (Py4JError, PySparkException):
-        return None

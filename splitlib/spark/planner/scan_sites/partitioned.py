@@ -11,23 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from splitlib.arrow.casting import try_cast
-from splitlib.spark.jvm.catalyst import Catalyst, each
-from splitlib.spark.jvm.file_index import listed_index, narrowed_index
-from splitlib.spark.jvm.pinned_relation import PINNED_OPTIONS
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.logical_plan import Expression, Path
 from splitlib.spark.planner.lineage import Step, UnionOutput
 from splitlib.spark.planner.scan_sites.session_table import SessionTable
 from splitlib.spark.sql_text import quoted
 
 UNDECIDED = "__splitlib_undecided"
-
-_DATASOURCES = "org.apache.spark.sql.execution.datasources."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,8 @@ class Scan:
 
     def _attributes(self, names: Iterable[str]) -> Any:
         """The leaf's own attributes for some of its columns, a ``Seq``."""
-        output, positions = self._leaf.output(), list(self._ids)
-        return self._catalyst.seq([output.apply(positions.index(name)) for name in names])
+        positions = list(self._ids)
+        return self._catalyst.attributes(self._leaf, [positions.index(name) for name in names])
 
 
 class PartitionedScan(Scan, ABC):
@@ -138,7 +134,7 @@ def evaluate(
         A column for each of ``wanted``, and :data:`UNDECIDED`: whether a value is none of its type,
         or an expression raises for it, so that the partition has to stay.
     """
-    doubts = [a for a in each(frame.output()) if a.name() == UNDECIDED]
+    doubts = [a for a in catalyst.output(frame) if a.name() == UNDECIDED]
     named = [_named(catalyst, plan, step) for step in steps]
     columns = [
         catalyst.alias(catalyst.expression_at(plan, expression.place), name)
@@ -146,7 +142,7 @@ def evaluate(
     ]
     try:
         return _projected(catalyst, frame, named, columns, doubts)
-    except (Py4JError, PySparkException):
+    except JVM_ERRORS:
         return _attempted(catalyst, frame, named, columns, doubts)
 
 
@@ -155,7 +151,7 @@ def _projected(
 ) -> pa.Table:
     """``columns``, and whether there is any of ``doubts``."""
     for one in named:
-        frame = catalyst.projected(frame, [*each(frame.output()), one])
+        frame = catalyst.projected(frame, [*catalyst.output(frame), one])
     doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
     found = catalyst.dataframe(catalyst.projected(frame, [*columns, doubt])).toArrow()
     return found.combine_chunks()
@@ -179,9 +175,9 @@ def _attempted(
 def _named(catalyst: Catalyst, plan: Any, step: Step) -> Any:
     if isinstance(step, UnionOutput):
         union = catalyst.node(plan, step.node)
-        inner = union.children().apply(step.child).output().apply(step.position)
-        outer = union.output().apply(step.position)
-        return catalyst.alias(inner, outer.name(), outer)
+        below = catalyst.node(plan, (*step.node, step.child))
+        outer = catalyst.attribute(union, step.position)
+        return catalyst.alias(catalyst.attribute(below, step.position), outer.name(), outer)
     return catalyst.expression_at(plan, step)
 
 
@@ -192,11 +188,8 @@ def typed_values(catalyst: Catalyst, values: pa.Table, schema: StructType, attri
     for key, value in zip(schema, typed, strict=True):
         doubt = doubt | (value.isNull() & F.col(quoted(key.name)).isNotNull())
     rows = catalyst.spark.createDataFrame(values).select(*typed, doubt.alias(UNDECIDED))
-    execution = rows._jdf.queryExecution()
-    last = execution.analyzed().output().last()
-    return catalyst.local_relation(
-        attributes.appended(last), execution.executedPlan().executeCollect()
-    )
+    doubtful = catalyst.attribute(analyzed_plan(rows), len(schema))
+    return catalyst.local_relation(attributes.appended(doubtful), internal_rows(rows))
 
 
 class CatalogScan(PartitionedScan):
@@ -262,19 +255,19 @@ class CatalogScan(PartitionedScan):
 
     def reading_nothing(self) -> Any:
         """See :class:`Scan`."""
-        if self._leaf.nodeName() == "HiveTableRelation":
+        if self._catalyst.is_of_hive(self._leaf):
             return None  # it would still be known as the table that it is
-        return self._reading(self._catalyst.seq([]), pa.array([], pa.bool_())).node
+        return self._reading(self._catalyst.scala.nil, pa.array([], pa.bool_())).node
 
     def _reading(self, partitions: Any, mask: pa.BooleanArray) -> Pruned:
         catalyst = self._catalyst
-        if self._leaf.nodeName() == "HiveTableRelation":
-            return Pruned(catalyst.with_arguments(self._leaf, {4: catalyst.some(partitions)}))
+        if self._catalyst.is_of_hive(self._leaf):
+            return Pruned(catalyst.reading_partitions(self._leaf, partitions))
         metadata, keys, threads = self._metadata, self._keys, self._threads
 
         def pinned() -> Any:
-            index = listed_index(catalyst, metadata, keys, partitions, threads)
-            return narrowed_index(catalyst, index, keys)
+            index = catalyst.listed_index(metadata, keys, partitions, threads)
+            return catalyst.narrowed_index(index, keys)
 
         return _with_index(catalyst, self._leaf, self._table.listed(mask, pinned))
 
@@ -282,48 +275,31 @@ class CatalogScan(PartitionedScan):
 class IndexedScan(PartitionedScan):
     """Files whose directories are listed already: only what is read can still be pruned."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, ids: Ids) -> None:
-        relation = leaf.relation()
-        self._index = relation.location()
-        roots = self._index.rootPaths().mkString(", ")
-        super().__init__(catalyst, leaf, ids, roots, relation.partitionSchema())
-        self.files_total = len(self._index.inputFiles())
-        self.nbytes_total = int(self._index.sizeInBytes())
+    def __init__(self, catalyst: Catalyst, leaf: Any, ids: Ids, index: Any) -> None:
+        self._index = index
+        facts = catalyst.index_facts(index)
+        keys = catalyst.partition_schema(leaf)
+        super().__init__(catalyst, leaf, ids, ", ".join(facts.roots), keys)
+        self._partitions_total = facts.partitions
+        self.files_total = facts.files
+        self.nbytes_total = facts.nbytes
 
     @property
     def partitions_total(self) -> int:
         """See :class:`PartitionedScan`."""
-        return int(self._index.partitionSpec().partitions().size())
+        return self._partitions_total
 
     def _values(self) -> Any:
-        functions = self._catalyst.functions
-        values = functions.method(_DATASOURCES + "PartitionPath", "values")
-        rows = self._index.partitionSpec().partitions().map(functions.function(values))
-        array = self._catalyst.array("org.apache.spark.sql.catalyst.InternalRow", rows)
-        return self._catalyst.local_relation(self._attributes(self.schema.names), array)
+        rows = self._catalyst.partition_values(self._index)
+        return self._catalyst.local_relation(self._attributes(self.schema.names), rows)
 
     def pruned(self, mask: pa.BooleanArray) -> Pruned:
         """See :class:`PartitionedScan`."""
-        positions = self._catalyst.positions(pc.indices_nonzero(mask))
-        index = narrowed_index(self._catalyst, self._index, self._keys, positions)
+        index = self._catalyst.narrowed_index(self._index, self._keys, pc.indices_nonzero(mask))
         return _with_index(self._catalyst, self._leaf, index)
 
 
 def _with_index(catalyst: Catalyst, leaf: Any, index: Any) -> Pruned:
-    """A ``LogicalRelation`` over other files, pinned."""
-    relation = leaf.relation()
-    options = catalyst.case_insensitive(relation.options())
-    for name, value in PINNED_OPTIONS.items():
-        options = options.updated(name, value)
-    relation = relation.copy(
-        index,
-        relation.partitionSchema(),
-        relation.dataSchema(),
-        relation.bucketSpec(),
-        relation.fileFormat(),
-        options,
-        relation.sparkSession(),
-    )
-    # without the table's entry its size is that of the files that are left
-    node = catalyst.with_arguments(leaf, {0: relation, 2: catalyst.none})
-    return Pruned(node, len(index.inputFiles()), int(index.sizeInBytes()))
+    """A scan of the files of another index."""
+    facts = catalyst.index_facts(index)
+    return Pruned(catalyst.reading_index(leaf, index), facts.files, facts.nbytes)

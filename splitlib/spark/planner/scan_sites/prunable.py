@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.logical_plan import Node
 from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.named_table_scan import TableScan
@@ -18,8 +19,6 @@ from splitlib.spark.planner.scan_sites.partitioned import (
     PartitionedScan,
 )
 from splitlib.spark.planner.scan_sites.session_table import SessionTable
-
-_DATASOURCES = "org.apache.spark.sql.execution.datasources."
 
 PrunableScan = PartitionedScan | TableScan
 
@@ -85,34 +84,15 @@ def _scan(
     named: Mapping[str, NamedTable],
 ) -> PrunableScan | None:
     """The scan of a leaf, None if it has no partitions or none that can be told apart."""
-    if leaf.nodeName() == "HiveTableRelation":
-        if not leaf.isPartitioned() or leaf.prunedPartitions().isDefined():
-            return None
-        return _catalog_scan(catalyst, leaf, ids, leaf.tableMeta(), tables, threads)
-    relation = leaf.relation()
-    if not catalyst.is_file_relation(relation):
-        return None
-    table = named.get(str(relation.location().rootPaths().headOption().getOrElse(None)))
+    table = named.get(catalyst.root_of(leaf) or "") if catalyst.reads_files(leaf) else None
     if table is not None:
         return TableScan(catalyst, leaf, ids, table)
-    if relation.partitionSchema().isEmpty():
+    index = catalyst.listed_index_of(leaf)
+    if index is not None:
+        return IndexedScan(catalyst, leaf, ids, index)
+    metadata = catalyst.catalog_table_of(leaf)
+    if metadata is None:
         return None
-    if catalyst.is_a(relation.location(), _DATASOURCES + "InMemoryFileIndex"):
-        return IndexedScan(catalyst, leaf, ids)
-    if catalyst.is_a(relation.location(), _DATASOURCES + "CatalogFileIndex"):
-        return _catalog_scan(catalyst, leaf, ids, relation.location().table(), tables, threads)
-    return None  # an index of someone else's, which knows best
-
-
-def _catalog_scan(
-    catalyst: Catalyst,
-    leaf: Any,
-    ids: Ids,
-    metadata: Any,
-    tables: dict[str, SessionTable],
-    threads: int,
-) -> CatalogScan:
-    name = str(metadata.identifier().unquotedString())
-    if name not in tables:
-        tables[name] = SessionTable(catalyst, metadata)
-    return CatalogScan(catalyst, leaf, ids, tables[name], metadata, threads)
+    partitions = CatalogPartitions(catalyst.scala, catalyst.session, metadata)
+    known = tables.setdefault(partitions.name, SessionTable(partitions))
+    return CatalogScan(catalyst, leaf, ids, known, metadata, threads)

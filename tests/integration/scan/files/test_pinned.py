@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import functions as sf
 
-from splitlib.spark.jvm import pinned_relation as pinned_module
-from splitlib.spark.jvm.pinned_relation import encode_statuses
+from splitlib.spark.jvm.file_index import PATH
+from splitlib.spark.jvm.file_statuses import file_statuses
+from splitlib.spark.jvm.gateway import jvm_of
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.scan.files import scan_files
 from splitlib.spark.scan.pinned import pinned_scan
@@ -175,11 +176,11 @@ FILES = st.lists(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_hadoop_reads_the_statuses_back(spark, files):
-    jvm = pinned_module._jvm(spark.sparkContext._gateway)
-    statuses = jvm.statuses(encode_statuses(pa.Table.from_pylist(files)), len(files))
+    jvm = jvm_of(spark)
+    statuses = file_statuses(jvm, pa.Table.from_pylist(files))
     for status, file in zip(statuses, files, strict=True):
         assert status.isFile()
-        assert status.getPath().equals(jvm.Path(file["path"]))
+        assert status.getPath().equals(jvm.class_(PATH)(file["path"]))
         assert status.getLen() == file["size"]
         assert status.getModificationTime() == file["modified"]
         assert status.getOwner() == str(file["partition"])

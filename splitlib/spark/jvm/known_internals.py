@@ -1,0 +1,294 @@
+"""The classes of Spark's insides that are used, with their constructors and methods.
+
+They are the same from Spark 4.0 to 4.3. Whoever calls something further adds it here; what differs
+between versions cannot stand here, and is looked up by whoever uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+
+# By package and class, as the JVM knows them; ``new`` is a constructor.
+_KNOWN: Final = {
+    "org.apache.spark.sql.classic": {
+        "SparkSession": """
+            baseRelationToDataFrame(BaseRelation)ClassicDataset
+            cloneSession()ClassicSession
+            parseDataType(String)DataType
+            sessionState()SessionState
+            sharedState()SharedState
+            table(String)ClassicDataset
+        """,
+        "Dataset": """
+            static ofRows(ClassicSession, LogicalPlan)ClassicDataset
+            queryExecution()QueryExecution
+            schema()StructType
+        """,
+    },
+    "org.apache.spark.sql.execution": {
+        "QueryExecution": """
+            analyzed()LogicalPlan
+            commandExecuted()LogicalPlan
+            executedPlan()SparkPlan
+            optimizedPlan()LogicalPlan
+            withCachedData()LogicalPlan
+        """,
+        "SparkPlan": "executeCollect()InternalRow[]",
+        "CacheManager": "isEmpty()boolean",
+    },
+    "org.apache.spark.sql.execution.datasources": {
+        "CatalogFileIndex": "table()CatalogTable",
+        "DataSource$": "lookupDataSource(String, SQLConf)Class",
+        "FileStatusCache": "putLeafFiles(Path, FileStatus[])void",
+        "FileStatusWithMetadata": "fileStatus()FileStatus",
+        "HadoopFsRelation": """
+            new(FileIndex, StructType, StructType, Option, FileFormat, Map, SparkSession)
+            copy(FileIndex, StructType, StructType, Option, FileFormat, Map, SparkSession)FsRelation
+            bucketSpec()Option
+            dataSchema()StructType
+            fileFormat()FileFormat
+            location()FileIndex
+            options()Map
+            partitionSchema()StructType
+            sparkSession()SparkSession
+        """,
+        "InMemoryFileIndex": """
+            new(SparkSession, Seq, Map, Option, FileStatusCache, Option, Option)
+            allFiles()Seq
+            inputFiles()String[]
+            listFiles(Seq, Seq)Seq
+            partitionSpec()PartitionSpec
+            rootPaths()Seq
+            sizeInBytes()long
+        """,
+        "LogicalRelation": """
+            new(BaseRelation, Seq, Option, boolean, Option)
+            catalogTable()Option
+            refresh()void
+            relation()BaseRelation
+        """,
+        "PartitionDirectory": """
+            files()Seq
+            values()InternalRow
+        """,
+        "PartitionPath": """
+            new(InternalRow, Path)
+            path()Path
+            values()InternalRow
+        """,
+        "PartitionSpec": """
+            new(StructType, Seq)
+            partitions()Seq
+        """,
+        "PartitioningUtils": "static getPathFragment(Map, StructType)String",
+        "SharedInMemoryCache": """
+            new(long, long)
+            createForNewClient()FileStatusCache
+        """,
+        "v2.FileDataSourceV2": "fallbackFileFormat()Class",
+    },
+    "org.apache.spark.sql.internal": {
+        "SessionState": """
+            catalog()SessionCatalog
+            conf()SQLConf
+            newHadoopConf()Configuration
+            sqlParser()ParserInterface
+        """,
+        "SharedState": "cacheManager()CacheManager",
+        "SQLConf": """
+            autoBroadcastJoinThreshold()long
+            defaultSizeInBytes()long
+            sessionLocalTimeZone()String
+            setConfString(String, String)void
+        """,
+    },
+    f"{_CATALYST}": {"InternalRow$": "fromSeq(Seq)InternalRow"},
+    f"{_CATALYST}.catalog": {
+        "CatalogTable": """
+            identifier()TableIdentifier
+            location()URI
+            partitionColumnNames()Seq
+            partitionSchema()StructType
+            provider()Option
+            storage()StorageFormat
+            tracksPartitionsInCatalog()boolean
+        """,
+        "CatalogTablePartition": """
+            location()URI
+            spec()Map
+            toRow(StructType, String)InternalRow
+        """,
+        "HiveTableRelation": """
+            new(CatalogTable, Seq, Seq, Option, Option)
+            isPartitioned()boolean
+            prunedPartitions()Option
+            tableMeta()CatalogTable
+        """,
+        "SessionCatalog": """
+            getPartition(TableIdentifier, Map)CatalogPartition
+            getTableMetadata(TableIdentifier)CatalogTable
+            listPartitionNames(TableIdentifier, Option)Seq
+            listPartitionsByFilter(TableIdentifier, Seq)Seq
+            tableExists(TableIdentifier)boolean
+        """,
+    },
+    f"{_CATALYST}.expressions": {
+        "Alias": "new(Expression, String, ExprId, Seq, Option, Seq)",
+        "And": "new(Expression, Expression)",
+        "AttributeReference": """
+            exprId()ExprId
+            name()String
+        """,
+        "BloomFilterMightContain": "new(Expression, Expression)",
+        "CreateArray": "new(Seq, boolean)",
+        "Expression": """
+            children()Seq
+            containsPattern(Value)boolean
+            dataType()DataType
+            deterministic()boolean
+            eval(InternalRow)Object
+            foldable()boolean
+            references()AttributeSet
+            sql()String
+            withNewChildren(Seq)TreeNode
+        """,
+        "IsNull": "new(Expression)",
+        "Literal": "new(Object, DataType)",
+        "Literal$": "FalseLiteral()Literal",
+        "NamedExpression$": "newExprId()ExprId",
+        "Or": "new(Expression, Expression)",
+        "PlanExpression": """
+            plan()QueryPlan
+            withNewPlan(QueryPlan)PlanExpression
+        """,
+        "TryEval": "new(Expression)",
+        "UnsafeProjection": "apply(InternalRow)UnsafeRow",
+        "UnsafeProjection$": "create(StructType)UnsafeProjection",
+        "UnsafeRow": "toString()String",
+        "XxHash64": "new(Seq)",
+    },
+    f"{_CATALYST}.optimizer": {
+        "ComputeCurrentTime$": "apply(LogicalPlan)LogicalPlan",
+        "InlineCTE": "apply(LogicalPlan)LogicalPlan",
+    },
+    f"{_CATALYST}.plans": {"LeftAnti$": "", "LeftSemi$": ""},
+    f"{_CATALYST}.plans.logical": {
+        "Command": "",
+        "Filter": "new(Expression, LogicalPlan)",
+        "HintInfo": "new(Option)",
+        "Join": "new(LogicalPlan, LogicalPlan, JoinType, Option, JoinHint)",
+        "JoinHint$": "NONE()JoinHint",
+        "LocalRelation": "new(Seq, Seq, boolean, Option)",
+        "LogicalPlan": """
+            canonicalized()QueryPlan
+            children()Seq
+            collectLeaves()Seq
+            containsPattern(Value)boolean
+            deterministic()boolean
+            expressions()Seq
+            fastEquals(TreeNode)boolean
+            makeCopy(Object[])TreeNode
+            nodeName()String
+            output()Seq
+            productArity()int
+            productElement(int)Object
+            sameResult(QueryPlan)boolean
+            semanticHash()int
+            stats()Statistics
+            subqueries()Seq
+            toJSON()String
+            treeString()String
+            withNewChildren(Seq)TreeNode
+        """,
+        "NO_BROADCAST_HASH$": "",
+        "ParsedStatement": "",
+        "Project": "new(Seq, LogicalPlan)",
+        "ResolvedHint": "new(LogicalPlan, HintInfo)",
+    },
+    f"{_CATALYST}.trees": {
+        "TreePattern": """
+            static CTE()Value
+            static CURRENT_LIKE()Value
+            static PLAN_EXPRESSION()Value
+        """,
+    },
+    f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
+}
+
+# Types in signatures that are none of those classes, or are called otherwise.
+_TYPES: Final = {
+    "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
+    "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",
+    "CaseInsensitiveMap": f"{_CATALYST}.util.CaseInsensitiveMap",
+    "CatalogPartition": f"{_CATALYST}.catalog.CatalogTablePartition",
+    "Class": "java.lang.Class",
+    "ClassicDataset": "org.apache.spark.sql.classic.Dataset",
+    "ClassicSession": "org.apache.spark.sql.classic.SparkSession",
+    "Configuration": "org.apache.hadoop.conf.Configuration",
+    "DataType": "org.apache.spark.sql.types.DataType",
+    "ExprId": f"{_CATALYST}.expressions.ExprId",
+    "FileFormat": "org.apache.spark.sql.execution.datasources.FileFormat",
+    "FileIndex": "org.apache.spark.sql.execution.datasources.FileIndex",
+    "FileStatus": "org.apache.hadoop.fs.FileStatus",
+    "FsRelation": "org.apache.spark.sql.execution.datasources.HadoopFsRelation",
+    "InternalRow": f"{_CATALYST}.InternalRow",
+    "JoinHint": f"{_CATALYST}.plans.logical.JoinHint",
+    "JoinType": f"{_CATALYST}.plans.JoinType",
+    "Map": "scala.collection.immutable.Map",
+    "Object": "java.lang.Object",
+    "Option": "scala.Option",
+    "ParserInterface": f"{_CATALYST}.parser.ParserInterface",
+    "Path": "org.apache.hadoop.fs.Path",
+    "QueryPlan": f"{_CATALYST}.plans.QueryPlan",
+    "Seq": "scala.collection.immutable.Seq",
+    "SparkSession": "org.apache.spark.sql.SparkSession",
+    "Statistics": f"{_CATALYST}.plans.logical.Statistics",
+    "StorageFormat": f"{_CATALYST}.catalog.CatalogStorageFormat",
+    "String": "java.lang.String",
+    "StructType": "org.apache.spark.sql.types.StructType",
+    "TableIdentifier": f"{_CATALYST}.TableIdentifier",
+    "TreeNode": f"{_CATALYST}.trees.TreeNode",
+    "URI": "java.net.URI",
+    "Value": "scala.Enumeration$Value",
+}
+_PRIMITIVES: Final = {"boolean": "Z", "int": "I", "long": "J", "void": "V"}
+
+
+class Member(NamedTuple):
+    """A constructor or a method."""
+
+    class_: str
+    name: str
+    """``new`` is a constructor."""
+    descriptor: str
+    """Its types, as the JVM writes them."""
+    is_static: bool
+
+
+def known_classes() -> list[str]:
+    """The full names of all classes."""
+    return [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
+
+
+def known_members() -> Iterator[Member]:
+    """All constructors and methods of them."""
+    types = {name.rpartition(".")[2]: name for name in known_classes()} | _TYPES
+    for package, classes in _KNOWN.items():
+        for class_, members in classes.items():
+            for line in members.strip().splitlines():
+                name, _, signature = line.strip().partition("(")
+                arguments, _, result = signature.partition(")")
+                given = [_descriptor(x, types) for x in arguments.split(", ") if x]
+                descriptor = f"({''.join(given)}){_descriptor(result or 'void', types)}"
+                is_static = name.startswith("static ")
+                name = name.removeprefix("static ")
+                yield Member(f"{package}.{class_}", name, descriptor, is_static)
+
+
+def _descriptor(type_: str, types: dict[str, str]) -> str:
+    if type_.endswith("[]"):
+        return "[" + _descriptor(type_.removesuffix("[]"), types)
+    return _PRIMITIVES.get(type_) or f"L{types[type_].replace('.', '/')};"

@@ -1,0 +1,163 @@
+"""Tables of whatever catalog the session is configured with, and their partitions.
+
+Partitions are a ``Seq[CatalogTablePartition]``, which stays in the JVM: there may be very many.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from splitlib.redaction import get_logger
+from splitlib.spark.jvm.dataframes import dataframe_of_plan
+from splitlib.spark.jvm.file_index import PATH
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, jvm_of
+from splitlib.spark.jvm.hive_client import HivePartitions
+from splitlib.spark.jvm.scala import Scala
+
+_log = get_logger(__name__)
+
+_PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
+_UTILS: Final = "org.apache.spark.sql.execution.datasources.PartitioningUtils"
+_MAP: Final = "scala.collection.immutable.Map"
+_STRUCT: Final = "org.apache.spark.sql.types.StructType"
+
+
+class CatalogPartitions:
+    """The partitions of one table.
+
+    Args:
+        scala: Of the session's JVM.
+        session: Spark's.
+        table: The ``CatalogTable``, as the catalog gives it.
+    """
+
+    def __init__(self, scala: Scala, session: Any, table: Any) -> None:
+        self._scala = scala
+        self._session = session
+        self._identifier = table.identifier()
+        self._partition_schema = table.partitionSchema()
+        self._catalog = session.sessionState().catalog()
+        self._hive = cache(lambda: HivePartitions.of(scala, session, table))
+
+    @property
+    def name(self) -> str:
+        """Of the table."""
+        return str(self._identifier.unquotedString())
+
+    def schema(self) -> dict[str, Any]:
+        """The partition columns, as Spark writes a schema in JSON."""
+        found: dict[str, Any] = json.loads(self._partition_schema.json())
+        return found
+
+    def prepare(self) -> None:
+        """Find the way to partitions by name, which takes a request or two."""
+        self._hive()
+
+    def names(self) -> list[str]:
+        """The names of all partitions."""
+        found = self._catalog.listPartitionNames(self._identifier, self._scala.none)
+        # control characters are escaped in a name: a line each
+        return _lines(found.mkString("\n"))
+
+    def by_name(self, names: Sequence[str]) -> Any | None:
+        """Partitions of these names, but those that are gone; None if the catalog knows no way."""
+        hive = self._hive()
+        if hive is None:
+            return None
+        try:
+            return hive.by_name(names)
+        except JVM_ERRORS:
+            _log.debug("The catalog gives no partitions by name.", exc_info=True)
+            return None
+
+    def by_condition(self, condition: str) -> Any | None:
+        """Partitions that meet a condition, in SQL; None if the catalog does not take it."""
+        relation = self._session.table(self._identifier.quotedString())
+        plan = relation.where(condition).queryExecution().analyzed()
+        conditions = self._scala.seq([plan.condition()])
+        try:
+            return self._catalog.listPartitionsByFilter(self._identifier, conditions)
+        except JVM_ERRORS:
+            _log.debug("The catalog refuses %s.", condition, exc_info=True)
+            return None
+
+    def by_values(self, values: Mapping[str, str]) -> Any:
+        """The one partition with these texts as values.
+
+        Raises:
+            Py4JError: whatever the catalog raises, if there is none too.
+            PySparkException: the same, where PySpark has a class for it.
+        """
+        spec = self._scala.map(values)
+        return self._scala.seq([self._catalog.getPartition(self._identifier, spec)])
+
+    def count(self, partitions: Any) -> int:
+        """How many there are."""
+        return int(partitions.size())
+
+    def names_of(self, partitions: Any) -> list[str]:
+        """The names of some partitions, in their order."""
+        functions = self._scala.functions
+        spec = functions.method(_PARTITION, "spec")
+        name = functions.method(_UTILS, "getPathFragment", _MAP, _STRUCT)
+        name = functions.bound(name, 1, self._partition_schema)
+        text = partitions.map(functions.function(functions.then(spec, name))).mkString("\n")
+        return _lines(text)
+
+    def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
+        """All of these in one; of each, those at some positions, None = all."""
+        found = self._scala.nil
+        for whole, positions in parts:
+            some = whole
+            if positions is not None:
+                some = self._scala.positions(pa.array(positions)).map(whole)
+            found = found.appendedAll(some)
+        return found
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []
+
+
+def table_at(spark: SparkSession, name: str, location: str) -> DataFrame | None:
+    """The session's own table of a name, if it has its files in this very place; else None.
+
+    Args:
+        spark: The session.
+        name: Of the table.
+        location: As Hadoop spells it.
+    """
+    # what it remembers of a table (files, too) is not for the user's session
+    session = spark._jsparkSession.cloneSession()
+    state = session.sessionState()
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        if identifier.database().isEmpty() or not state.catalog().tableExists(identifier):
+            return None
+        metadata = state.catalog().getTableMetadata(identifier)
+        if not _is_at(jvm_of(spark), metadata, location):
+            return None
+        plan = session.table(metadata.identifier().quotedString()).queryExecution().analyzed()
+    except JVM_ERRORS:
+        _log.debug("The session does not know %s.", name, exc_info=True)
+        return None
+    return dataframe_of_plan(spark, plan)
+
+
+def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:
+    """Whether a ``CatalogTable`` has its files there, and its relation is made without listing."""
+    if metadata.storage().locationUri().isEmpty():
+        return False
+    provider = metadata.provider()
+    by_hive = provider.isEmpty() or provider.get().lower() == "hive"
+    partitioned = not metadata.partitionColumnNames().isEmpty()
+    if partitioned and not by_hive and not metadata.tracksPartitionsInCatalog():
+        return False
+    path = jvm.class_(PATH)
+    return bool(path(metadata.location()).toUri().getPath() == path(location).toUri().getPath())
