@@ -1,4 +1,4 @@
-"""What the planner did with a query, for people and for machines."""
+"""The report on a query: what the planner did with it, for people and for machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partitions of which scans depend on which join keys. Reads a plan, touches nothing.
+"""Join graph: which partitions of which scans depend on which join keys.
 
 Inner joins, and what behaves like them, are taken apart into a graph: its vertices are the inputs
 of the joins, its edges the conditions between two of them. An edge says in which direction keys may
@@ -69,7 +69,7 @@ class JoinFilter:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCondition:
-    """A condition that partition values alone decide."""
+    """A condition of the query itself that partition values alone decide."""
 
     lineage: Lineage
     condition: Expression
@@ -124,7 +124,12 @@ def discover(
 
 
 def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[PartitionCondition]:
-    """What filters of an optimized plan say of partition columns alone; arguments as above."""
+    """What filters of an optimized plan say of partition columns alone.
+
+    Args:
+        root: The plan.
+        partition_columns: The attributes of scans that could be pruned.
+    """
     return [
         PartitionCondition(lineage, part)
         for node in root.walk()
@@ -254,7 +259,7 @@ def _filters(
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
-    """The edges, and those that follow: keys that reach something reach what equals it."""
+    """The edges and what follows from them: keys that reach a side reach all that equals it."""
     closed = list(edges)
     known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
     equal_to = defaultdict(list)

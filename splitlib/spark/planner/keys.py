@@ -1,4 +1,4 @@
-"""The keys of dimensions, each dimension run once however many scans its keys prune."""
+"""Collect keys: each dimension is run once, however many scans its keys prune."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Keys:
     """A field per comparison: ``k0``, ``k1``, …"""
     seconds: float
     excluded: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    """The end of a range that is not part of it itself, by field."""
+    """By field, the end of a range that is no part of the range."""
 
 
 class KeyQueries:
@@ -112,7 +112,7 @@ class KeyQueries:
 def _ranges(
     rows: DataFrame, operators: Sequence[str]
 ) -> tuple[DynamicFilteringData, dict[str, pa.Scalar]]:
-    """What lies beyond every key meets none of them; the ends that are not met themselves."""
+    """The range that partition values can meet, and the ends that are no part of it themselves."""
     if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
         raise Unusable("keys of this type have no range")
     upper = [operator in ("<", "<=") for operator in operators]

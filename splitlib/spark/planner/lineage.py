@@ -1,4 +1,4 @@
-"""Where the columns of an operator come from: which partition columns, through what expressions."""
+"""Lineage: which partition columns decide a column of an operator, and by what expressions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from splitlib.spark.logical_plan import Expression, Node, Path, Place
 from splitlib.spark.planner.casts import is_lossless
 
-# Leaves that are read from files, or from wherever else a source has them.
+# Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
 
-# What keeps each row or drops it, whatever the other rows are, and shows all of its columns.
+# Operators that keep or drop each row without a look at the others, and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 
-# What has another value in another place, or none outside of its operator.
+# Expressions whose value depends on more than one row's columns, or on where they stand.
 _NOT_A_FUNCTION = frozenset(
     {
         "AggregateExpression",
@@ -58,22 +58,23 @@ class Lineage:
 
     leaf: Node
     steps: tuple[Step, ...] = ()
-    """Named expressions, each over the scan's columns and those before it."""
+    """Named expressions in order, each over the scan's columns and the expressions before it."""
     column: int | None = None
-    """The scan's attribute that it is, perhaps under another name or in a wider type; None =
-    computed."""
+    """The id of the scan's column, if it is just that: perhaps under another name, or in a type
+    that loses nothing. None = it is computed."""
 
 
 class Lineages:
-    """Of those attributes of an operator that partition columns decide."""
+    """The lineages of those attributes of an operator that partition columns decide."""
 
     def __init__(self, by_attribute: dict[int, tuple[Lineage, ...]]) -> None:
         self.by_attribute = by_attribute
 
     def of(self, expression: Expression) -> tuple[Lineage, ...]:
-        """Of all that an expression reads; none if it reads anything else.
+        """The lineage of an expression; none if it reads anything that has none.
 
-        Several, if one attribute stands for the columns of several scans (of a union).
+        There are several if it reads an attribute of a union, which stands for a column of each of
+        the scans below.
         """
         if not is_function(expression):
             return ()
@@ -95,7 +96,7 @@ def is_function(expression: Expression) -> bool:
 
 
 def _is_column(expression: Expression) -> bool:
-    """Whether an expression is a column, whose values may be in another type that loses nothing."""
+    """Whether an expression is a column, perhaps cast to types that lose nothing."""
     wider = None
     while expression.kind in ("Alias", "Cast", "AttributeReference"):
         if expression.kind != "Alias":
@@ -110,10 +111,10 @@ def _is_column(expression: Expression) -> bool:
 
 
 def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
-    """Of the output of a node, where a condition on the one holds for the other.
+    """The lineages of the output of a node, through which conditions can be pushed to the scans.
 
-    That is, where rows of the scan that fail a condition on the column can be left out if rows of
-    the output that fail it are dropped anyway.
+    That is: if rows of the output that fail a condition are dropped anyway, then rows of the scan
+    that fail it can be left out without another effect on the output.
     """
     return Lineages(_of(node, partition_columns))
 

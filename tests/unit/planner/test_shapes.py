@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from functools import cache
 from typing import Any
 
@@ -50,3 +52,12 @@ def test_all_shapes_have_names_of_their_own() -> None:
 @pytest.mark.parametrize("version", PLANS)
 def test_no_plan_is_left_over(version: str) -> None:
     assert plans(version).keys() == {shape.name for shape in SHAPES}
+
+
+def test_decisions_need_no_pyspark() -> None:
+    """Nor do their tests: this is what makes them fast."""
+    code = (
+        "import sys, splitlib.spark.planner.decide, splitlib.spark.planner.dead_scans, "
+        "splitlib.spark.planner.broadcast_reuse; assert 'pyspark' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
