@@ -96,7 +96,7 @@ def _in_row(batch: FileBatch, row: int) -> FileBatch:
 
 
 def _mapped(batch: PartitionBatch, spell: Callable[[str], str]) -> PartitionBatch:
-    """Another spelling of every value."""
+    """The values of a column, each changed by a function."""
     columns = [
         pa.array([None if v is None else spell(v) for v in column.to_pylist()], pa.string())
         for column in batch.values.columns
@@ -152,7 +152,7 @@ class PrunesWithoutCase(_Batches):
 
 @caught_by("test_no_match_is_lost", "test_filter_on_a_part_of_the_keys")
 class PrunesNull(_Batches):
-    """Takes ``k IN (…)`` for the whole meaning of a filter."""
+    """Takes a filter for ``k IN (…)`` alone, which drops null partitions that it asks for."""
 
     def change(self, batch: PartitionBatch, predicate: Predicate) -> PartitionBatch:
         if not predicate.keys:
@@ -354,7 +354,7 @@ class GuessesTheKeys(FilesConnector):
 
 @caught_by("test_empty_partition")
 class TakesEmptyForMissing(_Files):
-    """As an object store may, which has no directories."""
+    """Takes an empty directory for a missing one, as an object store without directories may."""
 
     def change(self, batch: FileBatch) -> FileBatch:
         if not len(batch):

@@ -1,4 +1,4 @@
-"""The kit is tested too: it must pass what is right, and fail each planted bug by a named test."""
+"""The kit's own tests: a right connector passes, and a named test of it fails each planted bug."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_test_of_the_kit_catches_something() -> None:
 
 
 def test_example_of_the_documentation_works(tmp_path: Path) -> None:
-    """The docstring's code runs as it stands, its deviation is an xfail that does not happen."""
+    """The docstring's code runs as it stands; the test it marks as an expected failure passes."""
     documentation = inspect.getdoc(splitlib_conformance)
     assert documentation is not None
     _, _, rest = documentation.partition("::\n")

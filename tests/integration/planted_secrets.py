@@ -58,7 +58,7 @@ def show_error(call: Callable[[], Any]) -> None:
 
 
 def errors(spark: SparkSession) -> None:
-    """Of names and options that lead nowhere."""
+    """Errors of names and options of tables that do not exist."""
     quick: dict[str, Any] = {"config": splitlib.SplitConfig(retry_attempts=1)}
     for name in IN_NAMES:
         for connector in ("files", "hive", "iceberg", None):

@@ -1,4 +1,4 @@
-"""Every benchmark runs at tiny sizes, and each contender does what it is said to do."""
+"""Every benchmark runs at a tiny size, and each contender does what its name says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret in every input is in no output: neither printed nor raised, logged nor stored."""
+"""Secrets in every input are in no output: not printed, raised, logged or stored."""
 
 from __future__ import annotations
 

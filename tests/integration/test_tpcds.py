@@ -1,4 +1,4 @@
-"""All of TPC-DS through ``splitlib.sql``: the rows are DuckDB's."""
+"""All queries of TPC-DS by ``splitlib.sql``: their rows are those of DuckDB."""
 
 from __future__ import annotations
 

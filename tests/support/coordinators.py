@@ -28,7 +28,7 @@ def coordinator_of(connector, assigner=None, **config) -> DynamicFileSplitEnumer
 
 
 def ask(coordinator: DynamicFileSplitEnumerator, reader: str = "r", **more) -> SplitResponse:
-    """As a reader does: ask again when told to wait, for half a minute at most."""
+    """The answer to a reader's request; asks again when told to wait, for half a minute at most."""
     until = time.monotonic() + 30
     while isinstance(answer := coordinator.handle_split_request(reader, **more), WaitForSplits):
         assert time.monotonic() < until, "told to wait for ever"

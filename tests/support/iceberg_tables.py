@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 
 def internal(value: Any) -> Any:
-    """As Iceberg's own code holds a value: days, microseconds."""
+    """A value as Iceberg's own code has it: dates in days, times in microseconds."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
     return (value - EPOCH.date()).days if isinstance(value, dt.date) else value
@@ -158,7 +158,7 @@ def open_table(catalog: Catalog, table: Table, **options: Any) -> splitlib.Table
 def select(
     table: splitlib.Table, *filters: splitlib.DynamicFilteringData
 ) -> tuple[list[str], splitlib.ScanMetrics]:
-    """The paths of the files that are left, and the counts."""
+    """The paths of the selected files, and the metrics."""
     enumerator = splitlib.DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -167,7 +167,7 @@ def select(
 
 
 def paths_of(files: Iterable[DataFile]) -> list[str]:
-    """As splitlib spells them."""
+    """The paths of files as splitlib spells them."""
     return [file.file_path.removeprefix("file://") for file in files]
 
 
@@ -198,7 +198,7 @@ def add_deletes(table: Table, *deletes: DataFile) -> None:
 
 
 class _AddDeletes(_FastAppendFiles):
-    """PyIceberg itself deletes by writing files anew."""
+    """Adds delete files, which PyIceberg itself never writes."""
 
     deletes: Sequence[DataFile]
 

@@ -37,7 +37,7 @@ class MemoryConnector(Connector):
         on_list: Callable[[int], object] = lambda k: None,
         on_call: Callable[[str], object] = lambda method: None,
     ) -> None:
-        """A number of partitions is that of ``k=0``, ``k=1``, ...
+        """Make the table of ``k=0``, ``k=1``, and so on.
 
         Args:
             partitions: Their number, or batches of them as they are.

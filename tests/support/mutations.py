@@ -12,7 +12,7 @@ _LIES = (-1, 1, 5, 1000, 2**31, 2**40, 2**62, -(2**63))
 
 
 def mutated(body: bytes, random: random.Random) -> bytes:
-    """``body`` with a few bytes changed, or a number in it by one that lies."""
+    """``body`` with a few bytes changed, or with an absurd number in place of eight of them."""
     changed = bytearray(body)
     for _ in range(random.choice([1, 1, 2, 4])):
         place = random.randrange(len(changed))

@@ -1,4 +1,4 @@
-"""What a connector gets wrong is an error that names it, not rows that are lost."""
+"""A connector's mistake is an error that names it, and not lost rows."""
 
 from __future__ import annotations
 

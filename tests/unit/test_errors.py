@@ -47,7 +47,7 @@ def test_all_are_listed_here():
 
 
 class Shaped(Exception):
-    """An error of a client that is not installed, with what it tells about itself."""
+    """An error as of a client that need not be installed, with that client's attributes."""
 
     def __init__(self, **attributes: object) -> None:
         super().__init__("no")

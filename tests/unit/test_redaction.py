@@ -88,7 +88,7 @@ def fail(name):
 
 
 class Failing(MemoryConnector):
-    """Fails as its options say, telling them."""
+    """Fails to open, with an error that tells the options."""
 
     @classmethod
     def open(cls, name, options):
@@ -268,7 +268,7 @@ def test_a_long_text_takes_no_longer_than_it_should(text):
 
 
 class Frozen(Exception):
-    """As thrift's, whose instances refuse to be changed."""
+    """An error like thrift's, whose attributes cannot be set."""
 
     def __setattr__(self, *_: object) -> None:
         raise TypeError("can't modify immutable instance")

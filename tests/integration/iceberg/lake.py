@@ -67,17 +67,17 @@ class Lake:
         return self.catalog.create_table(name, schema, location, spec, properties=settings)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the catalog's database."""
         self.catalog.close()
 
 
 def full_name(table: Table) -> str:
-    """As the catalog knows it."""
+    """The table's name, with its namespace."""
     return ".".join(table.name())
 
 
 def data_files(table: Table) -> list[DataFile]:
-    """Those of the current snapshot, in no order."""
+    """The data files of the current snapshot, in no order."""
     return [task.file for task in table.scan().plan_files()]
 
 
@@ -92,7 +92,7 @@ def ints(name: str, identifier: int, values: Sequence[int | None]) -> tuple[pa.F
 
 
 def table_of(*columns: tuple[pa.Field, pa.Array]) -> pa.Table:
-    """Columns with their identifiers."""
+    """An Arrow table whose columns have field ids."""
     fields, values = zip(*columns, strict=True)
     return pa.Table.from_arrays(list(values), schema=pa.schema(fields))
 
@@ -113,7 +113,7 @@ _files = count()
 
 
 def count_of_files() -> str:
-    """A name that no other file has."""
+    """A number that no other file's name has."""
     return f"by-hand-{next(_files):05}"
 
 

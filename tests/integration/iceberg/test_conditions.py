@@ -1,4 +1,4 @@
-"""Conditions and join keys on Iceberg tables: what Spark need not read for them."""
+"""What Spark need not read of Iceberg tables, thanks to conditions and join keys."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rows_scanned(df):
 
 @pytest.fixture(scope="module")
 def measured(lake):
-    """Ten files of a thousand rows in ten row groups: k counts, day is its thousands."""
+    """Ten files of 1000 rows in ten row groups: ``k`` counts rows, ``day`` is ``k // 1000``."""
     table = lake.create(
         Schema(
             NestedField(1, "k", LongType()),
@@ -115,7 +115,7 @@ def test_many_keys_skip_row_groups_by_range(measured, read, how) -> None:
 
 @pytest.mark.parametrize("null_safe", [False, True])
 def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> None:
-    """Scattered, so that a range does not tell; by hash, so that few come through."""
+    """The keys are scattered, so a range drops nothing; a Bloom filter lets few others through."""
     wanted = set(range(0, 10_000, 2))
     df = read(measured).filtered_by(DynamicFilteringData.from_values({"k": sorted(wanted)})).load()
     found = {row.k for row in df.select("k").collect()}
@@ -145,7 +145,7 @@ def test_null_keys_keep_null_rows(measured, read) -> None:
 
 
 def test_keys_of_partition_values_alone_open_no_file(measured, read) -> None:
-    """Nor are rows tested: the partition has been."""
+    """Rows are not tested either: their partition value was."""
     keys = DynamicFilteringData.from_values({"day": [3, 4]})
     df = read(measured).filtered_by(keys).load()
     assert df.count() == 2000
@@ -219,7 +219,7 @@ DAYS = [datetime.datetime(2024, 1, day, 12, tzinfo=datetime.UTC) for day in rang
 
 @pytest.fixture(scope="module")
 def events(lake):
-    """A file a day; n is the day's hundreds."""
+    """One file for each day; ``n`` is a hundred times the day's number."""
     inner = StructType(NestedField(6, "a", IntegerType(), required=False))
     table = lake.create(
         Schema(

@@ -1,4 +1,4 @@
-"""Rows that delete files take out of Iceberg tables, as Spark sees what is left."""
+"""The rows of Iceberg tables that Spark sees once delete files have been applied."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ NAMES = ["plain", "a b", "a%20b", "é☃", "a+b=c", "50%"]
 
 @pytest.mark.parametrize("spelled", ["file://{}", "file:{}", "{}", "//{}"])
 def test_a_path_is_the_same_file_however_it_is_spelled(lake, read, spelled) -> None:
-    """A path in a delete file that meets no data file would delete nothing, without a word."""
+    """A delete file whose path equals that of no data file would silently delete nothing."""
     table = lake.create(TWO)
     paths = [numbered(table, 2 * i, 2, directory=name) for i, name in enumerate(NAMES)]
     plainly = [path.removeprefix("file://").replace("/data/", "/data//") for path in paths]
@@ -176,7 +176,7 @@ def _same(one, other):
 
 
 def test_columns_compared_that_changed_since(lake, read) -> None:
-    """They are renamed, promoted, dropped, and their names are now those of others."""
+    """They were renamed, promoted or dropped, and other columns have their names now."""
     table = lake.create(
         Schema(ID, NestedField(2, "v", IntegerType()), NestedField(3, "w", IntegerType()))
     )
@@ -211,7 +211,7 @@ def test_fields_of_structs_compared(lake, read) -> None:
 
 
 def test_only_the_partition_of_a_delete_or_all_of_them(lake, read) -> None:
-    """The partition's value may be that of a column that the file lacks, and be compared."""
+    """Equality deletes also compare a column that is in no file but is the partition's value."""
     table = lake.create(TWO)
     numbered(table, 0, 4)
     with table.update_spec() as update:
@@ -264,7 +264,7 @@ def test_delete_files_that_are_not_read_are_refused(form) -> None:
 
 
 def test_a_position_delete_file_without_its_columns_is_an_error(lake, read) -> None:
-    """It would delete nothing."""
+    """Read as it is, it would delete nothing."""
     table = lake.create(TWO)
     path = numbered(table, 0, 2)
     delete_positions(table, {path: [0]}, names=("path", "row"))

@@ -1,4 +1,4 @@
-"""Iceberg tables with any history, against a model of what is in them."""
+"""Iceberg tables after a random history of changes, against a model of their rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ARROW = {A: pa.int32(), B: pa.string()}
 
 @dataclass
 class Row:
-    """Of the model: values by column identifier, and where the row lies."""
+    """A row of the model: values by field id, and the file and position of the row."""
 
     values: dict[int, Any]
     path: str
@@ -86,7 +86,7 @@ class History:
                 self.rows.append(Row(by_id, file.file_path, position, place))
 
     def delete_equal(self, identifier: int, values: list[Any], everywhere: bool) -> None:
-        """In one partition, that of the first row, or in all."""
+        """Delete rows by equality, in the first row's partition or in all."""
         place = (0, ()) if everywhere or not self.rows else self.rows[0].place
         column = with_id("then", ARROW[identifier], identifier)
         rows = pa.Table.from_arrays([pa.array(values, column.type)], schema=pa.schema([column]))
@@ -98,7 +98,7 @@ class History:
         ]
 
     def delete_some(self, keep: int) -> None:
-        """By position, rows of one file: all but each ``keep``-th."""
+        """Delete rows of one file by position: all but each ``keep``-th."""
         if not self.rows:
             return
         first = self.rows[0]

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.spark
 
 
 class _WithDefaults(IcebergConnector):
-    """Says that columns have initial defaults, which need a format that PyIceberg cannot write."""
+    """Declares initial defaults, which only a format version has that PyIceberg cannot write."""
 
     defaults: ClassVar[dict[str, object]] = {}
 

@@ -45,6 +45,7 @@ from tests.integration.iceberg.lake import (
     table_of,
     with_id,
 )
+from tests.support.iceberg_tables import internal
 
 pytestmark = pytest.mark.spark
 
@@ -124,7 +125,7 @@ def test_every_type(lake, read) -> None:
 
 
 def test_a_partition_gives_the_value_of_its_column(lake, read) -> None:
-    """Also where a file has none, or another, as those of a table that once was Hive's."""
+    """Even if a file lacks the column or has another value, as in tables migrated from Hive."""
     table = lake.create(
         Schema(
             NestedField(1, "id", IntegerType()),
@@ -188,22 +189,11 @@ def test_a_partition_of_any_type_gives_its_value(lake, read, kind, values) -> No
         Schema(NestedField(1, "id", IntegerType()), NestedField(2, "p", kind, required=False)),
         PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p")),
     )
-    internal = [_internal(value) for value in values]
+    stored = [internal(value) for value in values]
     rows = table_of(ints("id", 1, [1]))
-    append_files(table, *(data_file(table, rows, [value]) for value in [*internal, None]))
+    append_files(table, *(data_file(table, rows, [value]) for value in [*stored, None]))
     shown = [str(value) if isinstance(value, uuid.UUID) else value for value in values]
     assert rows_of(read(table).load()) == sorted([(1, v) for v in [*shown, None]], key=repr)
-
-
-def _internal(value):
-    """As Iceberg keeps it in manifests."""
-    match value:
-        case datetime.datetime():
-            epoch = datetime.datetime(1970, 1, 1, tzinfo=value.tzinfo)
-            return (value - epoch) // datetime.timedelta(microseconds=1)
-        case datetime.date():
-            return (value - datetime.date(1970, 1, 1)).days
-    return value
 
 
 def test_the_users_session_is_left_as_it_is(lake, read, spark) -> None:
@@ -239,7 +229,7 @@ def test_buckets_are_read_by_the_file_system_that_spark_has(spark, scheme) -> No
 
 
 def test_data_files_are_those_of_the_table(lake) -> None:
-    """The tests' own reading of files is not the library's."""
+    """The helpers of these tests list data files without the library."""
     table = lake.create(Schema(NestedField(1, "id", IntegerType())))
     table.append(pa.table({"id": [1, 2]}, schema=table.schema().as_arrow()))
     path = Path(data_files(table)[0].file_path.removeprefix("file://"))

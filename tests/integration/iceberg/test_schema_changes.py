@@ -117,7 +117,7 @@ def test_nested_fields(lake, read, spark) -> None:
     )
 
     def more(first: int) -> None:
-        """Of every column: a null, one of nulls, one of values."""
+        """Append three rows: every struct is null, then has null fields, then has values."""
         schema = table.schema().as_arrow()
         kinds = {f.name: f.type for f in schema.field("s").type}
         nulls = dict.fromkeys(kinds)

@@ -1,4 +1,4 @@
-"""Keys whose equality is not that of their bytes, and keys that are no single values."""
+"""Keys that are equal though their bytes differ, and keys that are structs or arrays."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Two facts with text in other letters, and a dimension."""
+    """Two facts whose texts differ in case from those of the dimension, and the dimension."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "0"}):
@@ -67,13 +67,13 @@ def tables(spark: SparkSession) -> Iterator[None]:
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("query", SHAPES.values(), ids=SHAPES)
 def test_collations(spark: SparkSession, query: str, collation: str) -> None:
-    """What is equal in a collation is not left out for its bytes."""
+    """Rows that are equal in a collation are not pruned because their bytes differ."""
     plain = spark.sql(query.format(collation))
     assert rows_of(splitlib.optimize(plain)) == rows_of(plain)
 
 
 def test_the_rest_of_a_tuple_prunes(spark: SparkSession) -> None:
-    """Only the comparison that cannot be made is left out, and it is said why."""
+    """Only the collated comparison prunes nothing; the report says why."""
     sql = SHAPES["of a dimension in a tuple"].format("UTF8_LCASE")
     optimized = splitlib.sql(spark, sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
@@ -83,7 +83,7 @@ def test_the_rest_of_a_tuple_prunes(spark: SparkSession) -> None:
 
 
 def test_declared_collation(spark: SparkSession) -> None:
-    """Of a column of a dimension; no partition key has one."""
+    """A dimension's column declares a collation, which no partition key can."""
     spark.sql("CREATE TABLE co_lcase (q STRING COLLATE UTF8_LCASE, id int) USING parquet")
     spark.sql("INSERT INTO co_lcase VALUES ('A', 1), ('C', 2)")
     try:
@@ -108,7 +108,7 @@ NESTED = {
 
 @pytest.mark.parametrize("condition", NESTED.values(), ids=NESTED)
 def test_nested_keys_between_facts(spark: SparkSession, condition: str) -> None:
-    """They prune nothing, and what else there is in the query does."""
+    """They prune nothing; the other joins of the query do."""
     sql = f"""SELECT a.v, b.v FROM co_a a JOIN co_b b ON {condition} AND a.v % 7 = b.v % 7
         JOIN co_days d ON a.day = d.id WHERE d.week = 1"""
     optimized = splitlib.sql(spark, sql)
@@ -121,7 +121,7 @@ def test_nested_keys_between_facts(spark: SparkSession, condition: str) -> None:
 def test_data_columns_of_named_catalogs(
     spark: SparkSession, metastore: HiveMetastore, collation: str
 ) -> None:
-    """A condition on a collated column says nothing of the bytes in files."""
+    """A condition on a collated column drops no file by the bounds of its bytes."""
     spark.sql(f"""CREATE TABLE co_data (t STRING COLLATE {collation}, v bigint, day int)
         USING parquet PARTITIONED BY (day)""")
     spark.sql("""INSERT INTO co_data SELECT IF(id % 2 = 0, 'abc', 'ABC '), id, id % 4

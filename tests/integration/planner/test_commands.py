@@ -1,4 +1,4 @@
-"""A command runs once, whatever is asked of what it returned."""
+"""A command runs once, even if its result is optimized, explained or collected again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the optimizer that copy a scan: what only one of the copies needs is not all of it."""
+"""Optimizer rules that copy a scan: it must keep the rows that any of the copies needs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COPIED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The tables of all tests here; of those that are copied the size is known."""
+    """The tables of all tests here; those that are copied have a known size."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     where = str(tmp_path_factory.mktemp("files") / "sales")
@@ -68,7 +68,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files", "cs_text"])
 @pytest.mark.parametrize("query", COPIED.values(), ids=COPIED)
 def test_copies_are_read_whole(spark: SparkSession, query: str, table: str) -> None:
-    """A join that is pushed below a union reads its other side once for each input."""
+    """A join pushed below a union reads its other side once for each input of the union."""
     with changed(spark, THROUGH_UNION):
         plain = spark.sql(query.replace("{}", table))
         optimized = splitlib.optimize(plain)
@@ -76,7 +76,7 @@ def test_copies_are_read_whole(spark: SparkSession, query: str, table: str) -> N
 
 
 def test_reason_for_a_copy(spark: SparkSession) -> None:
-    """It is said what was copied, and the other scans of the query are pruned as ever."""
+    """The report names the copied table, and the other scans of the query are pruned as usual."""
     sql = COPIED["left"].replace("{}", "cs_files")
     sql += " JOIN cs_returns r ON r.day = u.id + 1 JOIN cs_a a ON r.day = a.id WHERE a.g = 2"
     with changed(spark, THROUGH_UNION):
@@ -90,7 +90,7 @@ def test_reason_for_a_copy(spark: SparkSession) -> None:
 
 
 def test_copied_dimension(spark: SparkSession) -> None:
-    """Its rows are the keys of both facts, and it is read again with each of them."""
+    """Its rows are the keys of both facts, and Spark reads it again for each of them."""
     sql = """SELECT u.v, u.w FROM (SELECT v, day, 1 AS w FROM cs_sales
         UNION ALL SELECT v, day, 2 AS w FROM cs_returns) u
         JOIN cs_a a ON u.day = a.id AND u.w = a.g WHERE a.g > 0"""
@@ -101,7 +101,7 @@ def test_copied_dimension(spark: SparkSession) -> None:
 
 
 def test_copied_rdd(spark: SparkSession) -> None:
-    """An RDD whose rows are others each time it is read."""
+    """An RDD that has other rows every time it is computed."""
     draws = spark.sparkContext.accumulator(0)
 
     def draw(_: int) -> tuple[int]:
@@ -123,7 +123,7 @@ def test_copied_rdd(spark: SparkSession) -> None:
 
 
 def test_copied_table_of_a_named_catalog(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """Its place is held by a relation of no files, which is neither copied nor run as such."""
+    """A relation without files stands for it while the plan is made, and never runs."""
     catalog = {
         "spark.splitlib.catalog.lake.connector": "hive",
         "spark.splitlib.catalog.lake.uri": metastore.uri,
@@ -169,7 +169,7 @@ DUPLICATING = {
 @pytest.mark.parametrize("query", DUPLICATING.values(), ids=DUPLICATING)
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files"])
 def test_other_rules_that_duplicate(spark: SparkSession, query: str, table: str) -> None:
-    """Whatever the optimizer makes of a query out of several parts of it."""
+    """Other rewrites of the optimizer that repeat a part of the query."""
     if "RECURSIVE" in query and not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
         pytest.skip("this Spark has no recursion")
     plain = spark.sql(query.replace("cs_sales", table))

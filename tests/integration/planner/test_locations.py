@@ -1,4 +1,4 @@
-"""Where partitions lie, and what a table's options say of its files: read as Spark reads them."""
+"""Unusual locations of partitions, and options of tables and readers: read as Spark reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOIN = "SELECT f.v, f.day FROM {} f JOIN lo_days d ON f.day = d.id WHERE d.week 
 
 @pytest.fixture(scope="module", autouse=True)
 def dimension(spark: SparkSession) -> Iterator[None]:
-    """The days whose weeks are asked for."""
+    """A dimension of days, with the week of each."""
     spark.sql("""CREATE TABLE lo_days USING parquet AS
         SELECT CAST(id AS int) AS id, id % 5 AS week FROM range(20)""")
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "0"}):
@@ -67,7 +67,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items(), ids=OPTIONS)
 def test_options_of_tables(spark: SparkSession, option: str, value: str) -> None:
-    """Spark goes by them only where a table has no partitions."""
+    """Spark heeds them only if a table has no partitions."""
     spark.sql(f"""CREATE TABLE lo_options (v bigint, day int) USING parquet
         OPTIONS ('{option}' = '{value}') PARTITIONED BY (day)""")
     try:
@@ -82,7 +82,7 @@ def test_options_of_tables(spark: SparkSession, option: str, value: str) -> None
 
 
 def test_options_of_readers(spark: SparkSession, tmp_path: Path) -> None:
-    """What a reader was told holds for what is left of it."""
+    """Options of a reader hold for the files that are left of it."""
     where = str(tmp_path / "files")
     spark.sql("SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(20)").repartition(
         1, "day"
@@ -108,7 +108,7 @@ RAISING = {
 def test_value_that_an_expression_raises_for(
     spark: SparkSession, tmp_path: Path, condition: str, files: bool
 ) -> None:
-    """Its partition is kept, the others are pruned as ever."""
+    """The partition that raises is kept, the others are pruned as usual."""
     spark.sql("""CREATE TABLE lo_text USING parquet PARTITIONED BY (p) AS
         SELECT id AS v, IF(id % 8 = 7, 'x', CAST(id % 8 AS STRING)) AS p FROM range(32)""")
     try:

@@ -1,4 +1,4 @@
-"""Tables of named catalogs in SQL: what casts say of their columns, names, and statements."""
+"""Tables of named catalogs in SQL: casts of their columns, their names, and statements on them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 @pytest.mark.parametrize("condition", LOST + KEPT)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
-    """Only what loses nothing is the column itself."""
+    """Only a cast that loses nothing is as good as the column itself."""
     sql = f"SELECT f.v, d.id FROM {{}} f JOIN nt_days d ON {condition} WHERE d.week = 2"
     with changed(spark, {"spark.sql.ansi.enabled": ansi}):
         optimized = splitlib.sql(spark, sql.format("lake.default.nt_facts"))
@@ -99,7 +99,7 @@ VIEW_BESIDE = {
 
 @pytest.mark.parametrize("query", VIEW_BESIDE.values(), ids=VIEW_BESIDE)
 def test_view_of_the_same_name(spark: SparkSession, query: str) -> None:
-    """A global view of the user's own is left as it is."""
+    """A global view of the user's with the table's name stays as it is."""
     spark.sql("SELECT 1 AS one").createGlobalTempView("nt_facts")
     before = spark.catalog.listTables("global_temp")
     try:
@@ -160,7 +160,7 @@ def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
 
 
 def test_table_made_of_a_named_table(spark: SparkSession) -> None:
-    """And the plan of one that is shown."""
+    """CREATE TABLE AS SELECT, and EXPLAIN of it."""
     spark.sql("DROP TABLE IF EXISTS nt_made")
     splitlib.sql(
         spark, "CREATE TABLE nt_made USING parquet AS SELECT v, day FROM lake.default.nt_facts"

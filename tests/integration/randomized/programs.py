@@ -75,7 +75,7 @@ class Program:
 
     @property
     def caches(self) -> bool:
-        """Whether it caches anything."""
+        """Whether the program caches anything."""
         return any(step.kind == "cache" for step in self.steps)
 
     def without_caches(self) -> Program:
@@ -120,11 +120,11 @@ class Optimizing:
 
     @property
     def pruned(self) -> bool:
-        """Whether anything was."""
+        """Whether anything was pruned."""
         return any(scan.is_pruned for report in self.reports for scan in report.scans)
 
     def given_up(self) -> list[str]:
-        """Reasons that say that splitlib failed, and left the whole query to Spark."""
+        """The reasons reported when splitlib failed, and left the whole query to Spark."""
         reasons = [str(reason) for report in self.reports for reason in report.reasons]
         return [r for r in reasons if "Error" in r or "Exception" in r]
 
@@ -144,7 +144,7 @@ def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
 
 
 def rows_of(df: DataFrame) -> tuple[str, ...]:
-    """Every row as text; times as Spark shows them, as Python has not all of them."""
+    """Every row as text, with times as Spark prints them: Python lacks some."""
     shown = []
     for name, kind in df.dtypes:
         column = F.col("`" + name.replace("`", "``") + "`")
@@ -155,7 +155,7 @@ def rows_of(df: DataFrame) -> tuple[str, ...]:
 
 
 def failed(error: Exception) -> Outcome:
-    """What an error comes to."""
+    """The outcome that is an error."""
     text = str(error)
     found = _CONDITION.search(text)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
@@ -197,7 +197,7 @@ def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFr
 
 
 def _copy_of_a_file(spark: SparkSession, table: str) -> None:
-    """Rows that someone else adds to a partition: the first one's file once more."""
+    """Copy the file of a table's first partition, as another writer's rows in it."""
     files = sorted(location(spark, table).glob("*/*.parquet"))
     if files:
         shutil.copy(files[0], files[0].with_name(f"copy-{files[0].name}"))
@@ -222,7 +222,7 @@ def _own_tables(spark: SparkSession, program: Program) -> Iterator[None]:
 
 
 class Verdict(NamedTuple):
-    """What a comparison comes to."""
+    """The result of a comparison."""
 
     kind: str
     """``same``, ``both fail``, ``spared``, ``refused`` or ``different``."""
@@ -252,7 +252,7 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
-    """Two errors of values, of which comes first what chance will have; or of the same name."""
+    """Whether two errors are both of values, as any may fail first, or both of missing names."""
     return any(
         kind.search(one.error + one.message) and kind.search(other.error + other.message)
         for kind in (_OF_VALUES, _OF_NAMES)

@@ -86,7 +86,7 @@ def drop(spark: SparkSession) -> None:
 
 
 def statements(only: str | None = None) -> list[str]:
-    """What makes them, or one of them."""
+    """The statements that make all tables, or one."""
     found = []
     for table, keys in {**KEYS, DIMENSION: ()}.items():
         if only not in (None, table):
@@ -105,7 +105,7 @@ def statements(only: str | None = None) -> list[str]:
 
 
 def _columns(table: str) -> str:
-    """The data columns; of collated text and of names with a dot Spark's ORC reader fails."""
+    """The data columns, for ORC without those that Spark's ORC reader fails on."""
     if table not in ORC:
         return _DATA
     return re.sub(r" COLLATE \w+", "", _DATA).replace("`x.y`", "x_y")
@@ -121,7 +121,7 @@ def _rows(keys: tuple[tuple[str, str, str], ...], part: str) -> str:
 
 
 def _value(kind: str, shift: int) -> str:
-    """One of the kind's values, by the number of the row; now and then null."""
+    """A value of a kind, chosen by the number of the row; now and then null."""
     type_name, values = _KINDS[kind]
     position = f"CAST((id + {shift}) % {len(values)} + 1 AS int)"
     null = "id = 29" if shift % 7 == 0 else f"(id + {shift}) % 11 = 0"

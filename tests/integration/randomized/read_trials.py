@@ -1,4 +1,4 @@
-"""What to read, drawn at random: tables, connectors, conditions, dimensions, zones, settings."""
+"""Reads drawn at random: tables, connectors, conditions, dimensions, zones, settings."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _Draw:
         self._data = (*kinds, *(kind for kind in _MORE if kind in kinds))
 
     def trial(self) -> Trial:
-        """The whole of it."""
+        """The finished trial."""
         choice = self._random.choice
         connector = choice(("hive", "hive", "hive", "files"))
         if not {"ch", "vc"}.isdisjoint(self._keys.values()):
@@ -207,7 +207,7 @@ class _Draw:
         )  # fmt: skip
 
     def _column(self) -> tuple[str, str]:
-        """Its name as SQL quotes it, and its kind; partition keys often."""
+        """A column's name as SQL quotes it, and its kind; often a partition key."""
         if self._keys and self._random.random() < 0.5:
             name = self._random.choice(list(self._keys))
             return name, self._keys[name]
@@ -217,7 +217,7 @@ class _Draw:
         return f"`{name}`", name
 
     def _of_one_form(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """A condition that has to prune partitions wherever a value is out of it."""
+        """A condition that must prune partitions, if one has a value that fails it."""
         key, kind = self._random.choice(list(self._keys.items()))
         one, other = (self._random.choice(literals(kind)) for _ in range(2))
         forms = {
@@ -331,7 +331,7 @@ class _Draw:
         return name, kind
 
     def _of_values(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Of other types than the columns' own, with nulls; now and then none at all."""
+        """A dimension of literals, of other types than the columns, with nulls; sometimes empty."""
         count = self._random.choice((0, 1, 2, 3, 3, 5))
         rows = []
         for _ in range(max(count, 1)):
@@ -348,7 +348,7 @@ class _Draw:
         return query, _numbered(fact)
 
     def _of_the_table(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Columns of a table, of the very types, for which text has a length and a collation."""
+        """A dimension of columns of a table, cast to other types or in their own."""
         self._ingredients["a dimension that is a table"] += 1
         where = self._random.choice(("v % 5 = 1", "v < 4", "b", "v = 7", "d IS NULL"))
         if self._random.random() < 0.5:
@@ -365,7 +365,7 @@ class _Draw:
         return f"SELECT * FROM {DIMENSION} WHERE {where}", on
 
     def _many(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """More keys than are listed one by one, most of which nothing equals."""
+        """A dimension of more keys than are listed one by one; most equal nothing."""
         self._ingredients["many keys"] += 1
         texts = {"d": "date_add(DATE'2031-01-01', CAST(id AS int))",
                  "t": "timestamp_seconds(1900000000 + id)",

@@ -1,4 +1,4 @@
-"""Comparisons drawn at random: between columns of one kind, or cast to it, or as Spark coerces."""
+"""Comparisons drawn at random: of columns of one kind, cast to one kind, or coerced by Spark."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ EVERY_EXPRESSION = frozenset(
 
 @dataclass
 class Scope:
-    """What conditions and the select list may speak of."""
+    """The columns that conditions and the select list may use."""
 
     columns: dict[str, str] = field(default_factory=dict)
     """``alias.column`` to its kind."""
@@ -90,7 +90,7 @@ class Scope:
         return [name for name, k in self.columns.items() if k == kind]
 
     def keys(self, kind: str) -> list[str]:
-        """Those of them that match something: partition columns and keys rather than values."""
+        """The columns of a kind that are partition keys or keys of a dimension."""
         names = self.of(kind)
         return [n for n in names if not n.endswith((".v", ".a"))] or names
 
@@ -109,7 +109,7 @@ class Expressions:
         return self._theme
 
     def comparison(self, left: Scope, right: Scope) -> str | None:
-        """Between a column of each; None if no two can be compared."""
+        """A comparison of a column of each scope; None if no two can be compared."""
         match self._random.random():
             case x if x < 0.25:
                 return self._with_casts(left, right)
@@ -146,7 +146,7 @@ class Expressions:
         return f"{one} BETWEEN {other} AND {other} + 1"
 
     def _with_casts(self, left: Scope, right: Scope) -> str | None:
-        """Two that are of one kind once at least one of them has been converted."""
+        """Two columns that are of one kind once at least one of them has been converted."""
         pairs = [
             (one, other)
             for one, other in itertools.product(self._converted(left), self._converted(right))
@@ -193,7 +193,7 @@ class Expressions:
         return f"{left_name} {sign} {right_name}"
 
     def condition(self, scope: Scope) -> str:
-        """Of one column with constants."""
+        """A condition that compares one column with constants."""
         column = self._random.choice(list(scope.columns))
         kind = scope.columns[column]
         self._ingredients[f"condition on kind {kind}"] += 1

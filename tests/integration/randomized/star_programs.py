@@ -131,7 +131,7 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
 
 
 def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """Queries whose results others are drawn over: joined, joined with themselves, in a union."""
+    """Views that other queries are drawn over: joined, joined with themselves, in a union."""
     steps: list[Step] = []
     views: dict[str, dict[str, str]] = {}
     for number in range(drawn.choice((1, 1, 2))):
@@ -190,7 +190,7 @@ def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step
 
 
 def _that_overwrites(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """A query that is written over what it reads: where Spark refuses, nothing may be lost."""
+    """A query whose result overwrites what it reads: if Spark refuses, nothing may be lost."""
     query = _of_own(drawn)
     steps = []
     if drawn.random() < 0.4:

@@ -1,4 +1,4 @@
-"""Star joins drawn at random over a few small tables: which are right, Spark itself says."""
+"""Star joins drawn at random over a few small tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StarQueries:
         self._more_facts = 0.25
 
     def draw(self) -> str:
-        """A query without an order, whose rows are the same each time."""
+        """A query whose rows, in any order, are the same each time it runs."""
         return self.draw_with_columns()[0]
 
     def draw_with_columns(self) -> tuple[str, dict[str, str]]:
@@ -80,7 +80,7 @@ class StarQueries:
         return query, kinds
 
     def _hint(self) -> str:
-        """Some rules copy only what is going to be broadcast, and no size is known of these."""
+        """A broadcast hint, as some rules copy only what is broadcast; no table's size is known."""
         if self._random.random() < 0.6:
             return ""
         self._ingredients["a broadcast"] += 1
@@ -98,7 +98,7 @@ class StarQueries:
         return self._random.choice(fitting if fitting and self._random.random() < 0.75 else tables)
 
     def _in_from(self, table: str) -> str:
-        """A table by its name, or by that which it has in the named catalog."""
+        """A table by its name in the session's catalog, or in the named one."""
         if self._named is None or table == DIRECTORY or table not in COLUMNS:
             return table
         if self._random.random() < 0.6:
@@ -107,7 +107,7 @@ class StarQueries:
         return table
 
     def _grouped(self, column: str, kind: str) -> tuple[str, str]:
-        """By what to group: which one of equal texts is shown for the group is left to chance."""
+        """What to group by; collated text is normalized, as a group shows any of equal texts."""
         if kind == "l":
             return f"lower(rtrim(CAST({column} AS string)))", "s"
         return column, kind
@@ -142,7 +142,7 @@ class StarQueries:
         return [name for name in columns if name not in _VALUES] or columns
 
     def _union(self) -> tuple[str, dict[str, str]]:
-        """Of two tables; a condition on the tag rules out what is below one branch, or both."""
+        """A union of two tables with a tag; a condition on it may rule out a branch, or both."""
         self._ingredients["union"] += 1
         one = self._random.choice(("r_int", *self._facts))
         kind = COLUMNS.get(one, self._columns[one])[self._keys(one)[-1]]
@@ -158,7 +158,7 @@ class StarQueries:
         return text, {"tag": "s", "v": "n", "k": kind}
 
     def _union_of_dimensions(self, scope: Scope) -> str:
-        """Before a fact: a rule may give each of its branches a copy of that."""
+        """A union of dimensions joined with a fact, which a rule may copy below each branch."""
         self._ingredients["union of dimensions"] += 1
         table = self._table(fact=False)
         columns = COLUMNS[table]

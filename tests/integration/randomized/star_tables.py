@@ -132,5 +132,5 @@ def location(spark: SparkSession, table: str) -> Path:
 
 
 def statements() -> str:
-    """What makes the tables, to be pasted; two of them need a hand, see :func:`create`."""
+    """The statements that make the tables; two of these need more, see :func:`create`."""
     return ";\n".join(_STATEMENTS)

@@ -1,4 +1,4 @@
-"""Tables read at random, joined with what they were filtered by, have the rows of plain Spark."""
+"""Tables read in random ways, and joined with their dimensions, have the rows of plain Spark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trials:
         self.pruned = 0
 
     def of(self, seed: int) -> tuple[Trial, Verdict]:
-        """The trial of a seed by plain Spark and by splitlib, and what that came to."""
+        """The verdict on a seed's trial, read by plain Spark and by splitlib."""
         trial = draw_trial(seed)
         with changed(self._spark, trial.settings):
             expected = outcome(lambda: self._joined(trial, self._plain(trial)))
@@ -106,7 +106,7 @@ class Trials:
         return reader.config(**trial.config)
 
     def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
-        """The join that the keys were for; by names, as the files have an order of their own."""
+        """The join that the keys were collected for; rows in the order of the columns' names."""
         names = sorted(fact.columns)
         if trial.narrow:
             used = {name.lower() for d in trial.dimensions for name in d.on}
@@ -131,7 +131,7 @@ def _equal(dimension: Dimension) -> Column:
 
 @pytest.fixture(scope="module")
 def trials(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Trials]:
-    """The tables, and what is known of the trials so far."""
+    """The tables, and the results of the trials so far."""
     read_tables.create(spark)
     with changed(spark, QUICK):
         yield Trials(spark, metastore.uri)
@@ -140,7 +140,7 @@ def trials(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Trials]:
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(start: int, trials: Trials) -> None:
-    """Each table as Spark reads it, and as splitlib does."""
+    """Each trial with plain Spark and with splitlib."""
     done = [trials.of(SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     different = [
         "\n".join((v.text, str(trial), *read_tables.statements(trial.table)))
@@ -150,9 +150,9 @@ def test_same_rows(start: int, trials: Trials) -> None:
     assert not different, "\n\n".join(different)
 
 
-@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw most of what there is")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_enough_were_pruned(trials: Trials) -> None:
-    """Or all of the above would say nothing."""
+    """If nothing were pruned, equal rows would prove nothing."""
     assert trials.pruned >= QUERIES // 4
     assert trials.verdicts["same"] >= QUERIES * 3 // 4, (trials.verdicts, trials.refused)
     # each on one partition key, of which most values are out of it
@@ -160,14 +160,14 @@ def test_enough_were_pruned(trials: Trials) -> None:
     assert tried <= trials.pruning.keys()
 
 
-@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw most of what there is")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(trials: Trials) -> None:
-    """A short run has most of them, a long one each."""
+    """Only a long run has every ingredient."""
     missing = EVERY_INGREDIENT - trials.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """Without running any of it."""
+    """Drawn without running any."""
     drawn = {name for seed in range(_MANY) for name in draw_trial(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

@@ -46,7 +46,7 @@ class Trials:
         self.pruned = 0
 
     def of(self, spark: SparkSession, seed: int) -> tuple[Program, Verdict]:
-        """The program of a seed with plain Spark and with splitlib, and what that came to."""
+        """The verdict on a seed's program, run with plain Spark and with splitlib."""
         program = draw_program(seed)
         optimizing = Optimizing(spark, program.how)
         expected = run(spark, program, plain(spark, NAMED))
@@ -66,7 +66,7 @@ class Trials:
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """The tables that queries are drawn over; all are small, and none is too small."""
+    """The tables of the queries, all small, though none too small to be pruned."""
     star_tables.create(spark)
     catalog = {
         f"spark.splitlib.catalog.{CATALOG}.connector": "hive",
@@ -79,33 +79,33 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trials() -> Trials:
-    """Shared by all tests here."""
+    """The trials of all tests here."""
     return Trials()
 
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(spark: SparkSession, start: int, trials: Trials) -> None:
-    """Each program with plain Spark and with splitlib, which handles all of them."""
+    """Each program with plain Spark and with splitlib, which gives up on none."""
     done = [trials.of(spark, SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     different = [f"{v.text}\n{program}" for program, v in done if v.kind == "different"]
     assert not different, "\n\n".join(different)
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw most of what there is")
+@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw every ingredient")
 def test_enough_were_pruned(trials: Trials) -> None:
-    """Or all of the above would say nothing."""
+    """If nothing were pruned, equal rows would prove nothing."""
     assert trials.pruned >= QUERIES // 5
     assert trials.verdicts["same"] >= QUERIES * 3 // 4, trials.verdicts
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw most of what there is")
+@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(trials: Trials) -> None:
-    """A short run has most of them, a long one each."""
+    """Only a long run has every ingredient."""
     missing = EVERY_INGREDIENT - trials.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """Without running any of it."""
+    """Drawn without running any."""
     drawn = {name for seed in range(_MANY) for name in draw_program(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

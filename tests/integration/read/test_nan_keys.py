@@ -1,4 +1,4 @@
-"""Spark joins NaN with NaN, and -0.0 with 0.0: so do keys that prune, whatever carries them."""
+"""NaN equals NaN and -0.0 equals 0.0, as in Spark's joins, in every form that keys come in."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(df):
 
 
 def same(spark, query):
-    """Equal rows with and without splitlib; the rows."""
+    """The rows, once they are equal with and without splitlib."""
     plain = rows_of(spark.sql(query))
     assert rows_of(splitlib.sql(spark, query)) == plain, query
     return plain
@@ -58,7 +58,7 @@ def test_every_join(spark, facts, keys):
         assert expected
         same(spark, f"SELECT a, k FROM {fact} f JOIN {dim} d ON f.k <=> d.d")
         same(spark, f"SELECT a, k FROM {fact} WHERE k IN (SELECT d FROM {dim})")
-        # a false null where the key was forgotten
+        # a null here would mean that the key was forgotten
         same(spark, f"SELECT d.d, f.a FROM {dim} d LEFT JOIN {fact} f ON f.k = d.d")
     # keys that one fact hands to another
     wanted = f"SELECT k, a FROM {facts}_p WHERE a IN (0, 1, 2)"
@@ -106,7 +106,7 @@ def test_nan_prunes_and_is_not_everything(spark, metastore, facts, kind):
 
 
 def test_more_keys_than_the_threshold(spark, metastore, facts, kind):
-    """Floats have no range, so nothing is known; dates beyond Python's still have one."""
+    """Too many floats prune nothing, as they have no range; dates beyond Python's have one."""
     dim = spark.range(50).selectExpr(f"CAST(IF(id = 7, 'NaN', CAST(id AS string)) AS {kind}) d")
     reader = splitlib.read(spark).table(f"default.{facts}_p", connector="hive", uri=metastore.uri)
     loaded = reader.config(filter_max_values=5).filtered_by(dim, on={"k": "d"}).load()

@@ -1,4 +1,4 @@
-"""What is planned is planned once: what changes later is an error or not seen, until replanned."""
+"""A pruned DataFrame is planned once: later changes make it fail, or show once it is replanned."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def reader(spark: SparkSession, metastore: HiveMetastore) -> TableReader:
-    """Of the fact, by a condition on its dimension."""
+    """A reader of the fact, filtered by a condition on its dimension."""
     found = splitlib.read(spark).table("default.r_fact", connector="hive", uri=metastore.uri)
     return found.filtered_by(spark.table("r_dim").where("name = 'n3'"), on={"day": "id"})
 

@@ -48,7 +48,7 @@ def _reader(spark: SparkSession, reader: TableReader) -> DataFrame:
 
 @pytest.fixture(params=[_query, _reader])
 def make(request, spark: SparkSession, metastore) -> Make:
-    """Plans the same query anew, by either way."""
+    """Plans the same query anew, by ``read`` or by ``sql``."""
     reader = splitlib.read(spark).table("default.c_fact", connector="hive", uri=metastore.uri)
     return lambda: request.param(spark, reader)
 
@@ -58,7 +58,7 @@ def rows_of(df: DataFrame) -> list[str]:
 
 
 def plain(spark: SparkSession) -> list[str]:
-    """What Spark reads that has nothing cached and remembers no listing."""
+    """What Spark reads with no cache and no remembered listing."""
     session = spark.newSession()
     session.catalog.refreshTable("c_fact")
     return rows_of(session.sql(JOIN))
@@ -89,7 +89,7 @@ def add_file(spark: SparkSession, root: Path) -> None:
 
 
 def replace_file(spark: SparkSession, root: Path) -> None:
-    """Another one under the same name."""
+    """Replace a file by another under the same name."""
     old = min((root / "day=3").glob("*.parquet"))
     (old.parent / f".{old.name}.crc").unlink(missing_ok=True)
     pq.write_table(pa.table({"v": [100]}), old)
@@ -114,7 +114,7 @@ def test_a_query_planned_anew_reads_what_is_there_now(spark, fact, make, change)
 
 @pytest.mark.parametrize("change", [drop_partition, insert, insert_overwrite])
 def test_what_changes_the_table_makes_a_cached_result_stale(spark, fact, make, change):
-    """Run again it gives the rows that it was planned with, or an error that names the file."""
+    """Run again, it has the rows that it was planned with, or fails and names the file."""
     planned = make().cache()
     before = rows_of(planned)
     buffers = planned._jdf.queryExecution().withCachedData()

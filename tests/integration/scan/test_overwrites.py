@@ -1,4 +1,4 @@
-"""Overwriting what is read: refused where plain Spark refuses it, with the same error."""
+"""Overwriting what the query reads: refused whenever plain Spark refuses it, with its error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str)
 
 @pytest.fixture(scope="module")
 def stars(spark: SparkSession, metastore: HiveMetastore) -> Iterator[dict[str, Star]]:
-    """A star of each kind; what is refused changes none."""
+    """A star of each kind, which all tests share: what is refused changes nothing."""
     yield {k: created(spark, metastore, f"i_{k}", kind) for k, kind in KINDS.items()}
     for kind in KINDS:
         spark.sql(f"DROP TABLE IF EXISTS i_{kind}_fact")
@@ -85,7 +85,7 @@ def insert_from_view(rows: DataFrame, table: str) -> None:
 
 
 def refusal(write: Callable[[DataFrame, str], None], rows: DataFrame, table: str) -> str | None:
-    """The condition with which Spark refuses."""
+    """The error condition with which Spark refuses."""
     with pytest.raises(AnalysisException) as caught:
         write(rows, table)
     return caught.value.getCondition()
@@ -154,7 +154,7 @@ def test_a_table_of_a_named_catalog_that_the_session_knows(spark, metastore, sta
 
 
 def test_the_directory_of_a_table_that_the_session_does_not_know(spark, metastore, tmp_path):
-    """Nothing but the place is known of it, and by that Spark knows what is overwritten."""
+    """Only its location is known, by which Spark recognizes what would be overwritten."""
     path = tmp_path / "events"
     spark.range(6).selectExpr("id AS v", "id % 3 AS k").write.partitionBy("k").parquet(str(path))
     spark.sql(f"CREATE TABLE i_other (v bigint, k bigint) USING parquet LOCATION '{path}'")

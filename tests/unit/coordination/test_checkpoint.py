@@ -54,7 +54,7 @@ def restore(state, connector, **more):
 
 
 def interrupted(connector, *, requests, acknowledged, event=None):
-    """A coordinator's state, the splits acknowledged by then, and those only handed out."""
+    """A coordinator's state, the splits acknowledged so far, and those handed out only."""
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         taken = [take(coordinator) for _ in range(requests)]

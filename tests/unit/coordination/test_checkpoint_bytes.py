@@ -1,4 +1,4 @@
-"""Checkpoints with a valid checksum from someone else: an error of splitlib's, never a crash."""
+"""Malformed checkpoints with a valid checksum: an error of splitlib's, never a crash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sample() -> bytes:
 
 
 def resealed(body: bytes, source: random.Random) -> bytes:
-    """Mutated anywhere, in a filter, or in the header."""
+    """A checkpoint mutated anywhere, in a filter or in a section, with a valid checksum again."""
     sections = sections_of(body)
     place = source.randrange(len(sections) + 1)
     if place == len(sections):

@@ -1,4 +1,4 @@
-"""Many readers at once, over a large table, with a filter at a moment nobody chose."""
+"""Many readers of a large table at once, and a filter that comes at a random moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits flow while the listing goes on, which ends when nobody needs it any more."""
+"""Splits are handed out while files are listed; the listing ends once nobody needs it."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def test_partitions_without_values():
 
 
 def test_the_end_is_not_seen_before_the_last_split(monkeypatch):
-    """All arrives just after the reader has looked, and found nothing."""
+    """The last splits arrive just after the reader has looked and found nothing."""
     gate = Gate()
     enumerator = enumerator_of(MemoryConnector(1, 1, on_list=gate))
     prefetcher = SplitPrefetcher(enumerator)

@@ -1,4 +1,4 @@
-"""A state machine drives the coordinator beside a model that is a few sets."""
+"""Random steps of the coordinator, against a model that is a few sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOME_KEYS = st.frozensets(st.integers(0, PARTITIONS - 1), min_size=PARTITIONS //
 
 @pytest.fixture(autouse=True)
 def _most_of_the_table_lies_ahead(monkeypatch):
-    """As of a large table, so that filters come at every stage of the listing."""
+    """Small buffers, as of a large table: then filters come at every stage of the listing."""
     monkeypatch.setattr(prefetch, "BUFFERED_SPLITS", 6)
     monkeypatch.setattr(prefetch, "ARRIVAL_SPLITS", 4)
 
@@ -52,7 +52,7 @@ def key_of(split: FileSplit) -> int:
 
 
 class Model:
-    """What is true, whatever the coordinator says."""
+    """What the coordinator should know."""
 
     def __init__(self) -> None:
         self.accepted = ALL
@@ -68,7 +68,7 @@ class Model:
         return other
 
     def left(self) -> set[str]:
-        """What has to be handed out yet."""
+        """The splits that are still to be handed out."""
         wanted = {name for name, split in EVERY.items() if key_of(split) in self.accepted}
         return wanted - self.done - self.held.keys()
 
@@ -216,7 +216,7 @@ class Coordination(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_listed_that_could_have_been_pruned(self):
-        """But for the listings that had begun when the filter came."""
+        """Except listings that had begun when the filter came."""
         listed = self.connector.listed[self.listings_seen :]
         assert sum(k not in self.model.accepted for k in listed) <= THREADS
         assert len(set(self.connector.listed)) == len(self.connector.listed)
@@ -254,7 +254,7 @@ class Coordination(RuleBasedStateMachine):
         return Coordinator.restore(self.started_from, enumerated(connector))
 
     def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Do it, and remember it for an equal run."""
+        """Take a step, and record it to be repeated."""
         result = function(self.coordinator, *arguments)
         self.trace.append((function, arguments, result))
         return result

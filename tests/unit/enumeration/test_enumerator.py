@@ -79,7 +79,7 @@ def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
     rest = list(splits)
     assert ks(first) == [0, 0]
     assert ks(rest) == [500, 500]
-    # what was in flight, and the one that matches
+    # the listings under way, and those of the partition that matches
     assert len(connector.listed) <= 4 + 2
     assert enumerator.metrics.partitions_matched == 2
 
@@ -175,7 +175,7 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
 
 
 class Replaced(DetailedConnector):
-    """Another table has its name by now."""
+    """A table that was dropped, and another one has its name."""
 
     checks = 0
 

@@ -201,7 +201,7 @@ class TestCollector:
         assert not data.contains({"d": 77, "s": 5})
 
     def test_values_of_one_field_alone_are_not_exact(self):
-        """What is left of too many tuples is no full list of them."""
+        """Too many tuples leave a list for each field, which is not a list of tuples."""
         schema = pa.schema([("d", pa.float64()), ("s", pa.int64())])
         rows = {"d": [float(i) for i in range(100)], "s": [1, 9] * 50}
         data = self.collect(schema, rows, threshold_bytes=400)
@@ -250,7 +250,7 @@ class TestCollector:
 
     @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
     def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
-        """Counted, not timed: all that is kept was taken in again with each batch."""
+        """Counted, not timed: each batch must not lead to another look at all keys kept so far."""
         seen = self.rows_taken_in(monkeypatch)
         collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
         for start in range(0, 10**6, 1000):
@@ -309,7 +309,7 @@ FAR_INSTANTS = pa.array([10**18, 2 * 10**18], pa.int64()).cast(pa.timestamp("us"
 
 @pytest.mark.parametrize("ends", [FAR, FINE, FAR_INSTANTS], ids=lambda ends: str(ends.type))
 class TestBeyondPython:
-    """A date after the year 9999, a nanosecond: values of Arrow's that Python has no object for."""
+    """Arrow's values that Python has no object for, such as dates after the year 9999."""
 
     def test_a_range(self, ends):
         data = DynamicFilteringData.from_range({"k": (ends[0], ends[1])})

@@ -1,4 +1,4 @@
-"""Bytes with a valid checksum from someone else: an error of splitlib's, never a crash."""
+"""Malformed filters with a valid checksum: an error of splitlib's, never a crash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def samples():
 
 
 def use(data: DynamicFilteringData) -> None:
-    """What is done with a filter that came from elsewhere."""
+    """Do what is done with a filter that was received."""
     repr(data)
     assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
     data.without_nulls().in_time_zone("UTC")
@@ -41,7 +41,7 @@ def use(data: DynamicFilteringData) -> None:
 
 
 def attack(seed: int, count: int) -> Counter[str]:
-    """Decode many mutations; whatever is no :class:`InvalidFilter` gets out."""
+    """Decode many mutations; any error but :class:`InvalidFilter` is raised."""
     source = random.Random(seed)
     bodies = [wire.unseal(data.to_bytes(), FORMAT) for data in samples()]
     found: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What people give as values: taken for what it means, or refused with a hint."""
+"""Python values given as keys: taken as the type they mean, or refused with a hint."""
 
 from __future__ import annotations
 

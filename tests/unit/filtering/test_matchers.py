@@ -1,4 +1,4 @@
-"""``match_bounds`` against a model that looks at every value, for every type and any knowledge."""
+"""``match_bounds`` against a model that looks at every value, for all types and statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib.model import ColumnStatistics
 NAN = math.nan
 UTC = dt.UTC
 
-# A few values of each type, in order, with what lies at its ends.
+# A few values of each type in ascending order, with the least and the greatest.
 DOMAINS: dict[pa.DataType, list[Any]] = {
     pa.bool_(): [False, True],
     pa.int32(): [-(2**31), -1, 0, 1, 2, 2**31 - 1],
@@ -58,7 +58,7 @@ def is_nan(value):
 
 
 def statistics_of(files, kind, forget):
-    """What an honest catalog says of the values of each file; ``forget`` drops some of it."""
+    """The true statistics of each file's values, without those that ``forget`` says."""
     rows = []
     for values, forgotten in zip(files, forget, strict=True):
         plain = [v for v in values if v is not None and not is_nan(v)]

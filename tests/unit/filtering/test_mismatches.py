@@ -1,4 +1,4 @@
-"""A filter that can never prune is not passed over in silence."""
+"""A filter that can never prune leads to a warning, or an error if strict."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_filter_that_comes_late_is_warned_of(caplog):
 
 
 def test_a_name_alone_announces_a_filter():
-    """A text is one name, not its letters."""
+    """A string of fields is one name, not a list of letters."""
     scan = enumerator_of(MemoryConnector(3), filter_wait_seconds=30)
     scan.announce_dynamic_filter("p", "day")
     scan.announce_dynamic_filter("q", "k")

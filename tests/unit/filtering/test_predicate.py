@@ -191,7 +191,7 @@ def test_a_static_condition_over_a_key_that_is_not_known_yet_keeps(fields):
 
 
 def test_a_code_of_many_fields_does_not_wrap_around():
-    """256 values of nine fields: the first one's place would be worth 2^64, which is 0."""
+    """With 256 values in nine fields, the first field's weight would be 2^64, which is 0."""
     names = [f"k{i}" for i in range(9)]
     data = from_values({name: list(range(256)) for name in names})
     schema = pa.schema([(name, pa.int64()) for name in names])
@@ -210,7 +210,7 @@ def test_nan_of_a_double_is_that_of_a_float():
 
 
 def test_a_local_time_that_is_skipped_decides_nothing():
-    """Spark moves it on by the hour that is skipped, so it is not without an equal."""
+    """Spark moves it by the skipped hour, so it may equal another time."""
     target = pa.field("k", pa.timestamp("us", "America/New_York"))
     skipped, plain = dt.datetime(2020, 3, 8, 2, 30), dt.datetime(2020, 3, 8, 3, 30)
     assert coerce(pa.array([plain]), target) is not None

@@ -76,7 +76,7 @@ def test_a_time_that_does_not_exist_is_undecided():
 
 @pytest.mark.parametrize("other", ["k", "K"])
 def test_a_newline_in_a_value(other):
-    """Also where the keys are spelled differently, which takes another way."""
+    """Also if partitions spell the keys differently, which another branch of the code reads."""
     names = pa.array(["k=a\nb", f"{other}=c\n", "k=\n"])
     assert split_names(names, ["k"])["k"].to_pylist() == ["a\nb", "c\n", "\n"]
     # is no number, nor the number before it

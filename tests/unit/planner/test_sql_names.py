@@ -32,7 +32,7 @@ MARKS = [
 
 @given(st.lists(st.sampled_from(MARKS) | st.characters()).map("".join))
 def test_nothing_is_lost(query: str) -> None:
-    """The pieces are the text, and the names in it are spelled as they are."""
+    """The pieces together are the text, with names spelled as they are in it."""
     pieces = list(pieces_of(query))
     assert "".join(piece.text for piece in pieces) == query
     for piece in pieces:
@@ -41,7 +41,7 @@ def test_nothing_is_lost(query: str) -> None:
 
 
 def names(query: str) -> list[tuple[str, ...]]:
-    """Those of several parts."""
+    """The names that have several parts."""
     return [piece.parts for piece in pieces_of(query) if len(piece.parts) > 1]
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_name(other: str) -> None:
 
 @pytest.mark.parametrize("name", ["lake.d.t", "`lake`.d . `t`", "lake\n.\nd.t"])
 def test_names(name: str) -> None:
-    """With whatever is allowed around the points."""
+    """Spaces, comments and quotes around the points are allowed."""
     assert names(f"SELECT * FROM {name}, x") == [("lake", "d", "t")]
     assert names("SELECT `a``b`.`c.d`") == [("a`b", "c.d")]
 
@@ -92,7 +92,7 @@ CHANGED = {
 
 @pytest.mark.parametrize(("query", "changed"), CHANGED.items(), ids=CHANGED)
 def test_names_of_what_is_changed(query: str, changed: bool) -> None:
-    """A statement has one, and may read others."""
+    """A statement changes one table, and may read others."""
     (piece,) = (piece for piece in pieces_of(query) if len(piece.parts) == 3)
     assert piece.is_changed is changed
 
@@ -103,7 +103,7 @@ def test_names_of_what_is_changed(query: str, changed: bool) -> None:
 )
 @pytest.mark.parametrize("first", ["", "'", '"', "`", "/*", "a"])
 def test_time_is_linear(first: str, unit: str) -> None:
-    """Whatever it is that is long."""
+    """Whatever part of the text is long."""
     query = first + unit * (200_000 // len(unit))
     started = time.process_time()
     assert "".join(piece.text for piece in pieces_of(query)) == query

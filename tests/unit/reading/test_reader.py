@@ -1,4 +1,4 @@
-"""Splits to record batches: nothing lost or doubled, and values as the table declares them."""
+"""Splits read into record batches: no row lost or doubled, values of the declared types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that hang: every wait for one ends, by its deadline, a cancellation or the interpreter."""
+"""Calls that hang: a deadline, a cancellation or the end of the process ends every wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_ONCE_SECONDS = 0.5
 
 
 class Hanging(DetailedConnector):
-    """A call of the method ``where`` does not come back before the test lets it."""
+    """A call of the method ``where`` does not return before the test lets it."""
 
     def __init__(self, where: str = "", **more) -> None:
         super().__init__(on_call=lambda method: self.hang() if method == where else None, **more)
@@ -119,7 +119,7 @@ def test_the_deadline_of_a_call(hanging, where):
 
 
 def test_the_deadline_of_a_call_counts_from_when_it_begins():
-    """Each of 30 listings takes a third of it, one after the other."""
+    """30 listings, one after the other, each take a third of the deadline."""
     slow = MemoryConnector(30, 1, on_list=lambda k: time.sleep(0.05))
     enumerator = enumerator_of(slow, listing_threads=1, call_deadline_seconds=0.15)
     assert len(list(enumerator.enumerate_splits())) == 30

@@ -1,4 +1,4 @@
-"""What users hand to a reader: taken for what it means, or refused with what is taken instead."""
+"""Arguments of a reader: taken as what they mean, or refused with a hint on what is taken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = pa.table({"day": [dt.date(2024, 1, 5)], "shop": ["a"]})
 
 
 class Stream:
-    """What Polars and others hand over."""
+    """An object with Arrow's stream interface, as Polars and others have."""
 
     def __arrow_c_stream__(self, requested_schema=None):
         return KEYS.__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""Values of partition keys, pinned and by paths alike; what lies where says nothing of them."""
+"""Values of partition keys, by both scans: they are those given, whatever the directories say."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -73,7 +73,7 @@ def test_values_of_another_type_are_refused(spark, how, tmp_path):
 
 @pytest.mark.parametrize("threshold", ["48MB", "1b"])
 def test_values_keep_their_order(spark, how, tmp_path, threshold):
-    """Also when there are so many that Spark sends them through a job."""
+    """Even if there are so many that Spark hands them out in a job."""
     paths = [(write(tmp_path / f"{i}.parquet", a=[i]), 36 - i) for i in range(37)]
     many = scan(files_table(*paths), {"k.`K": [str(i) for i in range(37)]}, keys("`k.``K` int"))
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", threshold)
@@ -86,7 +86,7 @@ def test_values_keep_their_order(spark, how, tmp_path, threshold):
 
 
 def test_directories_mean_nothing(spark, how, tmp_path):
-    """One holds files of several partitions, one lies within it, a file is in two partitions."""
+    """Files of several partitions lie in one directory, another lies in it, one is in two."""
     one, two, both, nested = (
         write(tmp_path / name, a=[i])
         for i, name in enumerate(["one.parquet", "two.parquet", "both.parquet", "k=9/deep.parquet"])

@@ -1,4 +1,4 @@
-"""The pinned scan: what it costs, and how it sits in Spark's plans."""
+"""The pinned scan: what it costs, and how Spark plans queries over it."""
 
 import pyarrow as pa
 import pytest

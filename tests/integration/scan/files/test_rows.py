@@ -1,4 +1,4 @@
-"""The rows of the files that are given, pinned and by paths alike."""
+"""The rows of exactly the given files, by both scans: pinned, and by paths."""
 
 import gzip
 from pathlib import Path

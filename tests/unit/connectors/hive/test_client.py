@@ -65,7 +65,7 @@ _read = TSocket.read
 
 
 class _Line(TSocket):  # type: ignore[misc]
-    """The server's side, which tests that disturb the client's leave alone."""
+    """The server's end of a connection, which patches of the client's socket class do not reach."""
 
     def read(self, size):
         return _read(self, size)
@@ -154,7 +154,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(monkeypatch, error):
 
 
 def mangled(name: str, number: int) -> Iterator[bytes]:
-    """An answer in which one byte is another, at every place behind the header."""
+    """Answers with one byte changed, at every place behind the header."""
     whole = right(name, number)
     header = len(name) + 12
     for at in range(header, len(whole)):

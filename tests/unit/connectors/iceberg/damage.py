@@ -31,7 +31,7 @@ _FILES = PyArrowFileIO()
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The bytes with a few changed, cut, put in, taken out or repeated; always something else."""
+    """The bytes with some changed, cut, inserted, removed or repeated; never the same bytes."""
     changed = bytearray(data)
     while bytes(changed) == data:
         at = rng.randrange(len(changed))

@@ -64,7 +64,7 @@ def test_a_catalog_in_memory(tmp_path):
 
 
 def test_a_database_of_a_catalog_of_another_name(tmp_path):
-    """A SQL catalog keeps its name in its rows, which nobody has to know who reads it."""
+    """A SQL catalog stores its name in its rows; a reader need not know it."""
     options = catalog_options(tmp_path)
     lake, mill = make_catalog(tmp_path, "lake"), make_catalog(tmp_path, "mill")
     for catalog, name, value in ((lake, "only", 1), (lake, "both", 2), (mill, "both", 3)):

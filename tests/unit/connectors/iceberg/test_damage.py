@@ -110,7 +110,7 @@ def test_a_manifest_list_changed_at_random(table):
 
 
 def framed(bitmap: bytes) -> bytes:
-    """As a Puffin file frames a deletion vector."""
+    """A deletion vector in its frame of a Puffin file."""
     body = b"\xd1\xd3\x39\x64" + bitmap
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
@@ -149,7 +149,7 @@ def test_a_bitmap_changed_at_random_under_a_right_checksum(tmp_path):
 
 @pytest.mark.parametrize("records", [3, 1, 0])
 def test_a_vector_that_unpacks_to_more_than_it_declares(tmp_path, records):
-    """Refused before it is unpacked: some hundred kilobytes, and 8 GiB as positions."""
+    """Refused before it is unpacked: of some hundred kilobytes, it has 8 GiB of positions."""
     full = bitmap_of(range(2**20, 2**20 + 2**16))[12:]
     data = b"".join(
         [(2**14).to_bytes(8, "little"), *(i.to_bytes(4, "little") + full for i in range(2**14))]
@@ -171,7 +171,7 @@ def cut_after_blocks(path: Path, blocks: int) -> None:
 
 
 def in_many_blocks(path: Path) -> None:
-    """Write a manifest list anew with a block for each manifest, as of long lists."""
+    """Rewrite a manifest list with one block for each manifest, as long lists have several."""
     manifests = read_list(IO, path.as_uri())
     with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
         for manifest in manifests:
@@ -191,7 +191,7 @@ def two_lists(catalog):
 
 
 def with_summaries(table: Table, change: Callable[[dict[str, str]], object], *which: int) -> None:
-    """Change what snapshots say of themselves, counted from the newest."""
+    """Change the summaries of snapshots, counted from the newest."""
     path = local(table.metadata_location)
     metadata = json.loads(path.read_text())
     for number in which:
@@ -248,7 +248,7 @@ def test_a_list_with_no_less_than_its_snapshot_says(catalog, two_lists, summary)
 
 
 def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
-    """Each is made of the one before, and so a mistake stays."""
+    """Writers add to the totals of the snapshot before, so a mistake stays."""
     table, older, newest = two_lists
 
     def three_more(summary: dict[str, str]) -> None:
@@ -299,7 +299,7 @@ def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
 
 
 def of_list(path: Path, **changes: Any) -> None:
-    """Change what a manifest list says of its first manifest."""
+    """Change fields of the first manifest in a manifest list."""
     first, *others = read_list(IO, path.as_uri())
     changed = ManifestFile.from_args(
         manifest_path=first.manifest_path, partitions=first.partitions, **counts_of(first) | changes
@@ -327,7 +327,7 @@ def test_a_manifest_that_is_not_what_its_list_says(catalog, two_lists, changes, 
 
 
 def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lists):
-    """The manifest may be pruned, but it is not taken for empty."""
+    """A manifest may be pruned by its bounds, but not because its count of files is 0."""
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=0)
@@ -353,7 +353,7 @@ def test_what_does_not_matter_is_not_compared(catalog, two_lists, changes):
 
 
 def test_counts_below_zero_are_unknown(catalog):
-    """Of a writer that does not count."""
+    """Some writers do not count, and write -1."""
     table = create(catalog, SCHEMA, BY_D)
     unknown: dict[str, Any] = {"value_counts": {2: -1}, "null_value_counts": {2: -1}}
     append(table, [data_file(table, [row(1)], **unknown)])

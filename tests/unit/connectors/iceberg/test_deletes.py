@@ -81,7 +81,7 @@ def deletes(draw, paths, partitions):
 
 
 def applies(delete, path, sequence, partition):
-    """The specification's words, one by one."""
+    """Whether a delete applies to a file, by the words of the specification."""
     if delete.file.kind == "equality":
         return sequence < delete.sequence and delete.partition in (None, partition)
     if delete.data_file is not None:
@@ -269,7 +269,7 @@ def test_plain_paths_are_refused_where_rows_are_deleted(catalog, table):
 
 
 def vector_bytes(positions):
-    """As a Puffin file frames a deletion vector."""
+    """A deletion vector in its frame of a Puffin file."""
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 

@@ -55,7 +55,7 @@ def test_every_way_to_pin_a_version(catalog, table):
 
 
 def test_which_schema_a_version_is_shown_with(catalog, table):
-    """A branch with the table's of now, all else pinned with its own, as Iceberg's Spark does."""
+    """A branch has the table's current schema, other versions their own, as in Spark."""
     old = table.current_snapshot().snapshot_id
     table.manage_snapshots().create_tag(old, "tag").create_branch(old, "branch").commit()
     with table.update_schema() as update:

@@ -1,4 +1,4 @@
-"""Which files of an Iceberg table are selected, in cases of their own."""
+"""Which files of an Iceberg table are selected: cases that have gone wrong or easily would."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_only_the_files_between_whose_bounds_a_key_lies(catalog):
 
 
 class Counting(PyArrowFileIO):
-    """Counts from outside what is opened."""
+    """Records the names of all files that are opened."""
 
     opened: ClassVar[list[str]] = []
 

@@ -156,7 +156,7 @@ def test_every_transform_type_and_evolution(catalog, data):
 
 
 def mistaken(files, kind):
-    """Files without statistics whose partitions older writers may have rounded to."""
+    """Files kept for lack of statistics, as older writers rounded times before 1970 up."""
     if not isinstance(kind, DateType | TimestampType | TimestamptzType):
         return set()
     return {path for file, _ in files if not file.value_counts for path in paths_of([file])}
@@ -182,6 +182,6 @@ def test_nulls_are_found_as_pyiceberg_finds_them(catalog):
 
 
 def test_internal_values_of_the_model():
-    """The model itself: a wrong one would agree with a wrong connector."""
+    """A test of the model: a wrong model could agree with a wrong connector."""
     assert internal(dt.date(1969, 12, 31)) == -1
     assert internal(dt.datetime(1970, 1, 1, 0, 0, 1)) == 1_000_000

@@ -41,6 +41,7 @@ from pyiceberg.types import (
 from splitlib_iceberg.bounds import decode
 from splitlib_iceberg.schema import arrow_type
 from splitlib_iceberg.transforms import adapt, result_type
+from tests.support.iceberg_tables import internal
 
 EPOCH = dt.datetime(1970, 1, 1)
 SMALL, BIG = -(2**31) + 1000, 2**31 - 1
@@ -81,22 +82,15 @@ CASES = [
 ]
 
 
-def internal(value):
-    """As Iceberg's own code holds a value."""
-    if isinstance(value, dt.datetime):
-        return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
-    return (value - EPOCH.date()).days if isinstance(value, dt.date) else value
-
-
 def adapted_to(source, transform):
-    """The transform, which is known."""
+    """The transform as splitlib adapts it, which must be known."""
     adapted = adapt(transform, source)
     assert adapted is not None
     return adapted
 
 
 def shown(value):
-    """As it travels in Arrow."""
+    """A value as Arrow has it."""
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -127,7 +121,7 @@ def test_the_day_is_that_of_utc_whatever_the_zone():
 
 
 def test_times_before_1970_may_have_been_rounded_up():
-    """By Iceberg before 0.11, as its later versions and we account for."""
+    """Iceberg before 0.11 rounded them up; later versions and splitlib allow for it."""
     day = adapted_to(TimestampType(), DayTransform())
     moments = pa.array([dt.datetime(1969, 12, 30, 12), dt.datetime(1970, 1, 1), None])
     mistaken = day.mistaken(day(moments))
@@ -149,7 +143,7 @@ def test_what_is_not_known_says_nothing():
 
 
 def test_equal_ones_are_one():
-    """They are keys of what a predicate remembers."""
+    """Predicates use transforms as keys of a cache."""
     for transform, source in CASES:
         assert hash(adapt(transform, source)) == hash(adapt(transform, source))
         assert adapt(transform, source) == adapt(transform, source)

@@ -1,4 +1,4 @@
-"""Sets of values against rows: where a condition is true or false, its sets have the row."""
+"""Where a condition is true, or false, of a row, the sets derived from it have the row's values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def truth_of(condition: Any) -> Truth:
 
 
 def evaluated(condition: Any, row: Any) -> bool | None:
-    """By SQL's rules."""
+    """The value of a condition by SQL's rules."""
     match condition:
         case ("and", left, right):
             both = {evaluated(left, row), evaluated(right, row)}
@@ -142,7 +142,7 @@ KINDS = [
 
 
 def number_of(value: Any, kind: pa.DataType) -> Any:
-    """As Catalyst has it."""
+    """A literal as Catalyst has it."""
     if pa.types.is_date(kind):
         return (value - dt.date(1970, 1, 1)).days
     if pa.types.is_timestamp(kind):
