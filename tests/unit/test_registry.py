@@ -1,3 +1,5 @@
+"""Connectors and catalogs by their names."""
+
 from __future__ import annotations
 
 import sys
@@ -6,7 +8,6 @@ import pytest
 
 import splitlib
 from splitlib.catalogs import named_catalogs
-from splitlib.remote.retry import retrying
 
 
 def test_unknown_connector():
@@ -54,40 +55,3 @@ def test_spark_wins_over_the_environment():
         {"SPLITLIB_CATALOG__LAKE__URI": "env", "SPLITLIB_CATALOG__LAKE__CONNECTOR": "hive"},
     )
     assert catalogs == {"lake": {"uri": "spark", "connector": "hive"}}
-
-
-class Flaky:
-    def __init__(self, failures, error):
-        self.failures, self.error, self.calls = failures, error, 0
-
-    def __call__(self):
-        self.calls += 1
-        if self.calls <= self.failures:
-            raise self.error
-        return "answer"
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch):
-    monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
-
-
-def test_what_is_unavailable_is_tried_again():
-    call = Flaky(4, splitlib.SourceUnavailable("down"))
-    assert retrying(call, splitlib.SplitConfig()) == "answer"
-    assert call.calls == 5
-
-
-def test_not_for_ever_and_nothing_else():
-    call = Flaky(99, splitlib.SourceUnavailable("down"))
-    with pytest.raises(splitlib.SourceUnavailable):
-        retrying(call, splitlib.SplitConfig(retry_attempts=3))
-    assert call.calls == 3
-    late = Flaky(99, splitlib.SourceUnavailable("down"))
-    with pytest.raises(splitlib.SourceUnavailable):
-        retrying(late, splitlib.SplitConfig(retry_max_seconds=0))
-    assert late.calls == 1
-    final = Flaky(1, splitlib.SourceError("broken"))
-    with pytest.raises(splitlib.SourceError):
-        retrying(final, splitlib.SplitConfig())
-    assert final.calls == 1

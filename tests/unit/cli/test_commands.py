@@ -1,17 +1,12 @@
 """The commands on real directories, with what they print, return and leave out."""
 
-import io
 import json
 import os
-import pty
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from splitlib import ConfigError, InvalidFilter, SplitConfig
+from splitlib import SplitConfig
 from splitlib.cli import main
-from splitlib.cli.filters import parse_filter, parse_range
-from splitlib.cli.progress import Progress
-from splitlib.demo.data import DemoData
-from splitlib.demo.report import report, strip, wrong
-from splitlib.demo.run import Run as DemoRun
+from tests.unit.cli.command_line import MANY_SPLITS, NULL, SOURCES, start
 
-NULL = "__HIVE_DEFAULT_PARTITION__"
 Run = Callable[..., tuple[int, list[str], str]]
-SOURCES = os.pathsep.join(path for path in sys.path if path)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """Two keys, ``day`` int and ``kind`` string: 1/a, 1/b (two files), 2/a c (escaped), null/a."""
-    root = tmp_path / "table"
-    for name, files in [
-        ("day=1/kind=a", 1),
-        ("day=1/kind=b", 2),
-        ("day=2/kind=a%2Fc", 1),
-        (f"day={NULL}/kind=a", 1),
-    ]:
-        directory = root / name
-        directory.mkdir(parents=True)
-        for i in range(files):
-            pq.write_table(pa.table({"x": [i]}), directory / f"{i}.parquet")
-    return root
 
 
 @pytest.fixture
@@ -64,14 +36,6 @@ def run(table: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 def _json(lines: list[str]) -> list[Any]:
     return [json.loads(line) for line in lines]
-
-
-def _process(*arguments: object, **options: Any) -> Any:
-    return subprocess.Popen(
-        [sys.executable, "-m", "splitlib.cli", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": SOURCES},
-        **options,
-    )
 
 
 def test_partitions_are_names_in_the_catalogs_order(run: Run) -> None:
@@ -288,11 +252,8 @@ def test_a_demo_without_java_says_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # nothing is left behind
 
 
-MANY_SPLITS = ("-c", "files", "--set", "target_split_bytes=1")
-
-
 def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
-    process = _process(
+    process = start(
         "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline()
@@ -304,7 +265,7 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
 
 def test_an_interrupt_ends_it_quietly(table: Path) -> None:
     # the plan is longer than the pipe, so it is still at work when the signal comes
-    process = _process(
+    process = start(
         "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline()
@@ -328,90 +289,3 @@ def test_the_output_does_not_wait_for_the_end(
     printed = capsys.readouterr()
     assert "no_partition" in printed.err
     assert 200 < len(printed.out.splitlines()) < 300
-
-
-def test_progress_is_shown_after_a_second_and_erased(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = io.StringIO()
-    with Progress(lambda: "3 of 4", terminal, enabled=True) as progress:
-        progress.print("early")
-        time.sleep(0.3)
-        assert terminal.getvalue() == ""
-        time.sleep(1.2)
-        assert terminal.getvalue().startswith("\r\x1b[K3 of 4")
-        progress.print("late")
-        assert terminal.getvalue().endswith("3 of 4\r\x1b[K")
-    assert terminal.getvalue().endswith("\r\x1b[K")
-    assert capsys.readouterr().out == "early\nlate\n"
-
-
-def test_progress_that_is_not_wanted_is_silent() -> None:
-    terminal = io.StringIO()
-    with Progress(lambda: "3 of 4", terminal, enabled=False):
-        time.sleep(1.2)
-    assert terminal.getvalue() == ""
-
-
-@pytest.mark.parametrize(("arguments", "shown"), [([], True), (["--json"], False)])
-def test_progress_is_for_a_terminal_and_not_beside_json_for_a_pipe(
-    table: Path, arguments: list[str], shown: bool
-) -> None:
-    ours, theirs = pty.openpty()
-    process = _process(
-        "plan", table, *MANY_SPLITS, *arguments, stdout=subprocess.PIPE, stderr=theirs
-    )
-    os.close(theirs)
-    time.sleep(2.5)  # nobody reads its output, so it takes longer than a second
-    process.stdout.read()
-    process.stdout.close()
-    assert process.wait() == 0
-    try:
-        seen = os.read(ours, 1 << 16).decode()
-    except OSError:  # how Linux says that nothing was written before the other end closed
-        seen = ""
-    os.close(ours)
-    assert ("of 4 partitions" in seen) == shown
-
-
-SCHEMA = pa.schema(
-    [("i", pa.int32()), ("s", pa.string()), ("d", pa.date32()), ("n", pa.decimal128(7, 2))]
-)
-
-
-def test_filter_values_have_the_types_of_the_columns() -> None:
-    assert parse_filter(SCHEMA, "i=1, 2").contains({"i": 2})
-    assert parse_filter(SCHEMA, 's="a,b",=c').contains({"s": "a,b"})
-    assert parse_filter(SCHEMA, "s=x=y").contains({"s": "x=y"})
-    assert parse_filter(SCHEMA, "d=2000-01-01").contains({"d": date(2000, 1, 1)})
-    assert parse_filter(SCHEMA, "n=1.5").contains({"n": Decimal("1.50")})
-    assert parse_filter(SCHEMA, "i=1,1").schema == pa.schema([("i", pa.int32())])
-    assert parse_range(SCHEMA, "d=2000-01-01..").contains({"d": date(2020, 1, 1)})
-    assert not parse_range(SCHEMA, "n=..1.5").contains({"n": Decimal("1.51")})
-
-
-@pytest.mark.parametrize("text", ["i=", "=1", "i", ""])
-def test_filters_of_another_form_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_filter(SCHEMA, text)
-
-
-@pytest.mark.parametrize("text", ["d=2000-13-01", "n=1.234", "i=99999999999"])
-def test_values_of_another_type_are_refused(text: str) -> None:
-    with pytest.raises(InvalidFilter):
-        parse_filter(SCHEMA, text)
-
-
-def test_the_demo_says_which_answer_is_wrong() -> None:
-    data = DemoData({}, ("1", "2", None), 7, frozenset({"2"}))
-    right = DemoRun("right", 7, 1, 1, 1, 100, 0.5, ("2",))
-    other = DemoRun("other", 8, 3, 3, 3, 300, 1.5)
-    assert wrong(data, [right, other]) == [other]
-    assert "WRONG: other counts 8; DuckDB counts 7." in report(data, [right, other])
-    assert "All count 7 rows" in report(data, [right])
-
-
-def test_the_strip_shows_where_the_kept_partitions_are() -> None:
-    assert strip(("1", "2", None), ["2"]) == "·█·"
-    assert strip(("1", "2", None), []) == "···"
-    days = [str(day) for day in range(1000)]
-    assert strip(days, ["0", "999"]) == "█" + "·" * 58 + "█"
-    assert strip(days, days) == "█" * 60

@@ -1,3 +1,5 @@
+"""Filters: what they contain, and their bytes."""
+
 from __future__ import annotations
 
 import datetime as dt
@@ -10,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
-from splitlib.filtering import collector as collector_module
+from splitlib import DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
 from splitlib.filtering.domains import RangeDomain
-from splitlib.filtering.key_rows import unique
 from splitlib.filtering.predicate import Predicate
 
-from_values = DynamicFilteringData.from_values
 INTS = pa.schema([("d", pa.int64())])
+
+from_values = DynamicFilteringData.from_values
 
 
 def test_tuples_are_no_cross_product():
@@ -162,140 +163,6 @@ def test_a_damaged_byte_is_noticed(position, change):
     bad = bytes(b ^ change if i == position else b for i, b in enumerate(good))
     with pytest.raises(InvalidFilter, match="damaged"):
         DynamicFilteringData.from_bytes(bad)
-
-
-class TestCollector:
-    def collect(self, schema, *columns, **options):
-        collector = DynamicFilteringDataCollector(schema, **options)
-        for column in columns:
-            collector.add(pa.table(column, schema=schema))
-        return collector.finish()
-
-    def test_exactly_at_the_limit_stays_exact(self):
-        ten = [{"d": list(range(10))}]
-        assert self.collect(INTS, *ten, threshold_bytes=80).num_values == 10
-        over = self.collect(INTS, *ten, {"d": [10]}, threshold_bytes=80)
-        assert over.exceeds_threshold
-        assert over.contains({"d": 5})
-        assert not over.contains({"d": 11})
-        assert self.collect(INTS, *ten, max_values=10).num_values == 10
-        assert self.collect(INTS, *ten, max_values=9).exceeds_threshold
-
-    def test_duplicates_do_not_count(self):
-        same = [{"d": [7] * 100}] * 50
-        assert self.collect(INTS, *same, threshold_bytes=8).num_values == 1
-
-    def test_no_limit(self):
-        assert self.collect(INTS, {"d": range(10**5)}, threshold_bytes=0).num_values == 10**5
-
-    def test_the_bare_marker(self):
-        data = self.collect(INTS, {"d": range(10)}, threshold_bytes=8, on_exceed="all")
-        assert data == DynamicFilteringData.exceeded(INTS)
-
-    def test_one_field_becomes_a_range_and_the_other_keeps_its_values(self):
-        schema = pa.schema([("d", pa.int64()), ("s", pa.int64())])
-        rows = {"d": list(range(100)), "s": [1, 9] * 50}
-        data = self.collect(schema, rows, threshold_bytes=400)
-        assert data.contains({"d": 77, "s": 1})
-        assert not data.contains({"d": 100, "s": 1})
-        assert not data.contains({"d": 77, "s": 5})
-
-    def test_values_of_one_field_alone_are_not_exact(self):
-        """Too many tuples leave a list for each field, which is not a list of tuples."""
-        schema = pa.schema([("d", pa.float64()), ("s", pa.int64())])
-        rows = {"d": [float(i) for i in range(100)], "s": [1, 9] * 50}
-        data = self.collect(schema, rows, threshold_bytes=400)
-        assert len(data.domains) == 1
-        assert not data.is_exact
-        assert data.num_values == 0
-        assert data.contains({"d": 1e9, "s": 9})
-
-    def test_floats_have_no_range(self):
-        schema = pa.schema([("d", pa.float64())])
-        data = self.collect(schema, {"d": [float(i) for i in range(99)]}, threshold_bytes=80)
-        assert data == DynamicFilteringData.exceeded(schema)
-
-    def test_all_null_equals_empty(self):
-        data = self.collect(INTS, {"d": [None, None]})
-        assert data.is_empty
-        assert not data.contains({"d": None})
-
-    def test_null_safe_keeps_null_also_in_a_range(self):
-        column = {"d": [None, *range(20)]}
-        assert self.collect(INTS, column, null_safe=True).contains({"d": None})
-        ranged = self.collect(INTS, column, null_safe=True, threshold_bytes=80)
-        assert ranged.exceeds_threshold
-        assert ranged.contains({"d": None})
-        plain = self.collect(INTS, column, threshold_bytes=80)
-        assert not plain.contains({"d": None})
-
-    def test_memory_stays_bounded(self):
-        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=8_000)
-        for start in range(0, 10**6, 10**4):
-            collector.add(pa.table({"d": range(start, start + 10**4)}))
-            assert collector.finish().nbytes <= 8_000
-        assert collector.finish().contains({"d": 999_999})
-
-    @staticmethod
-    def rows_taken_in(monkeypatch):
-        """How many rows are looked at each time that the distinct ones are sought."""
-        seen: list[int] = []
-
-        def counted(rows):
-            seen.append(rows.num_rows)
-            return unique(rows)
-
-        monkeypatch.setattr(collector_module, "unique", counted)
-        return seen
-
-    @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
-    def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
-        """Counted, not timed: each batch must not lead to another look at all keys kept so far."""
-        seen = self.rows_taken_in(monkeypatch)
-        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
-        for start in range(0, 10**6, 1000):
-            collector.add(pa.table({"d": range(start, start + 1000)}))
-        data = collector.finish()
-        assert data.contains({"d": 999_999})
-        assert data.exceeds_threshold == (threshold == 500_000)
-        assert sum(seen) < 5 * 10**6
-
-    def test_what_waits_is_bounded(self, monkeypatch):
-        seen = self.rows_taken_in(monkeypatch)
-        collector = DynamicFilteringDataCollector(INTS, threshold_bytes=8_000)
-        for _ in range(100):
-            collector.add(pa.table({"d": [7] * 100_000}))
-        assert collector.finish().num_values == 1
-        batch, bytes_of_a_value = 100_000, 8
-        assert max(seen) <= collector_module.WAITING_BYTES / bytes_of_a_value + batch + 1
-
-    @pytest.mark.parametrize("options", [{"on_exceed": "x"}, {"max_values": 0}])
-    def test_nonsense_is_refused(self, options):
-        with pytest.raises(ConfigError):
-            DynamicFilteringDataCollector(INTS, **options)
-
-    def test_a_batch_without_the_fields_is_refused(self):
-        with pytest.raises(InvalidFilter):
-            DynamicFilteringDataCollector(INTS).add(pa.table({"x": [1]}))
-
-    @given(
-        st.lists(st.lists(st.tuples(st.integers(0, 30), st.text("abc", max_size=2)), max_size=20)),
-        st.integers(1, 400),
-        st.sampled_from(["range", "all"]),
-    )
-    def test_never_forgets_a_key(self, batches, threshold, on_exceed):
-        schema = pa.schema([("d", pa.int32()), ("s", pa.string())])
-        collector = DynamicFilteringDataCollector(schema, threshold, on_exceed=on_exceed)
-        for batch in batches:
-            rows = [{"d": d, "s": s} for d, s in batch]
-            collector.add(pa.Table.from_pylist(rows, schema=schema))
-        data = collector.finish()
-        assert data.nbytes <= threshold + 20  # the two ends of each range are not counted
-        for batch in batches:
-            for d, s in batch:
-                assert data.contains({"d": d, "s": s})
-        if not data.exceeds_threshold:
-            assert data.num_values == len({row for batch in batches for row in batch})
 
 
 def test_decimals_of_another_scale_are_equal():

@@ -1,9 +1,10 @@
-"""A table of two columns, and changes to metadata that PyIceberg does not write."""
+"""A table of two columns, metadata as PyIceberg does not write it, and the deletes of files."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -31,3 +32,15 @@ def rewrite_metadata(table, change):
     metadata = json.loads(path.read_text())
     change(metadata)
     path.write_text(json.dumps(metadata))
+
+
+def deletes_by_path(opened, *filters):
+    """The deletes of each file, by path."""
+    enumerator = splitlib.DynamicFileEnumerator(opened)
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    found: dict[str, Any] = {}
+    for selected in enumerator.select_files():
+        paths = selected.files.files["path"].to_pylist()
+        found.update(zip(paths, selected.files.deletes_of_each(), strict=True))
+    return found, enumerator.metrics

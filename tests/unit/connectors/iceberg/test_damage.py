@@ -14,10 +14,8 @@ import pytest
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestFile, write_manifest_list
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType
 from pyroaring import BitMap64
 
@@ -30,10 +28,10 @@ from tests.support.iceberg_tables import (
     append,
     create,
     data_file,
-    make_catalog,
     open_table,
     select,
 )
+from tests.unit.connectors.iceberg.simple_tables import BY_D
 
 SCHEMA = Schema(
     NestedField(1, "d", IntegerType(), required=False),
@@ -41,15 +39,7 @@ SCHEMA = Schema(
     NestedField(3, "s", StringType(), required=False),
     NestedField(4, "x", DoubleType(), required=False),
 )
-BY_D = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "d"))
 IO = PyArrowFileIO()
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    made = make_catalog(tmp_path)
-    yield made
-    made.close()
 
 
 def row(i: int) -> dict[str, Any]:

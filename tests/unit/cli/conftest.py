@@ -1,0 +1,26 @@
+"""A table of files to run commands on."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.cli.command_line import NULL
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Two keys, ``day`` int and ``kind`` string: 1/a, 1/b (two files), 2/a c (escaped), null/a."""
+    root = tmp_path / "table"
+    for name, files in [
+        ("day=1/kind=a", 1),
+        ("day=1/kind=b", 2),
+        ("day=2/kind=a%2Fc", 1),
+        (f"day={NULL}/kind=a", 1),
+    ]:
+        directory = root / name
+        directory.mkdir(parents=True)
+        for i in range(files):
+            pq.write_table(pa.table({"x": [i]}), directory / f"{i}.parquet")
+    return root

@@ -1,0 +1,122 @@
+"""Names of columns in files that do not know them by field id."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from splitlib.spi import SupportsPhysicalNames
+from tests.support.iceberg_tables import (
+    append,
+    create,
+    data_file,
+    open_table,
+    paths_of,
+)
+from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys, deletes_by_path
+
+MAPPING = (
+    '[{"field-id": 1, "names": ["d"]}, {"field-id": 2, "names": ["c", "old_c"]},'
+    ' {"field-id": 3, "names": ["s"], "fields": ['
+    '   {"field-id": 4, "names": ["x"]}, {"field-id": 5, "names": ["l"], "fields": ['
+    '     {"field-id": 6, "names": ["element"], "fields": [{"field-id": 7, "names": ["y"]}]}]},'
+    '   {"field-id": 8, "names": ["m"], "fields": ['
+    '     {"field-id": 9, "names": ["key"]}, {"field-id": 10, "names": ["value"]}]}]}]'
+)
+
+
+def real_file(table, name, columns, row):
+    """A data file that exists."""
+    path = f"{table.location()}/{name}.parquet"
+    pq.write_table(columns, path.removeprefix("file://"))
+    return data_file(table, [row], file_path=path)
+
+
+def identified(name, kind, identifier):
+    return pa.field(name, kind, metadata={b"PARQUET:field_id": str(identifier).encode()})
+
+
+def write_three(table):
+    with_ids = pa.schema([identified("renamed since", pa.int64(), 2)])
+    nested = pa.struct(
+        [
+            ("x", pa.int32()),
+            ("l", pa.list_(pa.struct([("y", pa.int32()), ("unknown", pa.int32())]))),
+            ("m", pa.map_(pa.string(), pa.int32())),
+        ]
+    )
+    return [
+        real_file(table, "ids", pa.table([[1]], schema=with_ids), {"d": 1, "c": 1}),
+        real_file(table, "old", pa.table({"old_c": [2], "unknown": [0]}), {"d": 1, "c": 2}),
+        real_file(
+            table, "nested", pa.table({"s": pa.nulls(1, nested), "c": [3]}), {"d": 1, "c": 3}
+        ),
+    ]
+
+
+def formats(batches):
+    return {
+        path.rpartition("/")[2].removesuffix(".parquet"): batch.read_format.columns
+        for batch in batches
+        for path in batch.files["path"].to_pylist()
+    }
+
+
+OLD = ((2, "old_c"),)
+NESTED = (
+    (2, "c"), (3, "s"), (4, "x"), (5, "l"), (6, "element"), (7, "y"), (8, "m"), (9, "key"),
+    (10, "value"),
+)  # fmt: skip
+
+
+def test_files_without_identifiers_go_through_the_name_mapping(catalog):
+    table = create(catalog, SIMPLE, BY_D, {"schema.name-mapping.default": MAPPING})
+    append(table, write_three(table))
+    opened = open_table(catalog, table)
+    enumerator = splitlib.DynamicFileEnumerator(opened)
+    found = formats(selected.files for selected in enumerator.select_files())
+    assert found == {"ids": "id", "old": OLD, "nested": NESTED}
+
+
+def test_no_file_is_opened_that_statistics_rule_out(catalog):
+    table = create(catalog, SIMPLE, BY_D, {"schema.name-mapping.default": MAPPING})
+    files = write_three(table)
+    gone = data_file(table, [{"d": 1, "c": 9}])
+    append(table, [*files, gone])
+    opened = open_table(catalog, table)
+    found, _ = deletes_by_path(opened, Keys.from_values({"c": [2]}))
+    assert list(found) == paths_of(files[1:2])
+    with pytest.raises(splitlib.MissingFile, match="data file"):
+        deletes_by_path(opened, Keys.from_values({"c": [9]}))
+
+
+@pytest.mark.parametrize("mapping", [MAPPING, None])
+def test_physical_names_on_demand(catalog, mapping):
+    """For readers that cannot find a column by its identifier."""
+    properties = {} if mapping is None else {"schema.name-mapping.default": mapping}
+    table = create(catalog, SIMPLE, BY_D, properties)
+    append(table, write_three(table))
+    opened = open_table(catalog, table)
+    connector = opened.connector
+    assert isinstance(connector, SupportsPhysicalNames)
+    (selected, *more) = splitlib.DynamicFileEnumerator(opened).select_files()
+    every = [s.files for s in (selected, *more)]
+    if mapping is None:
+        with pytest.raises(splitlib.UnsupportedTable, match="no name mapping"):
+            list(connector.with_physical_names(every[0]))
+        return
+    found = formats(b for batch in every for b in connector.with_physical_names(batch))
+    assert found == {"ids": ((2, "renamed since"),), "old": OLD, "nested": NESTED}
+
+
+def test_a_damaged_data_file_is_named(catalog):
+    table = create(catalog, SIMPLE, BY_D, {"schema.name-mapping.default": MAPPING})
+    file = real_file(table, "bad", pa.table({"c": [1]}), {"d": 1, "c": 1})
+    append(table, [file])
+    (path,) = paths_of([file])
+    with open(path, "r+b") as opened:
+        opened.truncate(20)
+    with pytest.raises(splitlib.CorruptMetadata, match=r"bad\.parquet"):
+        deletes_by_path(open_table(catalog, table))

@@ -1,0 +1,22 @@
+"""What the demo says at its end."""
+
+from splitlib.demo.data import DemoData
+from splitlib.demo.report import report, strip, wrong
+from splitlib.demo.run import Run as DemoRun
+
+
+def test_the_demo_says_which_answer_is_wrong() -> None:
+    data = DemoData({}, ("1", "2", None), 7, frozenset({"2"}))
+    right = DemoRun("right", 7, 1, 1, 1, 100, 0.5, ("2",))
+    other = DemoRun("other", 8, 3, 3, 3, 300, 1.5)
+    assert wrong(data, [right, other]) == [other]
+    assert "WRONG: other counts 8; DuckDB counts 7." in report(data, [right, other])
+    assert "All count 7 rows" in report(data, [right])
+
+
+def test_the_strip_shows_where_the_kept_partitions_are() -> None:
+    assert strip(("1", "2", None), ["2"]) == "·█·"
+    assert strip(("1", "2", None), []) == "···"
+    days = [str(day) for day in range(1000)]
+    assert strip(days, ["0", "999"]) == "█" + "·" * 58 + "█"
+    assert strip(days, days) == "█" * 60
