@@ -50,4 +50,4 @@ def test_progress_is_for_a_terminal_and_not_beside_json_for_a_pipe(
     except OSError:  # how Linux says that nothing was written before the other end closed
         seen = ""
     os.close(ours)
-    assert ("of 4 partitions" in seen) == shown
+    assert ("partitions" in seen) == shown
