@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from splitlib.errors import (
 )
 from splitlib.redaction import remember
 from splitlib.remote.bounded_calls import run_bounded
-from splitlib.remote.retry import retrying
+from splitlib.remote.retry import source_call
 from splitlib.spi import Connector
 from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
@@ -139,16 +140,15 @@ def _opened(
     options: Mapping[str, Any],
     config: SplitConfig,
 ) -> Connector:
-    def attempt() -> Connector:
-        # inside the retries, which tell by splitlib's own errors what is worth another try
-        with error_context(connector=connector, table=table):
-            return cls.open(table, options)
+    def call() -> Connector:
+        opening = partial(cls.open, table, options)
+        return source_call(opening, config, connector=connector, table=table)
 
+    # an object that the caller has made, such as a database in memory, may belong to its thread
+    if any(not isinstance(option, _OF_NO_THREAD) for option in options.values()):
+        return call()
     with error_context(connector=connector, table=table):
-        # an object that the caller has made, such as a database in memory, may belong to its thread
-        if any(not isinstance(option, _OF_NO_THREAD) for option in options.values()):
-            return retrying(attempt, config)
-        return run_bounded(lambda: retrying(attempt, config), config)
+        return run_bounded(call, config)
 
 
 def _entry_points() -> list[EntryPoint]:

@@ -16,7 +16,7 @@ from splitlib.errors import error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileBatch, PartitionBatch, TableMetadata
 from splitlib.redaction import redact
-from splitlib.remote.retry import retrying
+from splitlib.remote.retry import source_call
 from splitlib.spi import (
     Connector,
     SupportsHosts,
@@ -140,13 +140,7 @@ class Table:
         self.connector.close()
 
     def _call(self, work: Callable[[], T], config: SplitConfig) -> T:
-        def attempt() -> T:
-            # inside of the tries, which only know the errors that it makes
-            with self._context():
-                return work()
-
-        with self._context():
-            return retrying(attempt, config)
+        return source_call(work, config, connector=self.connector_name, table=self.name)
 
     def _context(self) -> Any:
         return error_context(connector=self.connector_name, table=self.name)

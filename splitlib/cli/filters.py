@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.mismatches import column_named
 from splitlib.hive.partition_values import NULL_PARTITION, parse
-from splitlib.suggestions import did_you_mean
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
@@ -22,7 +22,7 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
         InvalidFilter: for an unknown column or a value that is none of its type.
     """
     name, values = _split(text, "--filter", "key=1,2,3")
-    field = _column(schema, name)
+    field = schema.field(column_named(name, schema.names))
     try:
         texts = next(csv.reader([values], skipinitialspace=True, strict=True))
     except csv.Error as error:
@@ -41,7 +41,7 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
     low, dots, high = ends.partition("..")
     if not dots:
         raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
-    field = _column(schema, name)
+    field = schema.field(column_named(name, schema.names))
     lower, upper = (_typed([end], field)[0].as_py() if end else None for end in (low, high))
     return DynamicFilteringData.from_range({field.name: (lower, upper)})
 
@@ -51,14 +51,6 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
     if not (name and equals and values):
         raise ConfigError(f"{option} {text!r} is not of the form {form}.")
     return name, values
-
-
-def _column(schema: pa.Schema, name: str) -> pa.Field:
-    for field in schema:
-        if field.name.lower() == name.lower():
-            return field
-    hint = did_you_mean(name, schema.names)
-    raise InvalidFilter(f"The table has no column {name!r}.", hint=hint)
 
 
 def _typed(texts: Sequence[str], field: pa.Field) -> pa.Array:

@@ -1,11 +1,13 @@
-"""Filters that can never prune the table they were given to: a mistake, most likely."""
+"""Filters that can never prune the table they were given to: most likely a mistake."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from splitlib.errors import InvalidFilter
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, ValueDomain
@@ -27,17 +29,17 @@ class Mismatch(NamedTuple):
 def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
     """The fields that the table has not, or whose type is compared with no value of its column.
 
-    A column that exists and has neither partitions nor statistics to prune by is none: it depends
-    on the table's layout, not on the filter.
+    A column that exists but has neither partitions nor statistics to prune by is no mismatch: that
+    depends on the table's layout, not on the filter.
     """
     filterable = {field.name.lower(): field for field in metadata.filterable}
     columns = {name.lower() for name in metadata.schema.names}
-    found = []
-    for name in data.fields:
-        # of a field of a struct, the struct
-        if name.lower() not in filterable and name.lower().split(".")[0] not in columns:
-            hint = did_you_mean(name, metadata.schema.names)
-            found.append(Mismatch(f"The table has no column {name!r}.", hint))
+    found = [
+        _no_column(name, metadata.schema.names)
+        for name in data.fields
+        # ``a.b`` is a field of the struct ``a``
+        if name.lower() not in filterable and name.lower().split(".")[0] not in columns
+    ]
     for domain in data.domains:
         for name in domain.fields:
             key = filterable.get(name.lower())
@@ -50,6 +52,25 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
                     )
                 )
     return found
+
+
+def column_named(name: str, columns: Sequence[str]) -> str:
+    """The one of ``columns`` that ``name`` means, in whatever case.
+
+    Raises:
+        InvalidFilter: if there is none.
+    """
+    if name in columns:
+        return name
+    for column in columns:
+        if column.lower() == name.lower():
+            return column
+    wrong = _no_column(name, columns)
+    raise InvalidFilter(wrong.message, hint=wrong.hint)
+
+
+def _no_column(name: str, columns: Sequence[str]) -> Mismatch:
+    return Mismatch(f"The table has no column {name!r}.", did_you_mean(name, columns))
 
 
 def _comparable(domain: Domain, kind: pa.DataType, key: pa.Field) -> bool:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import TypeVar
 
 from splitlib.config import SplitConfig
-from splitlib.errors import SourceUnavailable
+from splitlib.errors import SourceUnavailable, error_context
 from splitlib.remote.calls import Call, current_call, working_on
 
 T = TypeVar("T")
@@ -43,3 +43,25 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
             if current.abandoned.wait(pause):
                 raise SourceUnavailable("Nobody waits for the call any more.")
             attempt += 1
+
+
+def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, table: str) -> T:
+    """:func:`retrying`, of a call of a connector, which may raise anything.
+
+    Args:
+        call: What is called.
+        config: How often to try again, and for how long.
+        connector: Name of the connector, for errors.
+        table: Name of the table, for errors.
+
+    Raises:
+        SplitlibError: whatever ``call`` raises, as an error that says where it happened.
+    """
+
+    def attempt() -> T:
+        # inside the retries, which tell by splitlib's own errors what is worth another try
+        with error_context(connector=connector, table=table):
+            return call()
+
+    with error_context(connector=connector, table=table):  # for a deadline's error
+        return retrying(attempt, config)

@@ -16,6 +16,7 @@ from splitlib.config import SplitConfig
 from splitlib.enumeration.report import FilterReport
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.mismatches import column_named
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
 from splitlib.registry import open_table
@@ -30,7 +31,6 @@ from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
 from splitlib.spark.time_zones import session_time_zone
-from splitlib.suggestions import did_you_mean
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class TableReader:
         config: SplitConfig,
     ) -> Iterator[DynamicFilteringData | AppliedFilter]:
         """The keys of one dimension; of columns that cannot prune, only that they were given."""
-        on = {_column_of(schema, name): column for name, column in dimension.on.items()}
+        on = {column_named(name, schema.names): column for name, column in dimension.on.items()}
         names = Counter(name.lower() for name in schema.names)
         alike = tuple(name for name in on if names[name.lower()] > 1)
         if alike:  # what prunes does not know one from another
@@ -218,18 +218,3 @@ class TableReader:
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
-
-
-def _column_of(schema: StructType, name: str) -> str:
-    """A column of the fact, in whatever case it is named.
-
-    Raises:
-        InvalidFilter: if there is none.
-    """
-    if name in schema.names:
-        return name
-    found = [own for own in schema.names if own.lower() == name.lower()]
-    if not found:
-        hint = did_you_mean(name, schema.names)
-        raise InvalidFilter(f"The table has no column {name!r}.", hint=hint)
-    return found[0]
