@@ -140,7 +140,7 @@ class SupportsTableNames(Protocol):
 
         Args:
             database: None = of all.
-            options: As of :meth:`Connector.open`.
+            options: The same as for :meth:`Connector.open`.
 
         Raises:
             TableNotFound: if there is no such database.

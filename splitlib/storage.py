@@ -84,7 +84,7 @@ class Storage:
         ]
 
     def files_below(self, location: str) -> tuple[list[StoredFile], int]:
-        """The data files in a directory and all below it, and how many listings that took.
+        """The data files in a directory and below it, and how many listings that took.
 
         Raises:
             MissingPartition: if there is no such directory.

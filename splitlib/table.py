@@ -1,4 +1,4 @@
-"""A table as users hold it: a connector whose errors say where they come from."""
+"""A table as users hold it: a connector whose answers are checked, and whose errors say where."""
 
 from __future__ import annotations
 

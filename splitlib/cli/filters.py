@@ -19,7 +19,7 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
     Raises:
         ConfigError: if ``text`` is not of this form.
-        InvalidFilter: for an unknown column or a value that is none of its type.
+        InvalidFilter: for an unknown column, or a value that is not of its type.
     """
     name, values = _split(text, "--filter", "key=1,2,3")
     field = schema.field(column_named(name, schema.names))

@@ -24,10 +24,10 @@ class SplitAssigner(Protocol):
         """Take in splits that were handed out before."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """The next split for a reader on ``hostname``; None only if there is none at all."""
+        """The next split for a reader on ``hostname``; None only if no split waits."""
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Forget splits that no reader needs any more; those that are not here are ignored."""
+        """Forget splits that no reader needs any more; those that do not wait here are ignored."""
 
     def __iter__(self) -> Iterator[FileSplit]:
         """What waits, in no particular order."""
@@ -127,7 +127,7 @@ def _hosts(split: FileSplit) -> set[str]:
 class LargestFirstAssigner:
     """The longest split first, so that readers end at about the same time.
 
-    That is Graham's LPT rule, over what has been listed by then.
+    That is Graham's LPT rule, applied to what has been listed so far.
     """
 
     def __init__(self) -> None:

@@ -281,7 +281,7 @@ def _from_stream(
     if any(column.null_count for column in own.columns):
         raise ipc.Unreadable("something of a split is missing")
     every = pa.array(range(batch.num_rows), pa.int64())
-    # what a transform makes of a value cannot be written: such a column decides nothing any more
+    # a transform cannot be written, so a column that came from one decides nothing from now on
     known = None
     if fields is not None:
         known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)

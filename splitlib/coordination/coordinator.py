@@ -52,7 +52,7 @@ class NoMoreSplits:
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """The one who asks is no reader (any more) and gets nothing: not the end of the table."""
+    """Whoever asks is not a reader, or no longer: not to be taken for the end of the table."""
 
     reason: str
 
@@ -75,8 +75,8 @@ class DynamicFileSplitEnumerator:
     until a reader acknowledges it; no method blocks until something else happens.
 
     Args:
-        enumerator: What lists; it takes filters directly, too. It belongs to the coordinator from
-            now on, which cancels it when it is closed.
+        enumerator: What lists the table; filters may be given to it directly, too. The coordinator
+            owns it from now on, and cancels it when closed.
         assigner: Who gets which split; by default in the table's order.
     """
 
@@ -105,8 +105,8 @@ class DynamicFileSplitEnumerator:
     ) -> Self:
         """A coordinator that goes on where another one has made ``state``.
 
-        It knows no readers. What had been handed out and not acknowledged is handed out again,
-        first; a filter that ``enumerator`` has already holds, too.
+        It knows no readers. What had been handed out and not acknowledged is handed out first.
+        Filters that ``enumerator`` already has hold as well.
 
         Raises:
             InvalidCheckpoint: if ``state`` was damaged, or is of another table or snapshot.
@@ -182,7 +182,7 @@ class DynamicFileSplitEnumerator:
 
         Args:
             reader_id: Whom; unknown ones are ignored.
-            attempt: Which attempt of it; not its latest: ignored. None = the latest.
+            attempt: Which attempt of it; ignored if that is not its latest. None = the latest.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -231,7 +231,7 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         """Note that a reader has finished splits: they are never handed out again.
 
-        Splits that it does not hold any more are ignored: another reader has them, or will.
+        Splits that it no longer holds are ignored: another reader has them, or will have.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -244,7 +244,7 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         """Take splits from a reader that has failed; those that still match go to others.
 
-        Splits that it does not hold any more are ignored.
+        Splits that it no longer holds are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:

@@ -86,7 +86,7 @@ class SplitPrefetcher:
             self._go_on.set()
 
     def stop(self) -> None:
-        """Let nothing more arrive. Does not wait for the thread, which may be the one here."""
+        """Let nothing more arrive. Does not wait for the thread, which may be the caller's own."""
         self._closed = True
         self._enumerator.cancel()
         self._go_on.set()

@@ -96,7 +96,7 @@ class DynamicFileEnumerator:
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:
-        """What two enumerations must have in common to be of the same scan, filters aside."""
+        """What two enumerations have in common if they are of the same scan, filters aside."""
         metadata = self.table.metadata
         static = [condition.describe() for condition in self._static]
         static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
@@ -115,9 +115,9 @@ class DynamicFileEnumerator:
     def cancel(self) -> None:
         """Stop every enumeration of this object, from any thread; there will be no other.
 
-        No call of the catalog or the storage begins any more. Whoever waits for one gets a
-        :class:`SplitlibError` at once, as what was enumerated is not complete; a call under way
-        ends by itself.
+        No further call of the catalog or the storage begins. Whoever waits for one gets a
+        :class:`SplitlibError` at once, as what was enumerated is not complete; a call under way is
+        left to end by itself.
         """
         self._filters.cancel()
 

@@ -28,7 +28,7 @@ class ScanMetrics:
     manifests_total: int = 0
     """Lists of files that the snapshot consists of, for a catalog that keeps such."""
     manifests_opened: int = 0
-    """Those that may list a file that matters."""
+    """Those that may list a matching file."""
     files_total: int = 0
     """Files in all manifests; 0 where the catalog keeps none."""
     files_dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))

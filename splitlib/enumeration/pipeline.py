@@ -1,4 +1,4 @@
-"""The stages of one enumeration: from the partitions of a table to the files that can matter.
+"""The stages of one enumeration: from the partitions of a table to the files that may match.
 
 Lazy at every step::
 
@@ -147,7 +147,7 @@ class ScanPipeline:
     def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> list[FileBatch]:
         """The files of ``step`` partitions, listed in the thread of a worker.
 
-        Partitions that a filter drops which came since they matched are not listed any more.
+        Partitions that a later filter has dropped meanwhile are not listed.
         """
         predicate = self._predicate()
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():

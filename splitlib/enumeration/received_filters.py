@@ -74,7 +74,7 @@ class ReceivedFilters:
             )
 
     def cancel(self) -> None:
-        """Have nobody wait any more, neither for a filter nor for :attr:`cancelled`."""
+        """End the scan: nobody waits any longer for a filter, and :attr:`cancelled` is done."""
         with self._changed:
             if not self.cancelled.done():
                 self.cancelled.set_result(None)

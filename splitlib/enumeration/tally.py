@@ -38,12 +38,12 @@ class ScanTally:
 
     @property
     def partitions_have_gone(self) -> bool:
-        """Whether some had gone when they were asked for, or there were none at all."""
+        """Whether some were dropped since they were listed, or none was listed at all."""
         with self._lock:
             return bool(self._gone) or not self._counts.get("partitions_total")
 
     def gone(self, partitions: int) -> None:
-        """Count partitions that were there when they were listed, and then were not."""
+        """Count partitions that were listed, and had been dropped when they were asked for."""
         with self._lock:
             self._gone += partitions
 
@@ -101,7 +101,7 @@ class ScanTally:
     def match(
         self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
     ) -> pa.BooleanArray:
-        """What ``predicate`` keeps; counts what the filters that ``before`` had not, drop."""
+        """What ``predicate`` keeps; counts what its filters drop that are not in ``before``."""
         if not predicate.keys or not partitions.values.num_columns:
             return pa.repeat(not predicate.matches_nothing, len(partitions))
         with self.timed("match"):

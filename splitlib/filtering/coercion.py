@@ -1,4 +1,4 @@
-"""Join keys in the type of a partition key, where Spark's ``fact.k = dim.k`` allows to say so.
+"""Join keys in the type of a partition key, where Spark's ``fact.k = dim.k`` allows that.
 
 Only conversions are made for which ``fact.k = key`` holds exactly if ``fact.k`` equals the
 converted key: then a key that does not convert (out of range, a fraction, not midnight) matches no

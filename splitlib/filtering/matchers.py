@@ -17,8 +17,8 @@ from splitlib.model import ColumnStatistics
 
 _MAX_CODE = 2**62
 
-# Comparing tuples with bounds costs their product; past this many comparisons files are kept
-# unseen. Each column alone has been compared by then.
+# Comparing every tuple with the bounds of every file is quadratic; after this many comparisons the
+# rest of the files is kept. Each column on its own has been compared before.
 TUPLE_BUDGET = 50_000_000
 
 

@@ -35,7 +35,7 @@ class PartitionFilter(Protocol):
         """The partition keys that it reads."""
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """True (or null) where a partition may matter.
+        """True (or null) where a partition may match.
 
         ``values`` has a column for each of :attr:`fields`, as the connector gave it.
         """
@@ -114,7 +114,7 @@ class Predicate:
     def match(
         self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
     ) -> pa.BooleanArray:
-        """True for each partition that may matter.
+        """True for each partition that may match.
 
         Args:
             values: A column per partition key or, for a connector that walks key by key, of the
@@ -155,7 +155,7 @@ class Predicate:
         statistics: Mapping[str, ColumnStatistics],
         fields: tuple[PartitionField, ...] | None = None,
     ) -> pa.BooleanArray:
-        """True for each file (or list of files) that may hold a row that matters.
+        """True for each file (or list of files) that may hold a matching row.
 
         Args:
             statistics: Of at least one column of the table or, with ``fields``, of those.

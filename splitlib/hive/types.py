@@ -55,7 +55,7 @@ def parse_type(text: str) -> pa.DataType:
     """The Arrow type of a Hive or Spark SQL type string, such as ``map<string,array<int>>``.
 
     Raises:
-        UnsupportedTable: for a type that Spark cannot read, or that is none.
+        UnsupportedTable: for a type that Spark cannot read, or a text that names no type.
     """
     tokens = [word or mark for word, mark in _TOKEN.findall(text)]
     if "".join(tokens).replace(" ", "") == text.replace(" ", ""):
@@ -85,7 +85,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """The type that starts at a token, None if there is none, and the token behind it."""
+    """The type that starts at a token, None if no type does, and the position behind it."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):

@@ -20,7 +20,7 @@ Fit = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 class RowGroupFilter:
-    """Join keys on data columns: which row groups hold no row that matters? Pickles.
+    """Join keys on data columns, which rule out row groups that hold none of them. Pickles.
 
     Args:
         schema: The data columns of the table.

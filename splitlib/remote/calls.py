@@ -16,7 +16,7 @@ _current = threading.local()
 
 
 class Call:
-    """What a thread does for someone who may stop waiting. All tries of it share its deadline.
+    """What a thread does for somebody who may stop waiting; all attempts share one deadline.
 
     Args:
         seconds: How long it may take from when it begins; 0 = as long as it likes.
@@ -25,7 +25,7 @@ class Call:
     def __init__(self, seconds: float) -> None:
         self.seconds = min(seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self.abandoned = threading.Event()
-        """Set when nobody waits any more: no further try is to begin."""
+        """Set when nobody waits any longer: no further attempt is to begin."""
         self._ends: float | None = None
 
     def begin(self) -> None:

@@ -21,7 +21,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     """The result of ``call``, made again while it raises :class:`SourceUnavailable`.
 
     Pauses double and are drawn at random between zero and their bound ("full jitter"), so that many
-    clients of one restarted server do not return together. All tries together have the deadline of
+    clients of one restarted server do not return together. All attempts share the deadline of
     the call that this thread works on, or else of one that begins here.
     """
     outer = current_call()

@@ -50,7 +50,7 @@ class Task(Generic[T]):
         self._work = work
 
     def run(self) -> None:
-        """Do the work, unless nobody wants it any more."""
+        """Do the work, unless it was abandoned before."""
         if not self.outcome.set_running_or_notify_cancel():
             return
         try:
@@ -109,7 +109,7 @@ class Workers:
         return (task.outcome.result() for task in tasks)
 
     def stop(self, tidy_seconds: float = 0) -> None:
-        """Begin nothing any more, and wait so long at most for what is under way."""
+        """Begin nothing further, and wait for what is under way, for so long at most."""
         with self._changed:
             self._stopped = True
             self._queue.clear()
