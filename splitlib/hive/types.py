@@ -40,6 +40,11 @@ _TOKEN = re.compile(r"\s*(?:(`[^`]*`|[^<>(),:`]+)|([<>(),:]))")
 _CHAR = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
 
 
+def has_char_or_varchar(text: str) -> bool:
+    """Whether a type string has CHAR or VARCHAR anywhere in it."""
+    return _CHAR.search(text) is not None
+
+
 def field_of(name: str, text: str) -> pa.Field:
     """A column declared as ``name text``; CHAR and VARCHAR anywhere in it are kept in metadata.
 
@@ -47,7 +52,7 @@ def field_of(name: str, text: str) -> pa.Field:
         UnsupportedTable: for a type that Spark cannot read.
     """
     kind = parse_type(text)
-    metadata = {LOGICAL_TYPE: text.lower().encode()} if _CHAR.search(text) else None
+    metadata = {LOGICAL_TYPE: text.lower().encode()} if has_char_or_varchar(text) else None
     return pa.field(name, kind, metadata=metadata)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType
 
-from splitlib.hive.types import SPARK_CHAR_VARCHAR
+from splitlib.hive.types import SPARK_CHAR_VARCHAR, has_char_or_varchar
 from splitlib.model import LOGICAL_TYPE, TableMetadata
 
 _CHAR = re.compile(r"char\((\d+)\)")
@@ -30,7 +30,7 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 def _field(field: pa.Field) -> StructField:
     logical = (field.metadata or {}).get(LOGICAL_TYPE, b"").decode()
-    metadata = {SPARK_CHAR_VARCHAR: logical} if logical.startswith(("char(", "varchar(")) else {}
+    metadata = {SPARK_CHAR_VARCHAR: logical} if has_char_or_varchar(logical) else {}
     kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
     return StructField(field.name, kind, True, metadata)
 

@@ -35,7 +35,7 @@ def hive_csv_columns(
             :func:`~splitlib.spark.formats.hive_text.hive_text_columns`.
 
     Returns:
-        One column per field of ``schema``, with its name.
+        One column per field of ``schema``, with its name and metadata.
 
     Raises:
         ValueError: Something in the table could not be read exactly as Hive does.
@@ -54,7 +54,10 @@ def hive_csv_columns(
         raise ValueError("OpenCSVSerde wants three different characters to separate and quote with")
     # through a Java string, which replaces what is not UTF-8
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
-    return [F.get(fields, F.lit(i)).alias(f.name) for i, f in enumerate(schema.fields)]
+    return [
+        F.get(fields, F.lit(i)).alias(field.name, metadata=field.metadata)
+        for i, field in enumerate(schema.fields)
+    ]
 
 
 def _char(properties: Mapping[str, str], key: str, default: str) -> str:

@@ -45,7 +45,7 @@ def hive_text_columns(
             :func:`splitlib.spark.time_zones.jvm_time_zone`; needed for timestamps only.
 
     Returns:
-        One column per field of ``schema``, with its name and type.
+        One column per field of ``schema``, with its name, type and metadata.
 
     Raises:
         ValueError: Something in the table could not be read exactly as Hive does.
@@ -54,7 +54,7 @@ def hive_text_columns(
     parts = reader.split(reader.tokens(line), len(schema.fields), level=0)
     fields = reader.fields(parts, schema, level=0)
     return [
-        value.cast(field.dataType).alias(field.name)
+        value.cast(field.dataType).alias(field.name, metadata=field.metadata)
         for value, field in zip(fields, schema.fields, strict=True)
     ]
 

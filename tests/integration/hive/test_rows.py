@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import splitlib
+from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.thrift_client import thrift_client
 
 pytestmark = pytest.mark.spark
 
@@ -163,3 +165,28 @@ def test_nested_columns(lake):
     loaded = lake.reader(table).load()
     assert loaded.schema == lake.spark.table(table).schema
     assert loaded.collect() == lake.spark.table(table).collect()
+
+
+@pytest.mark.parametrize("form", ["TEXTFILE", "PARQUET"])
+def test_char_in_nested_columns_of_a_table_made_by_hive(lake, form, tmp_path):
+    """Which keeps no schema of Spark's: cut and padded as Spark reads it through the SerDe."""
+    nested = "c STRUCT<x: {0}, y: INT>, l ARRAY<{0}>, m MAP<STRING, {0}>, t {0}"
+    table = lake.create(f"({nested.format('CHAR(3)')}) STORED AS {form} LOCATION '{tmp_path}'")
+    wide = lake.create(f"({nested.format('STRING')}) STORED AS {form} LOCATION '{tmp_path}'")
+    values = "named_struct('x', 'a', 'y', 1), array('abcde', 'b'), map('k', 'c'), 't'"
+    lake.spark.sql(f"INSERT INTO {wide} VALUES ({values.replace('abcde', 'abc')}), ({values})")
+    client = MetastoreClient(parse_uris(lake.metastore.uri))
+    described = client.get_table(*table.split("."))
+    for name in [n for n in described.parameters if n.startswith("spark.sql.sources.schema")]:
+        del described.parameters[name]
+    client.close()
+    with thrift_client(lake.metastore) as thrift:
+        thrift.alter_table(*table.split("."), described)
+    lake.spark.catalog.refreshTable(table)
+    expected = lake.spark.table(table)
+    for how in ("pinned", "paths"):
+        loaded = lake.reader(table, how).load()
+        assert loaded.schema == expected.schema
+        assert sorted(map(str, loaded.collect())) == sorted(map(str, expected.collect())), how
+        # a literal is padded where it is compared with CHAR
+        assert loaded.where("t = 't'").count() == expected.where("t = 't'").count() == 2
