@@ -6,8 +6,8 @@ The modules, in the order in which a query comes to them:
 2. ``pinning``, ``sql_catalog``: which table of which catalog, and which snapshot of it.
 3. ``schema``, ``partition_specs``, ``transforms``, ``bounds``: what columns, partition values and
    stored bounds mean, as Arrow.
-4. ``snapshot``: the manifest list, the manifests in it that may matter, and what those hold. They
-   are decoded by ``manifests`` and ``avro``, checked by ``list_completeness``, turned into Arrow
+4. ``snapshot``: the manifest list, the manifests that may match, and what those hold. They are
+   decoded by ``manifests`` and ``avro``, checked by ``list_completeness``, turned into Arrow
    columns by ``manifest_contents``, and kept in ``metadata_cache``.
 5. ``batches``: batches of partitions out of manifests, and the data files of those that match. The
    engine makes splits of them.

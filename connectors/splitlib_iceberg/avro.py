@@ -56,7 +56,7 @@ class AvroContainer:
         """
         for count, block in self._blocks():
             decoder = _Decoder(block)
-            # no record of ours takes less than a byte
+            # a record of a manifest takes a byte at least
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
             for _ in range(count):
@@ -96,8 +96,8 @@ class _Decoder(BinaryDecoder):
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
-        # set on the instance, which mypy takes for a mistake: a method of ours around them would
-        # cost a call for every field of every record
+        # set on the instance, which mypy takes for a mistake: methods around them would cost a call
+        # for every field of every record
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 

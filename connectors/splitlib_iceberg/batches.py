@@ -53,7 +53,7 @@ def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """An empty batch, for the counts of a snapshot in which no manifest matters."""
+    """An empty batch, for the counts of a snapshot whose manifests are all left out."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)

@@ -1,4 +1,4 @@
-"""The manifests of one snapshot: which may matter, and what they hold."""
+"""The manifests of one snapshot: which may have matching files, and what they hold."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Plan(NamedTuple):
-    """The data manifests that may matter."""
+    """The data manifests that may have matching files."""
 
     by_spec: dict[Spec, list[int]]
     """Their numbers in the snapshot's list."""
@@ -80,7 +80,7 @@ class SnapshotFiles:
         self._deletes = _Deletes((), DeleteIndex([]))
 
     def plan(self, predicate: Predicate) -> Plan:
-        """The data manifests in which a file may matter, by what the list says of each.
+        """The data manifests that may have matching files, by what the list says of each.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be had.
@@ -97,7 +97,7 @@ class SnapshotFiles:
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
-        """The data files of some manifests, by number, and how many reads of storage it took.
+        """The data files of some manifests, by number, and how many files were read.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if one cannot be had.
@@ -123,7 +123,7 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """The delete files that may apply to files that matter, and the reads of storage.
+        """The delete files that may apply to matching files, and how many files were read.
 
         Raises:
             UnsupportedTable: for a delete that cannot be applied.

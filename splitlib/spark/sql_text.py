@@ -49,7 +49,9 @@ def default_literal(field: pa.Field) -> str | None:
         return "true" if value else "false"
     # as bytes: how a quote is escaped depends on the session
     plain = f"CAST(X'{str(value).encode().hex()}' AS STRING)"
-    return plain if pa.types.is_string(kind) else f"CAST({plain} AS {_of(kind).simpleString()})"
+    if pa.types.is_string(kind):
+        return plain
+    return f"CAST({plain} AS {_spark_type(kind).simpleString()})"
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
@@ -76,7 +78,7 @@ def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> Column:
     if pa.types.is_timestamp(value.type) and value.type.tz:
         value = value.cast(pa.timestamp("us", "UTC"))  # whose text ends in Z
     # not through Python, which has no instants beyond the year 9999, nor nanoseconds
-    return text_literal(str(pc.cast(value, pa.string())), _of(kind))
+    return text_literal(str(pc.cast(value, pa.string())), _spark_type(kind))
 
 
 def text_literal(text: str, kind: DataType) -> Column:
@@ -85,5 +87,5 @@ def text_literal(text: str, kind: DataType) -> Column:
     return plain if kind == StringType() else plain.cast(kind)
 
 
-def _of(kind: pa.DataType) -> DataType:
+def _spark_type(kind: pa.DataType) -> DataType:
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
