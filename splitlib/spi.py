@@ -9,12 +9,13 @@ What the methods take and return is here, in :mod:`splitlib.model` and in :mod:`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+from splitlib.errors import ConfigError
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
 
@@ -27,6 +28,7 @@ __all__ = [
     "SupportsPartitionDetails",
     "SupportsPhysicalNames",
     "SupportsTableNames",
+    "check_options",
 ]
 
 
@@ -96,6 +98,19 @@ class Connector(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_options(given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that a connector does not have: a misspelt one would be ignored.
+
+    Raises:
+        ConfigError: naming them.
+    """
+    if unknown := set(given).difference(known):
+        raise ConfigError(
+            f"Unknown option {', '.join(sorted(unknown))}.",
+            hint=f"the options of this connector are {', '.join(sorted(known))}.",
+        )
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector, Predicate
+from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
 from splitlib_files.schema import declared_schema, keys_of_directories, schema_of_files
 from splitlib_files.walk import Walk
@@ -91,11 +91,7 @@ def _check(options: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: naming the option.
     """
-    if unknown := set(options) - _OPTIONS:
-        raise ConfigError(
-            f"Unknown option {', '.join(sorted(unknown))}.",
-            hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
-        )
+    check_options(options, _OPTIONS)
     form = options.get("format", "parquet")
     if form not in _FORMATS:
         raise ConfigError(f"Unknown format {form!r}.", hint=f"one of {', '.join(_FORMATS)}.")

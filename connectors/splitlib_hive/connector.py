@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
 from splitlib.hive.partition_values import NULL_PARTITION, escape, split_names
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector, Predicate
+from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import Storage, file_batch
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import MetastoreClient, parse_uris
-from splitlib_hive.table import describe, is_recursive, read_format
+from splitlib_hive.table import is_recursive, read_format, table_metadata
 
 _NUMBERS = {
     "connect_timeout_seconds": 10.0,
@@ -47,7 +47,7 @@ class HiveConnector(Connector):
         self._client = client
         self._table = table
         self._storage = storage
-        self._metadata = describe(table)
+        self._metadata = table_metadata(table)
         self._partitions_per_request = partitions_per_request
         # formats by number: partitions may each have their own, and nearly always share one
         self._formats: list[ReadFormat] = []
@@ -197,11 +197,7 @@ def _named(value: str | None) -> str:
 
 def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, float]]:
     """A client, and the options that are numbers."""
-    if unknown := set(options) - _OPTIONS:
-        raise ConfigError(
-            f"Unknown option {', '.join(sorted(unknown))}.",
-            hint=f"the options of this connector are {', '.join(sorted(_OPTIONS))}.",
-        )
+    check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
     client = MetastoreClient(
         parse_uris(str(options.get("uri", ""))),

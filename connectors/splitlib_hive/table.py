@@ -47,7 +47,7 @@ _TEXT_PROPERTIES = (
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 
 
-def describe(table: Any) -> TableMetadata:
+def table_metadata(table: Any) -> TableMetadata:
     """The metadata of a thrift ``Table``.
 
     Raises:
