@@ -12,17 +12,6 @@ ROOTS = ("splitlib", "connectors", "conformance", "tests", "benchmarks")
 FUNCTION_LINES = 60
 FILE_LINES = 450
 
-# To be taken apart. A file that is no longer too long has to leave this list.
-TOO_LONG_YET = {
-    "test_file_scan.py",
-    "test_hive_rows.py",
-    "test_hive_text.py",
-    "test_iceberg_connector.py",
-    "test_iceberg_planning.py",
-    "test_iceberg_rows.py",
-    "test_planner.py",
-}
-
 SOURCES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for root in ROOTS
@@ -48,11 +37,6 @@ def test_the_sources_are_found():
     assert len(SOURCES) > 250
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if Path(name).name not in TOO_LONG_YET])
+@pytest.mark.parametrize("name", SOURCES)
 def test_lengths(name):
     assert too_long(SOURCES[name]) == []
-
-
-def test_no_exception_without_a_need():
-    exceptions = {Path(name).name for name, source in SOURCES.items() if too_long(source)}
-    assert exceptions == TOO_LONG_YET
