@@ -127,9 +127,9 @@ def everything_of(error: BaseException) -> str:
     ],
 )
 def test_errors_and_what_they_were_raised_from(name, options, declared):
-    splitlib.register("failing", Failing)
+    splitlib.register("failing-to-open", Failing)
     with pytest.raises(splitlib.SplitlibError) as caught:
-        splitlib.load_table(name, "failing", declared=declared, **options)
+        splitlib.load_table(name, "failing-to-open", declared=declared, **options)
     error = caught.value
     text = everything_of(error)
     assert SECRET not in text
