@@ -12,19 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-import splitlib
-from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
-from tests.integration.iceberg.lake import Lake, full_name
 
 JVM_ZONE = "America/New_York"
 """Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
 
 SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""The environment of JVMs that would compile well, and then be gone."""
+"""The environment of JVMs that end before well compiled code would pay."""
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +65,7 @@ def spark(
 
 @pytest.fixture
 def over_connect(tmp_path: Path) -> Callable[..., None]:
-    """Runs a script, with arguments, whose session is of a Spark Connect server of its own."""
+    """Runs a script with arguments; its session is that of a Spark Connect server of its own."""
 
     def run(script: str, *arguments: object) -> None:
         path = tmp_path / "over_connect.py"
@@ -104,28 +100,3 @@ _CONNECT = """
     assert not hasattr(spark, "_jsparkSession")
     DONE = "all of it ran"
 """
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A catalog of Iceberg tables for the tests of a module."""
-    lake = Lake(tmp_path_factory.mktemp("lake"))
-    yield lake
-    lake.close()
-
-
-@pytest.fixture(params=["auto", "paths"])
-def how(request) -> str:
-    """Columns found by identifier, where the session can; and by the names in each file."""
-    return str(request.param)
-
-
-@pytest.fixture
-def read(spark: SparkSession, lake: Lake, how: str) -> Callable[[Table], TableReader]:
-    """To read a table of the lake."""
-
-    def reader(table: Table) -> TableReader:
-        found = splitlib.read(spark).table(full_name(table), connector="iceberg", **lake.options)
-        return found.config(spark_scan=how)
-
-    return reader

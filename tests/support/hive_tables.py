@@ -1,4 +1,4 @@
-"""Tables for the tests of the data source, read by it and by the native scan."""
+"""Tables of a metastore, and readers of them that have to agree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 
 import splitlib
 
-_names = (f"ds{i}" for i in itertools.count())
+_names = (f"h{i}" for i in itertools.count())
 
 
 def encoded(data):
@@ -16,12 +16,11 @@ def encoded(data):
     return base64.b64encode(data.to_bytes()).decode()
 
 
-class Lake:
-    """Makes tables, and reads them both ways."""
+class HiveTables:
+    """Makes tables, each with a name of its own."""
 
     def __init__(self, spark, metastore):
         self.spark, self.metastore = spark, metastore
-        spark.dataSource.register(splitlib.SplitlibDataSource)
 
     def create(self, definition, *statements):
         name = f"default.{next(_names)}"
@@ -31,6 +30,14 @@ class Lake:
 
     def directory(self, table):
         return self.metastore.warehouse / table.split(".")[1]
+
+
+class DataSourceTables(HiveTables):
+    """Reads them by the data source and by the native scan."""
+
+    def __init__(self, spark, metastore):
+        super().__init__(spark, metastore)
+        spark.dataSource.register(splitlib.SplitlibDataSource)
 
     def load(self, table, **options):
         if "connector" not in options:

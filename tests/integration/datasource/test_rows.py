@@ -14,14 +14,14 @@ from pyspark.errors import PySparkException
 import splitlib
 from splitlib import DynamicFilteringData
 from splitlib_hive import HiveConnector
-from tests.support.hive_tables import Lake, encoded
+from tests.support.hive_tables import DataSourceTables, encoded
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def lake(spark, metastore):
-    return Lake(spark, metastore)
+def tables(spark, metastore):
+    return DataSourceTables(spark, metastore)
 
 
 VALUES = {
@@ -73,47 +73,47 @@ def columns(values, without=""):
 
 
 @pytest.mark.parametrize("form", ["USING parquet", "STORED AS PARQUET", "USING orc"])
-def test_types(lake, form):
+def test_types(tables, form):
     without = {"USING parquet": "", "STORED AS PARQUET": "_NTZ", "USING orc": "TIMESTAMP"}[form]
     values = dict(IN_FILES)
     if "orc" in form:  # which calendar an old date is of, its reader does not say
         del values["STRUCT<x: INT, Y: STRUCT<z: DATE>>"]
         values["DATE"] = ["DATE'2020-02-29'", "DATE'9999-12-31'"]
     defined, rows = columns(values, without)
-    table = lake.create(f"({defined}) {form}", f"INSERT INTO {{t}} VALUES {rows}")
-    assert lake.same(table) == 6
+    table = tables.create(f"({defined}) {form}", f"INSERT INTO {{t}} VALUES {rows}")
+    assert tables.same(table) == 6
 
 
 @pytest.mark.parametrize("form", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-def test_units_of_timestamps(lake, form):
+def test_units_of_timestamps(tables, form):
     key = "spark.sql.parquet.outputTimestampType"
     defined, rows = columns({"TIMESTAMP": VALUES["TIMESTAMP"], "ARRAY<TIMESTAMP>": ["array()"]})
-    lake.spark.conf.set(key, form)
+    tables.spark.conf.set(key, form)
     try:
-        table = lake.create(f"({defined}) USING parquet", f"INSERT INTO {{t}} VALUES {rows}")
+        table = tables.create(f"({defined}) USING parquet", f"INSERT INTO {{t}} VALUES {rows}")
     finally:
-        lake.spark.conf.unset(key)
-    assert lake.same(table) == 6
+        tables.spark.conf.unset(key)
+    assert tables.same(table) == 6
 
 
 @pytest.mark.parametrize("form", ["USING parquet PARTITIONED BY", "USING orc PARTITIONED BY"])
-def test_partition_keys(lake, form):
+def test_partition_keys(tables, form):
     values = dict(VALUES)
     values["DATE"], values["TIMESTAMP"] = values["DATE"][:1], values["TIMESTAMP"][:1]
     defined, rows = columns(values)
     keys = ", ".join(f"c{i}" for i in range(len(values)))
-    table = lake.create(
+    table = tables.create(
         f"({defined}, a INT) {form} ({keys})",
         f"INSERT INTO {{t}} ({keys}, a) SELECT *, 7 FROM VALUES {rows}",
     )
-    zone = lake.spark.conf.get("spark.sql.session.timeZone")
-    assert lake.same(table, timeZone=zone) == 6
+    zone = tables.spark.conf.get("spark.sql.session.timeZone")
+    assert tables.same(table, timeZone=zone) == 6
     with pytest.raises(PySparkException, match="timeZone"):
-        lake.load(table)
+        tables.load(table)
 
 
-def test_a_file_that_is_older_than_its_table(lake):
-    table = lake.create(
+def test_a_file_that_is_older_than_its_table(tables):
+    table = tables.create(
         "(I8 BIGINT, f DOUBLE, d DECIMAL(20,4), n DECIMAL(12,1), w TIMESTAMP_NTZ, s STRING, "
         "l ARRAY<BIGINT>, x STRUCT<one: BIGINT, TWO: STRING>) USING parquet"
     )
@@ -128,11 +128,11 @@ def test_a_file_that_is_older_than_its_table(lake):
         "X": pa.array([{"ONE": 1, "gone": 2}, None], pa.struct({"ONE": "i4", "gone": "i4"})),
         "unknown": pa.array([1, 2]),
     }
-    pq.write_table(pa.table(old), lake.directory(table) / "old.parquet")
-    pq.write_table(pa.table({"other": [1]}), lake.directory(table) / "empty.parquet")
-    lake.spark.sql(f"INSERT INTO {table} (i8, s) VALUES (5, 'new')")
-    lake.spark.catalog.refreshTable(table)
-    assert lake.same(table) == 4
+    pq.write_table(pa.table(old), tables.directory(table) / "old.parquet")
+    pq.write_table(pa.table({"other": [1]}), tables.directory(table) / "empty.parquet")
+    tables.spark.sql(f"INSERT INTO {table} (i8, s) VALUES (5, 'new')")
+    tables.spark.catalog.refreshTable(table)
+    assert tables.same(table) == 4
 
 
 @pytest.mark.parametrize(
@@ -150,67 +150,67 @@ def test_a_file_that_is_older_than_its_table(lake):
         ("STRUCT<b: INT>", pa.array([{"a": 1}])),
     ],
 )
-def test_what_would_be_another_value_is_refused(lake, declared, stored):
-    table = lake.create(f"(c {declared}) USING parquet")
-    pq.write_table(pa.table({"c": stored}), lake.directory(table) / "one.parquet")
+def test_what_would_be_another_value_is_refused(tables, declared, stored):
+    table = tables.create(f"(c {declared}) USING parquet")
+    pq.write_table(pa.table({"c": stored}), tables.directory(table) / "one.parquet")
     with pytest.raises(PySparkException, match=r"UnsupportedTable.*one\.parquet.*splitlib\.read"):
-        lake.load(table).collect()
+        tables.load(table).collect()
 
 
-def test_a_default_of_an_added_column_is_refused(lake):
-    table = lake.create(
+def test_a_default_of_an_added_column_is_refused(tables):
+    table = tables.create(
         "(a INT) USING parquet",
         "INSERT INTO {t} VALUES (1)",
         "ALTER TABLE {t} ADD COLUMNS (c INT DEFAULT 42)",
     )
     with pytest.raises(PySparkException, match="has a default"):
-        lake.load(table).collect()
-    assert [row.a for row in lake.load(table, columns="a").collect()] == [1]
+        tables.load(table).collect()
+    assert [row.a for row in tables.load(table, columns="a").collect()] == [1]
 
 
-def test_two_columns_for_one_are_refused(lake):
-    table = lake.create("(a INT) USING parquet")
+def test_two_columns_for_one_are_refused(tables):
+    table = tables.create("(a INT) USING parquet")
     twice = pa.table([[1], [2]], names=["a", "A"])
-    pq.write_table(twice, lake.directory(table) / "one.parquet")
+    pq.write_table(twice, tables.directory(table) / "one.parquet")
     with pytest.raises(PySparkException, match="more than once"):
-        lake.load(table).collect()
+        tables.load(table).collect()
 
 
 @pytest.mark.parametrize("form", ["USING json", "USING csv", "STORED AS TEXTFILE"])
-def test_formats_that_are_not_read_are_refused_when_loaded(lake, form):
-    table = lake.create(f"(a INT) {form}")
+def test_formats_that_are_not_read_are_refused_when_loaded(tables, form):
+    table = tables.create(f"(a INT) {form}")
     with pytest.raises(PySparkException, match=r"UnsupportedTable.*splitlib\.read"):
-        lake.load(table)
+        tables.load(table)
 
 
-def test_orc_timestamps_are_refused(lake):
-    table = lake.create(
+def test_orc_timestamps_are_refused(tables):
+    table = tables.create(
         "(a INT, t TIMESTAMP) USING orc", "INSERT INTO {t} VALUES (1, current_timestamp())"
     )
     with pytest.raises(PySparkException, match="timestamps of ORC"):
-        lake.load(table).collect()
-    assert [tuple(row) for row in lake.load(table, columns="a").collect()] == [(1,)]
+        tables.load(table).collect()
+    assert [tuple(row) for row in tables.load(table, columns="a").collect()] == [(1,)]
 
 
-def test_columns_are_read_as_chosen(lake):
-    table = lake.create(
+def test_columns_are_read_as_chosen(tables):
+    table = tables.create(
         "(a INT, b STRING, c CHAR(3), k INT) USING parquet PARTITIONED BY (k)",
         "INSERT INTO {t} VALUES (1, 'x', 'y', 7), (2, 'x', 'y', 8)",
     )
-    loaded = lake.load(table, columns="C, k,a")
+    loaded = tables.load(table, columns="C, k,a")
     assert loaded.columns == ["c", "k", "a"]
     assert sorted(map(tuple, loaded.collect())) == [("y  ", 7, 1), ("y  ", 8, 2)]
-    assert lake.load(table, columns="k").count() == 2
-    assert sorted(row.k for row in lake.load(table, columns="k").collect()) == [7, 8]
+    assert tables.load(table, columns="k").count() == 2
+    assert sorted(row.k for row in tables.load(table, columns="k").collect()) == [7, 8]
     with pytest.raises(PySparkException, match=r"ConfigError.*no column 'd'"):
-        lake.load(table, columns="a,d")
+        tables.load(table, columns="a,d")
     with pytest.raises(PySparkException, match="not the table's"):
-        lake.spark.read.format("splitlib").schema("a BIGINT").options(
-            connector="hive", uri=lake.metastore.uri
+        tables.spark.read.format("splitlib").schema("a BIGINT").options(
+            connector="hive", uri=tables.metastore.uri
         ).load(table).collect()
 
 
-def test_filters_prune_partitions_and_row_groups(lake, tmp_path):
+def test_filters_prune_partitions_and_row_groups(tables, tmp_path):
     directory = tmp_path / "t"
     for k in range(4):
         (directory / f"k={k}").mkdir(parents=True)
@@ -218,15 +218,15 @@ def test_filters_prune_partitions_and_row_groups(lake, tmp_path):
         pq.write_table(rows, directory / f"k={k}" / "f.parquet", row_group_size=10)
     options = {"connector": "files", "partition_schema": "k int"}
     by_key = DynamicFilteringData.from_values({"k": [1, 3]})
-    loaded = lake.load(str(directory), filter=encoded(by_key), **options)
+    loaded = tables.load(str(directory), filter=encoded(by_key), **options)
     assert sorted({row.k for row in loaded.collect()}) == [1, 3]
     assert loaded.count() == 200
     by_value = DynamicFilteringData.from_range({"a": (25, 31)})
     both = {"filter": encoded(by_key), "filter.2": encoded(by_value)}
-    rows = lake.load(str(directory), **both, **options).collect()
+    rows = tables.load(str(directory), **both, **options).collect()
     assert sorted((row.k, row.a) for row in rows) == [(k, a) for k in (1, 3) for a in range(20, 40)]
     nothing = DynamicFilteringData.from_values({"k": [9]})
-    assert lake.load(str(directory), filter=encoded(nothing), **options).collect() == []
+    assert tables.load(str(directory), filter=encoded(nothing), **options).collect() == []
 
 
 class Counting(HiveConnector):
@@ -247,9 +247,9 @@ class Counting(HiveConnector):
         yield from super().list_files(partitions, predicate)
 
 
-def test_filters_prune_at_the_metastore(lake):
+def test_filters_prune_at_the_metastore(tables):
     splitlib.register("counting", Counting)
-    table = lake.create(
+    table = tables.create(
         "(a INT, k INT) USING parquet PARTITIONED BY (k)",
         "INSERT INTO {t} SELECT id, id % 8 FROM range(16)",
     )
@@ -257,7 +257,7 @@ def test_filters_prune_at_the_metastore(lake):
     def asked(*keys):
         Counting.asked.clear()
         filters = {"filter": encoded(DynamicFilteringData.from_values({"k": keys}))} if keys else {}
-        options = {"connector": "counting", "uri": lake.metastore.uri, "path": table, **filters}
+        options = {"connector": "counting", "uri": tables.metastore.uri, "path": table, **filters}
         source = splitlib.SplitlibDataSource(options)
         source.reader(source.schema()).partitions()
         return dict(Counting.asked)
@@ -267,60 +267,60 @@ def test_filters_prune_at_the_metastore(lake):
     assert asked(99) == {"names": 1}
 
 
-def test_what_is_pruned_is_not_opened(lake):
-    table = lake.create(
+def test_what_is_pruned_is_not_opened(tables):
+    table = tables.create(
         "(a INT, k INT) USING parquet PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
     )
-    (file,) = (lake.directory(table) / "k=2").glob("*.parquet")
+    (file,) = (tables.directory(table) / "k=2").glob("*.parquet")
     file.write_bytes(b"damaged")
     keys = DynamicFilteringData.from_values({"k": [1]})
-    assert [row.a for row in lake.load(table, filter=encoded(keys)).collect()] == [1]
+    assert [row.a for row in tables.load(table, filter=encoded(keys)).collect()] == [1]
     with pytest.raises(PySparkException, match=f"SourceError.*{file.name}"):
-        lake.load(table).collect()
+        tables.load(table).collect()
 
 
-def test_small_files_share_a_task(lake, tmp_path):
+def test_small_files_share_a_task(tables, tmp_path):
     for n in range(12):
         pq.write_table(pa.table({"a": range(100)}), tmp_path / f"{n}.parquet")
     size = (tmp_path / "0.parquet").stat().st_size
     # opening a file counts as 4 MiB
     for target, tasks in (("128m", 1), (str(3 * (4 * 2**20 + size)), 4), (str(size), 12)):
-        loaded = lake.load(str(tmp_path), connector="files", targetSplitBytes=target)
+        loaded = tables.load(str(tmp_path), connector="files", targetSplitBytes=target)
         assert loaded.rdd.getNumPartitions() == tasks
         assert loaded.count() == 1200
 
 
-def test_one_filter_does_not_show_in_another_query(lake):
-    """Even where Spark pushes filters, which it keeps for every query of a loaded DataFrame."""
-    table = lake.create(
+def test_one_filter_does_not_show_in_another_query(tables):
+    """Filters that Spark pushes are not kept, though the DataFrame serves other queries, too."""
+    table = tables.create(
         "(a INT, k INT) USING parquet PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
     )
     key = "spark.sql.python.filterPushdown.enabled"
-    lake.spark.conf.set(key, "true")
+    tables.spark.conf.set(key, "true")
     try:
-        loaded = lake.load(table)
+        loaded = tables.load(table)
         one, two = loaded.where("k = 1"), loaded.where("k = 2")
         assert [row.a for row in one.collect()] == [1]
         assert sorted(row.a for row in loaded.collect()) == [1, 2]
         assert sorted(row.a for row in one.union(two).collect()) == [1, 2]
         assert [row.a for row in two.collect()] == [2]
     finally:
-        lake.spark.conf.unset(key)
+        tables.spark.conf.unset(key)
 
 
-def test_a_partition_value_that_is_read_in_many_ways_is_refused(lake, tmp_path):
+def test_a_partition_value_that_is_read_in_many_ways_is_refused(tables, tmp_path):
     for text in ("2020-1-1", "2020-01-02"):
         (tmp_path / f"d={text}").mkdir()
         pq.write_table(pa.table({"a": [1]}), tmp_path / f"d={text}" / "f.parquet")
     options = {"connector": "files", "partition_schema": "d date"}
     with pytest.raises(PySparkException, match=r"2020-1-1.*not plainly a date"):
-        lake.load(str(tmp_path), **options).collect()
+        tables.load(str(tmp_path), **options).collect()
 
 
-def test_nothing_secret_is_shown(lake, tmp_path):
+def test_nothing_secret_is_shown(tables, tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "f.parquet")
     options = {"connector": "files", "storage.token": "hunter2", "storage.auto_mkdir": "true"}
-    loaded = lake.load(str(tmp_path), **options)
+    loaded = tables.load(str(tmp_path), **options)
     assert [row.a for row in loaded.collect()] == [1]
     execution = loaded._jdf.queryExecution()
     assert "splitlib" in execution.toString()
@@ -328,5 +328,5 @@ def test_nothing_secret_is_shown(lake, tmp_path):
     (tmp_path / "f.parquet").write_bytes(b"damaged")
     for broken in ({}, {"columns": "b"}, {"nonsense": "1"}):
         with pytest.raises(PySparkException) as caught:
-            lake.load(str(tmp_path), **options, **broken).collect()
+            tables.load(str(tmp_path), **options, **broken).collect()
         assert "hunter2" not in str(caught.value)

@@ -1,12 +1,12 @@
-"""Tables of a metastore, made and compared."""
+"""Tables of a metastore for the tests of a module."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.integration.hive.lake import Lake
+from tests.integration.hive.filtered_tables import FilteredTables
 
 
 @pytest.fixture(scope="module")
-def lake(spark, metastore, tmp_path_factory):
-    return Lake(spark, metastore, tmp_path_factory.mktemp("lake"))
+def tables(spark, metastore):
+    return FilteredTables(spark, metastore)

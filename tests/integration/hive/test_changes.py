@@ -127,7 +127,7 @@ def test_a_partition_without_a_location(spark, metastore, tmp_path, monkeypatch)
 
 @pytest.fixture
 def linked(spark, metastore, tmp_path):
-    """A table with links for a file and two partitions, and links that lead nowhere."""
+    """A table in which a file and two partitions are symbolic links, and others lead nowhere."""
     create(spark, "linked")
     root = metastore.warehouse / "linked"
     (data,) = (root / "k=1").glob("*.parquet")

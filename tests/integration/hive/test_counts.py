@@ -18,7 +18,7 @@ KEYS = [str(k) for k in range(0, PARTITIONS, PARTITIONS // MATCHING)][:MATCHING]
 
 @pytest.fixture(scope="module")
 def large(spark, metastore):
-    """10,000 partitions of two files; only those of the keys really have their directory."""
+    """10,000 partitions of two files; directories exist only for those that the keys match."""
     spark.sql("CREATE TABLE large (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     metastore.bulk_add_partitions("default", "large", [(str(k),) for k in range(PARTITIONS)])
     first = None

@@ -1,4 +1,4 @@
-"""Bad input and bad weather: each has one class of error and a message that says what to do."""
+"""Wrong input and failing services: each has its class of error, and a message with advice."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_file_that_vanishes_after_planning(spark, metastore):
 
 
 class DyingProxy(socketserver.ThreadingTCPServer):
-    """In front of the metastore: lets so many bytes of answers through, then cuts the line."""
+    """A proxy of the metastore that cuts the connection after some bytes of an answer."""
 
     daemon_threads = True
     allow_reuse_address = True

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib import DynamicFilteringData
-from tests.integration.hive.lake import values
 
 pytestmark = pytest.mark.spark
 
@@ -37,21 +36,21 @@ KEY_TYPES = {
 
 @pytest.mark.newest_spark
 @pytest.mark.parametrize("kind", KEY_TYPES)
-def test_key_types(lake, kind):
+def test_key_types(tables, kind):
     values = KEY_TYPES[kind]
     rows = ", ".join(f"({i}, CAST({v} AS {kind}))" for i, v in enumerate([*values, "NULL"]))
     insert = f"INSERT INTO {{t}} VALUES {rows}"
     keys = ", ".join(f"(CAST({v} AS {kind}))" for v in [values[0], values[-1], "NULL"])
-    keys = lake.create(f"(d {kind}) USING parquet", f"INSERT INTO {{t}} VALUES {keys}")
-    dimension = lake.spark.table(keys)
+    keys = tables.create(f"(d {kind}) USING parquet", f"INSERT INTO {{t}} VALUES {keys}")
+    dimension = tables.spark.table(keys)
     for definition in (
         f"(a INT) PARTITIONED BY (k {kind}) STORED AS PARQUET",
         f"(a INT, k {kind}) USING parquet PARTITIONED BY (k)",
     ):
-        table = lake.create(definition, insert)
-        assert lake.same(table, dimension, {"k": "d"}) == 2
-        assert lake.same(table, dimension, {"k": "d"}, null_safe=True) == 3
-        assert lake.same(table, dimension.where("d IS NULL"), {"k": "d"}) == 0
+        table = tables.create(definition, insert)
+        assert tables.same(table, dimension, {"k": "d"}) == 2
+        assert tables.same(table, dimension, {"k": "d"}, null_safe=True) == 3
+        assert tables.same(table, dimension.where("d IS NULL"), {"k": "d"}) == 0
 
 
 COERCED = [
@@ -73,7 +72,7 @@ COERCED = [
 
 
 @pytest.mark.parametrize(("fact", "dimension", "keys", "matching"), COERCED)
-def test_keys_of_another_type(lake, fact, dimension, keys, matching):
+def test_keys_of_another_type(tables, fact, dimension, keys, matching):
     stored = {
         "int": ["1", "70000"],
         "bigint": ["1", "70000"],
@@ -84,19 +83,19 @@ def test_keys_of_another_type(lake, fact, dimension, keys, matching):
         "float": ["0.5", "0.1"],
     }.get(fact, ["'a'", "'abcde'"])
     rows = ", ".join(f"({i}, CAST({v} AS {fact}))" for i, v in enumerate(stored))
-    table = lake.create(
+    table = tables.create(
         f"(a INT, k {fact}) USING parquet PARTITIONED BY (k)", f"INSERT INTO {{t}} VALUES {rows}"
     )
     values = ", ".join(f"(CAST({v} AS {dimension}))" for v in keys)
-    dim = lake.create(f"(d {dimension}) USING parquet", f"INSERT INTO {{t}} VALUES {values}")
-    assert lake.same(table, lake.spark.table(dim), {"k": "d"}) == matching
+    dim = tables.create(f"(d {dimension}) USING parquet", f"INSERT INTO {{t}} VALUES {values}")
+    assert tables.same(table, tables.spark.table(dim), {"k": "d"}) == matching
 
 
-def test_an_inexact_pair_of_types_keeps_everything_and_says_so(lake):
-    table = lake.create(
+def test_an_inexact_pair_of_types_keeps_everything_and_says_so(tables):
+    table = tables.create(
         "(a INT, k INT) USING parquet PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
     )
-    loaded = lake.reader(table).filtered_by(lake.spark.sql("SELECT '1' AS k"), "k").load()
+    loaded = tables.reader(table).filtered_by(tables.spark.sql("SELECT '1' AS k"), "k").load()
     assert loaded.count() == 2
     assert "string is not compared with int32 exactly" in str(splitlib.explain(loaded))
 
@@ -105,116 +104,119 @@ ODD = ["a b", "a%b", "a%20b", "a/b", "a=b", "'q'", '"q"', "[b]", "{b}", "é", "�
 ODD += ["a?b", "a#b", "a*b", "a\\b", "+", "~", "__x", ".x"]
 
 
-def test_odd_values(lake):
-    rows = lake.spark.createDataFrame(list(enumerate(ODD)), "a INT, k STRING")
+def test_odd_values(tables):
+    rows = tables.spark.createDataFrame(list(enumerate(ODD)), "a INT, k STRING")
     rows.createOrReplaceTempView("odd")
     for definition in (
         "(a INT) PARTITIONED BY (k STRING) STORED AS PARQUET",
         "(a INT, k STRING) USING orc PARTITIONED BY (k)",
     ):
-        table = lake.create(definition, "INSERT INTO {t} SELECT * FROM odd")
-        assert lake.same(table, rows.where("a % 2 = 0"), {"k": "k"}) == (len(ODD) + 1) // 2
+        table = tables.create(definition, "INSERT INTO {t} SELECT * FROM odd")
+        assert tables.same(table, rows.where("a % 2 = 0"), {"k": "k"}) == (len(ODD) + 1) // 2
         for value in ODD:
             keys = DynamicFilteringData.from_values({"k": [value]})
-            loaded = lake.reader(table).filtered_by(keys).load()
+            loaded = tables.reader(table).filtered_by(keys).load()
             assert [row.k for row in loaded.collect()] == [value]
 
 
-def test_several_keys(lake):
-    table = lake.create(
+def test_several_keys(tables):
+    table = tables.create(
         "(a INT) PARTITIONED BY (d INT, s STRING, b BOOLEAN) STORED AS ORC",
         """INSERT INTO {t} SELECT id, id % 3, if(id % 4 = 0, NULL, concat('s', id % 4)), id % 2 = 0
            FROM range(48)""",
     )
-    tuples = lake.spark.sql("SELECT * FROM VALUES (0, 's1'), (1, 's2'), (2, NULL) AS v(x, y)")
-    assert lake.same(table, tuples, {"d": "x", "s": "y"}) == 8
-    assert lake.same(table, tuples, {"d": "x", "S": "y"}, null_safe=True) == 12
-    assert lake.same(table, tuples.where("x = 1"), {"d": "x"}) == 16
-    assert lake.same(table, tuples, {"d": "x"}, where="s = 's1' AND a > 5 AND b IS NOT NULL") > 0
-    report = splitlib.explain(lake.reader(table).where("s = 's1' AND a > 5").load())
+    tuples = tables.spark.sql("SELECT * FROM VALUES (0, 's1'), (1, 's2'), (2, NULL) AS v(x, y)")
+    assert tables.same(table, tuples, {"d": "x", "s": "y"}) == 8
+    assert tables.same(table, tuples, {"d": "x", "S": "y"}, null_safe=True) == 12
+    assert tables.same(table, tuples.where("x = 1"), {"d": "x"}) == 16
+    assert tables.same(table, tuples, {"d": "x"}, where="s = 's1' AND a > 5 AND b IS NOT NULL") > 0
+    report = splitlib.explain(tables.reader(table).where("s = 's1' AND a > 5").load())
     assert report.metrics.partitions_matched == 3
     assert report.metrics.partitions_total == 12
 
 
-def test_two_dimensions(lake):
-    table = lake.create(
+def test_two_dimensions(tables):
+    table = tables.create(
         "(a INT, d INT, s INT) USING parquet PARTITIONED BY (d, s)",
         "INSERT INTO {t} SELECT id, id % 5, id % 3 FROM range(60)",
     )
-    days = lake.spark.sql("SELECT explode(array(1, 2)) AS d")
-    stores = lake.spark.sql("SELECT explode(array(2, 3)) AS s")
-    loaded = lake.reader(table).filtered_by(days, "d").filtered_by(stores, ["s"]).load()
-    expected = lake.spark.table(table).join(days, "d", "left_semi").join(stores, "s", "left_semi")
+    days = tables.spark.sql("SELECT explode(array(1, 2)) AS d")
+    stores = tables.spark.sql("SELECT explode(array(2, 3)) AS s")
+    loaded = tables.reader(table).filtered_by(days, "d").filtered_by(stores, ["s"]).load()
+    expected = tables.spark.table(table).join(days, "d", "left_semi").join(stores, "s", "left_semi")
     assert Counter(loaded.collect()) == Counter(expected.select("a", "d", "s").collect())
     assert splitlib.explain(loaded).metrics.partitions_matched == 2
 
 
-def test_a_dimension_that_cannot_prune_costs_nothing(lake):
-    table = lake.create(
+def test_a_dimension_that_cannot_prune_costs_nothing(tables):
+    table = tables.create(
         "(a INT, k INT) USING json PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
     )
-    never_run = lake.spark.sql("SELECT id AS a, 1 AS k, raise_error('it ran') FROM range(9)")
-    loaded = lake.reader(table).filtered_by(never_run.where("a < 5"), "a").load()
+    never_run = tables.spark.sql("SELECT id AS a, 1 AS k, raise_error('it ran') FROM range(9)")
+    loaded = tables.reader(table).filtered_by(never_run.where("a < 5"), "a").load()
     assert loaded.count() == 2
     assert "a: no partition key" in str(splitlib.explain(loaded))
-    both = lake.reader(table).filtered_by(lake.spark.sql("SELECT 7 AS a, 1 AS k"), ["a", "k"])
+    both = tables.reader(table).filtered_by(tables.spark.sql("SELECT 7 AS a, 1 AS k"), ["a", "k"])
     assert both.load().count() == 1
 
 
-def test_a_value_that_does_not_parse_is_kept_as_null(lake):
-    table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+def test_a_value_that_does_not_parse_is_kept_as_null(tables):
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     for i, text in enumerate(["1", "one", "2"]):
-        lake.add_partition(table, [text], rows=[i])
+        tables.add_partition(table, [text], rows=[i])
     for how in ("pinned", "paths"):
-        reader = lake.reader(table, how).filtered_by(lake.spark.sql("SELECT 1 AS k"), "k")
+        reader = tables.reader(table, how).filtered_by(tables.spark.sql("SELECT 1 AS k"), "k")
         loaded = reader.load()
         assert {(row.a, row.k) for row in loaded.collect()} == {(0, 1), (1, None)}
     assert "1 values of k are no value of its type" in str(splitlib.explain(loaded))
 
 
-def test_timestamps_follow_the_session_time_zone(lake):
-    table = lake.create(
+def test_timestamps_follow_the_session_time_zone(tables):
+    table = tables.create(
         "(a INT, k TIMESTAMP) USING parquet PARTITIONED BY (k)",
         "INSERT INTO {t} VALUES (1, TIMESTAMP'2020-11-01 01:30:00')",
         "INSERT INTO {t} VALUES (2, TIMESTAMP'2020-03-08 02:30:00')",
     )
-    zone = lake.spark.conf.get("spark.sql.session.timeZone")
+    zone = tables.spark.conf.get("spark.sql.session.timeZone")
     try:
         for name in ("America/New_York", "Asia/Kolkata", "UTC"):
-            lake.spark.conf.set("spark.sql.session.timeZone", name)
-            keys = lake.spark.sql("SELECT TIMESTAMP'2020-11-01 01:30:00' AS k")
-            assert lake.same(table, lake.spark.table(table).select("k"), {"k": "k"}) == 2
-            loaded = lake.reader(table).filtered_by(keys, "k").load()
+            tables.spark.conf.set("spark.sql.session.timeZone", name)
+            keys = tables.spark.sql("SELECT TIMESTAMP'2020-11-01 01:30:00' AS k")
+            assert tables.same(table, tables.spark.table(table).select("k"), {"k": "k"}) == 2
+            loaded = tables.reader(table).filtered_by(keys, "k").load()
             assert Counter(loaded.join(keys, "k", "left_semi").collect()) == Counter(
-                lake.spark.table(table).join(keys, "k", "left_semi").collect()
+                tables.spark.table(table).join(keys, "k", "left_semi").collect()
             )
     finally:
-        lake.spark.conf.set("spark.sql.session.timeZone", zone)
+        tables.spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-def test_too_many_keys(lake):
-    table = lake.create(
+def test_too_many_keys(tables):
+    table = tables.create(
         "(a INT, k INT, s STRING) USING parquet PARTITIONED BY (k, s)",
         "INSERT INTO {t} SELECT id, id % 20, concat('s', id % 2) FROM range(40)",
     )
-    keys = lake.spark.sql("SELECT CAST(id AS INT) AS k, 's0' AS s FROM range(5, 10)")
+    keys = tables.spark.sql("SELECT CAST(id AS INT) AS k, 's0' AS s FROM range(5, 10)")
     matched = {}
     for threshold in (10**6, 40, 19):
-        reader = lake.reader(table, filter_threshold_bytes=threshold).filtered_by(keys, ["k", "s"])
+        reader = tables.reader(table, filter_threshold_bytes=threshold).filtered_by(
+            keys, ["k", "s"]
+        )
         loaded = reader.load()
         matched[threshold] = splitlib.explain(loaded).metrics.partitions_matched
         joined = loaded.join(keys, ["k", "s"], "left_semi")
         assert sorted(row.k for row in joined.collect()) == [6, 6, 8, 8]
     # exact tuples; then k as values and s as values; then k as a range
     assert matched == {10**6: 2, 40: 2, 19: 2}
-    ranged = lake.reader(table, filter_max_values=2).filtered_by(keys.select("k"), "k").load()
+    ranged = tables.reader(table, filter_max_values=2).filtered_by(keys.select("k"), "k").load()
     assert "k in [5, 9]" in str(splitlib.explain(ranged))
     assert splitlib.explain(ranged).metrics.partitions_matched == 5
-    marker = lake.reader(table, filter_max_values=2, filter_on_exceed="all")
+    marker = tables.reader(table, filter_max_values=2, filter_on_exceed="all")
     everything = marker.filtered_by(keys.select("k"), "k").load()
     assert splitlib.explain(everything).metrics.partitions_matched == 20
 
 
+values = st.one_of(st.none(), st.integers(-3, 3))
 texts = st.one_of(st.none(), st.text("aZ0 %/=é.[", min_size=1, max_size=3))
 
 
@@ -226,13 +228,13 @@ texts = st.one_of(st.none(), st.text("aZ0 %/=é.[", min_size=1, max_size=3))
     null_safe=st.booleans(),
     hive=st.booleans(),
 )
-def test_any_table_and_keys(lake, rows, keys, on, null_safe, hive):
+def test_any_table_and_keys(tables, rows, keys, on, null_safe, hive):
     data = [(i, k, s) for i, (k, s) in enumerate(rows)]
-    lake.spark.createDataFrame(data, "a INT, k INT, s STRING").createOrReplaceTempView("drawn")
+    tables.spark.createDataFrame(data, "a INT, k INT, s STRING").createOrReplaceTempView("drawn")
     definition = "(a INT) PARTITIONED BY (k INT, s STRING) STORED AS PARQUET"
     if not hive:
         definition = "(a INT, k INT, s STRING) USING parquet PARTITIONED BY (k, s)"
-    table = lake.create(definition, "INSERT INTO {t} SELECT * FROM drawn")
-    dimension = lake.spark.createDataFrame(keys, "x INT, y STRING")
-    lake.same(table, dimension, on, null_safe=null_safe)
-    lake.spark.sql(f"DROP TABLE {table}")
+    table = tables.create(definition, "INSERT INTO {t} SELECT * FROM drawn")
+    dimension = tables.spark.createDataFrame(keys, "x INT, y STRING")
+    tables.same(table, dimension, on, null_safe=null_safe)
+    tables.spark.sql(f"DROP TABLE {table}")

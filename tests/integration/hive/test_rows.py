@@ -13,88 +13,92 @@ from tests.support.thrift_client import thrift_client
 pytestmark = pytest.mark.spark
 
 
-def test_two_directories_for_one_value(lake):
-    table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+def test_two_directories_for_one_value(tables):
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     for i, text in enumerate(["5", "05", "005", "6"]):
-        lake.add_partition(table, [text], rows=[i])
-    dimension = lake.spark.sql("SELECT 5 AS k")
-    assert lake.same(table, dimension, {"k": "k"}) == 3
+        tables.add_partition(table, [text], rows=[i])
+    dimension = tables.spark.sql("SELECT 5 AS k")
+    assert tables.same(table, dimension, {"k": "k"}) == 3
 
 
-def test_locations_outside_shared_nested_and_empty(lake, tmp_path):
-    table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
-    lake.add_partition(table, ["1"], rows=[1], location=tmp_path / "far away %20" / "é")
-    lake.add_partition(table, ["2"], rows=[2, 3], location=tmp_path / "shared")
-    lake.add_partition(table, ["3"], rows=None, location=tmp_path / "shared")
-    lake.add_partition(table, ["4"], rows=[4], location=tmp_path / "shared" / "k=1")
-    lake.add_partition(table, ["5"], rows=[])
-    everything = lake.spark.sql("SELECT id AS k FROM range(10)")
-    assert lake.same(table, everything, {"k": "k"}) == 1 + 2 + 2 + 1
-    assert lake.same(table, everything.where("k >= 3"), {"k": "k"}) == 3
+def test_locations_outside_shared_nested_and_empty(tables, tmp_path):
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    tables.add_partition(table, ["1"], rows=[1], location=tmp_path / "far away %20" / "é")
+    tables.add_partition(table, ["2"], rows=[2, 3], location=tmp_path / "shared")
+    tables.add_partition(table, ["3"], rows=None, location=tmp_path / "shared")
+    tables.add_partition(table, ["4"], rows=[4], location=tmp_path / "shared" / "k=1")
+    tables.add_partition(table, ["5"], rows=[])
+    everything = tables.spark.sql("SELECT id AS k FROM range(10)")
+    assert tables.same(table, everything, {"k": "k"}) == 1 + 2 + 2 + 1
+    assert tables.same(table, everything.where("k >= 3"), {"k": "k"}) == 3
 
 
-def test_a_missing_directory(lake):
-    table = lake.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
-    lake.add_partition(table, ["1"], rows=[1])
-    lake.add_partition(table, ["2"], rows=None)
-    dimension = lake.spark.sql("SELECT id AS k FROM range(10)")
-    assert lake.same(table, dimension, {"k": "k"}, missing_partition="skip") == 1
-    assert lake.same(table, dimension.where("k = 1"), {"k": "k"}) == 1
+def test_a_missing_directory(tables):
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    tables.add_partition(table, ["1"], rows=[1])
+    tables.add_partition(table, ["2"], rows=None)
+    dimension = tables.spark.sql("SELECT id AS k FROM range(10)")
+    assert tables.same(table, dimension, {"k": "k"}, missing_partition="skip") == 1
+    assert tables.same(table, dimension.where("k = 1"), {"k": "k"}) == 1
     with pytest.raises(splitlib.MissingPartition, match=r"k=2.*missing_partition"):
-        lake.reader(table).filtered_by(dimension, "k").load()
+        tables.reader(table).filtered_by(dimension, "k").load()
 
 
-def test_an_older_schema(lake):
-    table = lake.create(
+def test_an_older_schema(tables):
+    table = tables.create(
         "(a INT, b STRING) PARTITIONED BY (k INT) STORED AS PARQUET",
         "INSERT INTO {t} VALUES (1, 'x', 1)",
         "ALTER TABLE {t} ADD COLUMNS (c INT)",
         "INSERT INTO {t} VALUES (2, 'y', 20, 2)",
     )
     reordered = pa.table({"c": pa.array([30], pa.int32()), "a": pa.array([3], pa.int32())})
-    lake.add_partition(table, ["3"], rows=reordered)
-    dimension = lake.spark.sql("SELECT id AS k FROM range(10)")
-    assert lake.same(table, dimension, {"k": "k"}) == 3
+    tables.add_partition(table, ["3"], rows=reordered)
+    dimension = tables.spark.sql("SELECT id AS k FROM range(10)")
+    assert tables.same(table, dimension, {"k": "k"}) == 3
 
 
-def test_defaults_of_added_columns(lake):
-    table = lake.create(
+def test_defaults_of_added_columns(tables):
+    table = tables.create(
         "(a INT, k INT) USING parquet PARTITIONED BY (k)",
         "INSERT INTO {t} VALUES (1, 1)",
         "ALTER TABLE {t} ADD COLUMNS (c INT DEFAULT 42)",
         "INSERT INTO {t} (a, c, k) VALUES (2, 7, 2)",
     )
-    assert lake.same(table, lake.spark.sql("SELECT 1 AS k"), {"k": "k"}) == 1
+    assert tables.same(table, tables.spark.sql("SELECT 1 AS k"), {"k": "k"}) == 1
 
 
-def test_mixed_case_columns(lake):
+def test_mixed_case_columns(tables):
     for definition in (
         "(Aa INT, `b C` STRING) PARTITIONED BY (Kk INT) STORED AS PARQUET",
         "(Aa INT, `b C` STRING, Kk INT) USING parquet PARTITIONED BY (Kk)",
     ):
-        table = lake.create(definition, "INSERT INTO {t} SELECT id, 'x', id % 3 FROM range(9)")
-        dimension = lake.spark.sql("SELECT 1 AS KEY")
-        assert lake.same(table, dimension, {"kK": "KEY"}) == 3
+        table = tables.create(definition, "INSERT INTO {t} SELECT id, 'x', id % 3 FROM range(9)")
+        dimension = tables.spark.sql("SELECT 1 AS KEY")
+        assert tables.same(table, dimension, {"kK": "KEY"}) == 3
 
 
 @pytest.mark.parametrize("others", [("TEXTFILE", "PARQUET", "ORC"), ("PARQUET", "TEXTFILE")])
-def test_a_partition_in_another_format(lake, others):
+def test_a_partition_in_another_format(tables, others):
     columns = "(a INT, b STRING) PARTITIONED BY (k INT) STORED AS"
-    tables = [
-        lake.create(f"{columns} {form}", f"INSERT INTO {{t}} VALUES ({k}, 'x', {k}), (0, 'y', {k})")
+    of_each_format = [
+        tables.create(
+            f"{columns} {form}", f"INSERT INTO {{t}} VALUES ({k}, 'x', {k}), (0, 'y', {k})"
+        )
         for k, form in enumerate(others)
     ]
-    for k, other in enumerate(tables[1:], 1):
-        location = f"{lake.metastore.warehouse}/{other.split('.')[1]}/k={k}"
-        lake.add_partition(tables[0], [str(k)], rows=None, location=location, stored_as=other)
+    for k, other in enumerate(of_each_format[1:], 1):
+        location = f"{tables.directory(other)}/k={k}"
+        tables.add_partition(
+            of_each_format[0], [str(k)], rows=None, location=location, stored_as=other
+        )
     # else Spark reads the partitions of a parquet table as parquet, whatever they are
-    lake.spark.conf.set("spark.sql.hive.convertMetastoreParquet", "false")
+    tables.spark.conf.set("spark.sql.hive.convertMetastoreParquet", "false")
     try:
-        dimension = lake.spark.sql("SELECT id AS k FROM range(9)")
-        assert lake.same(tables[0], dimension, {"k": "k"}) == 2 * len(others)
-        assert lake.same(tables[0], dimension.where("k = 1"), {"k": "k"}) == 2
+        dimension = tables.spark.sql("SELECT id AS k FROM range(9)")
+        assert tables.same(of_each_format[0], dimension, {"k": "k"}) == 2 * len(others)
+        assert tables.same(of_each_format[0], dimension.where("k = 1"), {"k": "k"}) == 2
     finally:
-        lake.spark.conf.unset("spark.sql.hive.convertMetastoreParquet")
+        tables.spark.conf.unset("spark.sql.hive.convertMetastoreParquet")
 
 
 FORMATS = [
@@ -114,78 +118,78 @@ WIDE_COLUMNS = "a INT, b STRING, c DOUBLE, d DATE, e DECIMAL(10,2), f TIMESTAMP,
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_formats(lake, form):
+def test_formats(tables, form):
     select = f"INSERT INTO {{t}} SELECT {WIDE}, id % 5 FROM range(50)"
     if form.startswith("USING"):
         definition = f"({WIDE_COLUMNS}, k INT) {form} PARTITIONED BY (k)"
     else:
         definition = f"({WIDE_COLUMNS}) PARTITIONED BY (k INT) {form}"
-    table = lake.create(definition, select)
-    assert lake.same(table, lake.spark.sql("SELECT 3 AS k"), {"k": "k"}) == 10
+    table = tables.create(definition, select)
+    assert tables.same(table, tables.spark.sql("SELECT 3 AS k"), {"k": "k"}) == 10
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_unpartitioned(lake, form):
-    table = lake.create(
+def test_unpartitioned(tables, form):
+    table = tables.create(
         f"({WIDE_COLUMNS}) {form}", f"INSERT INTO {{t}} SELECT {WIDE} FROM range(5)"
     )
-    assert lake.same(table, None, {}) == 5
-    assert lake.same(table, None, {}, where="a > 2") == 2
+    assert tables.same(table, None, {}) == 5
+    assert tables.same(table, None, {}, where="a > 2") == 2
     report = splitlib.explain(
-        lake.reader(table).filtered_by(lake.spark.sql("SELECT 1 AS x"), {"a": "x"}).load()
+        tables.reader(table).filtered_by(tables.spark.sql("SELECT 1 AS x"), {"a": "x"}).load()
     )
     assert "a: no partition key" in str(report)
 
 
-def test_a_table_that_looks_below_its_directory(lake):
+def test_a_table_that_looks_below_its_directory(tables):
     options = "USING parquet OPTIONS (recursiveFileLookup 'true')"
-    table = lake.create(f"(a INT) {options}", "INSERT INTO {t} VALUES (1), (2)")
-    below = lake.metastore.warehouse / table.split(".")[1] / "x" / "_hidden"
+    table = tables.create(f"(a INT) {options}", "INSERT INTO {t} VALUES (1), (2)")
+    below = tables.directory(table) / "x" / "_hidden"
     below.mkdir(parents=True)
     for directory in (below, below.parent):
         pq.write_table(pa.table({"a": pa.array([3], pa.int32())}), directory / "more.parquet")
-    lake.spark.catalog.refreshTable(table)
-    assert lake.same(table, None, {}) == 3
-    globbed = lake.create("(a INT) USING parquet OPTIONS (pathGlobFilter '*.x')")
+    tables.spark.catalog.refreshTable(table)
+    assert tables.same(table, None, {}) == 3
+    globbed = tables.create("(a INT) USING parquet OPTIONS (pathGlobFilter '*.x')")
     with pytest.raises(splitlib.UnsupportedTable, match="only some of its files"):
-        lake.reader(globbed).load()
+        tables.reader(globbed).load()
 
 
-def test_a_table_without_partitions_or_files(lake):
+def test_a_table_without_partitions_or_files(tables):
     for definition in ("(a INT, k INT) USING parquet PARTITIONED BY (k)", "(a INT) USING parquet"):
-        assert lake.same(lake.create(definition), None, {}) == 0
+        assert tables.same(tables.create(definition), None, {}) == 0
 
 
-def test_nested_columns(lake):
-    table = lake.create(
+def test_nested_columns(tables):
+    table = tables.create(
         "(m MAP<STRING, INT>, l ARRAY<STRUCT<x: INT, y: VARCHAR(3)>>) "
         "PARTITIONED BY (k INT) STORED AS PARQUET",
         "INSERT INTO {t} VALUES (map('a', 1), array(named_struct('x', 1, 'y', 'abc')), 1)",
     )
-    loaded = lake.reader(table).load()
-    assert loaded.schema == lake.spark.table(table).schema
-    assert loaded.collect() == lake.spark.table(table).collect()
+    loaded = tables.reader(table).load()
+    assert loaded.schema == tables.spark.table(table).schema
+    assert loaded.collect() == tables.spark.table(table).collect()
 
 
 @pytest.mark.parametrize("form", ["TEXTFILE", "PARQUET"])
-def test_char_in_nested_columns_of_a_table_made_by_hive(lake, form, tmp_path):
+def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
     """Which keeps no schema of Spark's: cut and padded as Spark reads it through the SerDe."""
     nested = "c STRUCT<x: {0}, y: INT>, l ARRAY<{0}>, m MAP<STRING, {0}>, t {0}"
-    table = lake.create(f"({nested.format('CHAR(3)')}) STORED AS {form} LOCATION '{tmp_path}'")
-    wide = lake.create(f"({nested.format('STRING')}) STORED AS {form} LOCATION '{tmp_path}'")
+    table = tables.create(f"({nested.format('CHAR(3)')}) STORED AS {form} LOCATION '{tmp_path}'")
+    wide = tables.create(f"({nested.format('STRING')}) STORED AS {form} LOCATION '{tmp_path}'")
     values = "named_struct('x', 'a', 'y', 1), array('abcde', 'b'), map('k', 'c'), 't'"
-    lake.spark.sql(f"INSERT INTO {wide} VALUES ({values.replace('abcde', 'abc')}), ({values})")
-    client = MetastoreClient(parse_uris(lake.metastore.uri))
+    tables.spark.sql(f"INSERT INTO {wide} VALUES ({values.replace('abcde', 'abc')}), ({values})")
+    client = MetastoreClient(parse_uris(tables.metastore.uri))
     described = client.get_table(*table.split("."))
     for name in [n for n in described.parameters if n.startswith("spark.sql.sources.schema")]:
         del described.parameters[name]
     client.close()
-    with thrift_client(lake.metastore) as thrift:
+    with thrift_client(tables.metastore) as thrift:
         thrift.alter_table(*table.split("."), described)
-    lake.spark.catalog.refreshTable(table)
-    expected = lake.spark.table(table)
+    tables.spark.catalog.refreshTable(table)
+    expected = tables.spark.table(table)
     for how in ("pinned", "paths"):
-        loaded = lake.reader(table, how).load()
+        loaded = tables.reader(table, how).load()
         assert loaded.schema == expected.schema
         assert sorted(map(str, loaded.collect())) == sorted(map(str, expected.collect())), how
         # a literal is padded where it is compared with CHAR

@@ -1,4 +1,4 @@
-"""``filtered_by`` and ``where`` in sessions and on columns where equality is not that of bytes."""
+"""``filtered_by`` and ``where`` with collations, time zones and odd names of columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib import DynamicFilteringData
-from tests.support.hive_tables import Lake, encoded
+from tests.support.hive_tables import DataSourceTables, encoded
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def lake(spark, metastore):
-    return Lake(spark, metastore)
+def tables(spark, metastore):
+    return DataSourceTables(spark, metastore)
 
 
 @contextmanager
@@ -51,11 +51,11 @@ COLLATED = ["a", "A", "a ", "A  ", "ä", "Ä", "b", "B ", "", " ", None]
     "collation", ["UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UTF8_LCASE_RTRIM"]
 )
 @pytest.mark.parametrize("how", ["auto", "paths"])
-def test_keys_of_a_collated_column(lake, collation, how):
+def test_keys_of_a_collated_column(tables, collation, how):
     """Few keys, which become an IN list; and many, which become a range and a Bloom filter."""
-    spark = lake.spark
+    spark = tables.spark
     _skip_without_collations(spark)
-    table = lake.create(f"(id INT, k STRING COLLATE {collation}) USING parquet")
+    table = tables.create(f"(id INT, k STRING COLLATE {collation}) USING parquet")
     column = spark.createDataFrame(list(enumerate(COLLATED)), "id INT, k STRING")
     column.write.mode("append").insertInto(table)
     few = spark.createDataFrame([("A",), ("b  ",)], "k STRING")
@@ -64,30 +64,30 @@ def test_keys_of_a_collated_column(lake, collation, how):
         keys = plain.select(F.collate("k", collation).alias("k"))
         expected = rows(spark.table(table).join(keys, "k", "left_semi"))
         assert expected
-        loaded = lake.native(table).config(spark_scan=how).filtered_by(keys, "k").load()
+        loaded = tables.native(table).config(spark_scan=how).filtered_by(keys, "k").load()
         assert rows(loaded.join(keys, "k", "left_semi")) == expected
     ends = DynamicFilteringData.from_range({"k": ("A", "A")})
     equal = spark.table(table).where("k = 'A'")
-    assert rows(lake.native(table).filtered_by(ends).load().where("k = 'A'")) == rows(equal)
+    assert rows(tables.native(table).filtered_by(ends).load().where("k = 'A'")) == rows(equal)
 
 
-def test_keys_of_a_collated_column_through_the_data_source(lake):
-    _skip_without_collations(lake.spark)
-    table = lake.create("(id INT, k STRING COLLATE UTF8_LCASE) USING parquet")
-    lake.spark.sql(f"INSERT INTO {table} VALUES (1, 'b'), (2, 'a')")
+def test_keys_of_a_collated_column_through_the_data_source(tables):
+    _skip_without_collations(tables.spark)
+    table = tables.create("(id INT, k STRING COLLATE UTF8_LCASE) USING parquet")
+    tables.spark.sql(f"INSERT INTO {table} VALUES (1, 'b'), (2, 'a')")
     keys = DynamicFilteringData.from_values({"k": ["A"]})
-    loaded = lake.load(table, filter=encoded(keys))
+    loaded = tables.load(table, filter=encoded(keys))
     assert rows(loaded.where("k = 'A'")) == {(2, "a"): 1}
 
 
-def test_collated_keys_of_a_column_that_is_not(lake):
-    """Whoever joins them names a collation, which may be that of the keys."""
-    table = lake.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
-    keyed = lake.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
-    lake.spark.sql(f"INSERT INTO {keyed} VALUES (1, 'a')")
-    keys = lake.spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS k")
+def test_collated_keys_of_a_column_that_is_not(tables):
+    """Such a join names a collation, which may be that of the keys."""
+    table = tables.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
+    keyed = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
+    tables.spark.sql(f"INSERT INTO {keyed} VALUES (1, 'a')")
+    keys = tables.spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS k")
     for name in (table, keyed):
-        loaded = lake.native(name).filtered_by(keys, "k").load()
+        loaded = tables.native(name).filtered_by(keys, "k").load()
         joined = loaded.join(keys, F.collate(loaded.k, "UTF8_LCASE") == keys.k, "left_semi")
         assert rows(joined) == {(1, "a"): 1}
         assert "collation" in str(splitlib.explain(loaded))
@@ -106,13 +106,13 @@ INSTANTS = [
 
 
 @pytest.fixture(scope="module")
-def moments(lake):
-    """The same moments of each zone as instants, as local times and, where they are, as dates."""
-    table = lake.create("(id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, day DATE) USING parquet")
+def moments(tables):
+    """Moments of each zone as instants, as local times and, if they are midnight, as dates."""
+    table = tables.create("(id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, day DATE) USING parquet")
     for number, zone in enumerate(ZONES):
-        with setting(lake.spark, "spark.sql.session.timeZone", zone):
+        with setting(tables.spark, "spark.sql.session.timeZone", zone):
             values = ", ".join(f"({100 * number + i}, {x})" for i, x in enumerate(INSTANTS))
-            lake.spark.sql(
+            tables.spark.sql(
                 f"INSERT INTO {table} SELECT id, CAST(x AS TIMESTAMP), x, CAST(x AS DATE) "
                 f"FROM VALUES {values} AS v(id, x)"
             )
@@ -120,8 +120,8 @@ def moments(lake):
 
 
 @pytest.mark.parametrize("zone", [*ZONES, *ODD_ZONES])
-def test_keys_of_times_in_other_zones(lake, moments, zone):
-    spark = lake.spark
+def test_keys_of_times_in_other_zones(tables, moments, zone):
+    spark = tables.spark
     with setting(spark, "spark.sql.session.timeZone", zone):
         source = spark.table(moments).where("id % 3 = 0").selectExpr("ts", "ntz", "day")
         source = spark.createDataFrame(source.toArrow(), source.schema)
@@ -131,15 +131,15 @@ def test_keys_of_times_in_other_zones(lake, moments, zone):
                 fact = spark.table(moments)
                 expected = rows(fact.join(keys, fact[column] == keys[key], "left_semi"))
                 for how in ("auto", "paths") if zone == "America/Havana" else ("auto",):
-                    reader = lake.native(moments).config(spark_scan=how)
+                    reader = tables.native(moments).config(spark_scan=how)
                     loaded = reader.filtered_by(keys, {column: key}).load()
                     joined = loaded.join(keys, loaded[column] == keys[key], "left_semi")
                     assert rows(joined) == expected, (column, key, how)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Sao_Paulo", "GMT+8"])
-def test_keys_of_times_through_the_data_source(lake, moments, zone):
-    spark = lake.spark
+def test_keys_of_times_through_the_data_source(tables, moments, zone):
+    spark = tables.spark
     with setting(spark, "spark.sql.session.timeZone", zone):
         for kind, value in (
             (pa.date32(), dt.date(2024, 1, 5)),
@@ -153,22 +153,22 @@ def test_keys_of_times_through_the_data_source(lake, moments, zone):
             )
             fact = spark.table(moments)
             expected = rows(fact.join(frame, fact.ts == frame.ts, "left_semi"))
-            loaded = lake.load(moments, filter=keys, timeZone=zone)
+            loaded = tables.load(moments, filter=keys, timeZone=zone)
             assert rows(loaded.join(frame, loaded.ts == frame.ts, "left_semi")) == expected
             with pytest.raises(Exception, match="timeZone"):
-                lake.load(moments, filter=keys)
+                tables.load(moments, filter=keys)
 
 
-def test_many_local_times_that_clocks_skip(lake):
-    """They exist in no instant of the session's zone, and equal themselves all the same."""
-    table = lake.create("(id INT, ntz TIMESTAMP_NTZ) USING parquet")
-    lake.spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ'2024-03-10 02:30:00')")
+def test_many_local_times_that_clocks_skip(tables):
+    """No instant of the session's zone has them; they still equal themselves."""
+    table = tables.create("(id INT, ntz TIMESTAMP_NTZ) USING parquet")
+    tables.spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ'2024-03-10 02:30:00')")
     skipped = dt.datetime(2024, 3, 10, 2, 30)
     keys = DynamicFilteringData.from_values(
         {"ntz": [skipped, *(dt.datetime(2000, 1, 1) + dt.timedelta(i) for i in range(1500))]}
     )
-    with setting(lake.spark, "spark.sql.session.timeZone", "America/New_York"):
-        assert rows(lake.native(table).filtered_by(keys).load()) == {(1, skipped): 1}
+    with setting(tables.spark, "spark.sql.session.timeZone", "America/New_York"):
+        assert rows(tables.native(table).filtered_by(keys).load()) == {(1, skipped): 1}
 
 
 # --- conditions
@@ -177,9 +177,9 @@ TEXTS = ["it's", 'a"b', "back\\slash", "\\'", "line\nend", "%_", "plain", "a\\nb
 
 
 @pytest.mark.parametrize("escaped", ["true", "false"])
-def test_conditions_on_text_that_is_escaped(lake, escaped):
-    spark = lake.spark
-    table = lake.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
+def test_conditions_on_text_that_is_escaped(tables, escaped):
+    spark = tables.spark
+    table = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
     spark.createDataFrame(list(enumerate(TEXTS)), "id INT, k STRING").write.insertInto(table)
     with setting(spark, "spark.sql.parser.escapedStringLiterals", escaped):
         for condition in (
@@ -195,7 +195,7 @@ def test_conditions_on_text_that_is_escaped(lake, escaped):
         ):
             expected = rows(spark.table(table).where(condition))
             for how in ("auto", "paths"):
-                loaded = lake.native(table).config(spark_scan=how).where(condition).load()
+                loaded = tables.native(table).config(spark_scan=how).where(condition).load()
                 assert rows(loaded) == expected, condition
 
 
@@ -215,18 +215,18 @@ PRUNED = [
 
 
 @pytest.mark.parametrize(("condition", "partitions"), PRUNED)
-def test_conditions_prune_partitions(lake, condition, partitions):
+def test_conditions_prune_partitions(tables, condition, partitions):
     table = "default.rr_days"
-    if not lake.spark.catalog.tableExists(table):
-        lake.spark.sql(
+    if not tables.spark.catalog.tableExists(table):
+        tables.spark.sql(
             f"CREATE TABLE {table} (id INT, k INT, day DATE) USING parquet PARTITIONED BY (k, day)"
         )
-        lake.spark.sql(
+        tables.spark.sql(
             f"INSERT INTO {table} SELECT id, if(id = 0, NULL, id - 1), "
             "date_add(DATE'2023-12-31', CAST(id AS INT) - 1) FROM range(11)"
         )
-    loaded = lake.native(table).where(condition).load()
-    assert rows(loaded) == rows(lake.spark.table(table).where(condition))
+    loaded = tables.native(table).where(condition).load()
+    assert rows(loaded) == rows(tables.spark.table(table).where(condition))
     report = splitlib.explain(loaded)
     assert report.metrics.partitions_matched == partitions, str(report)
     assert "not used" in str(report) or partitions < 11
@@ -235,24 +235,24 @@ def test_conditions_prune_partitions(lake, condition, partitions):
 # --- names
 
 
-def test_names_of_key_columns(lake):
+def test_names_of_key_columns(tables):
     """With dots, in another case, and inside a struct."""
-    spark = lake.spark
-    table = lake.create("(`v.a` INT, `k.b` INT) USING parquet PARTITIONED BY (`k.b`)")
+    spark = tables.spark
+    table = tables.create("(`v.a` INT, `k.b` INT) USING parquet PARTITIONED BY (`k.b`)")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")
     dotted = spark.sql("SELECT 2 AS `d.x`, named_struct('id', 2, 'In', named_struct('y', 3)) AS st")
     for column, found in (("d.x", 2), ("D.X", 2), ("st.id", 2), ("ST.ID", 2), ("st.in.y", 3)):
-        loaded = lake.native(table).filtered_by(dotted, {"k.b": column}).load()
+        loaded = tables.native(table).filtered_by(dotted, {"k.b": column}).load()
         assert rows(loaded) == {(found, found): 1}, column
         assert splitlib.explain(loaded).metrics.partitions_matched == 1
-        loaded = lake.native(table).filtered_by(dotted, {"v.a": column}).load()
+        loaded = tables.native(table).filtered_by(dotted, {"v.a": column}).load()
         assert rows(loaded) == {(found, found): 1}, column
     for missing in ("d", "st.nope", "d.x.y"):
         with pytest.raises(splitlib.InvalidFilter, match="dimension has no column"):
-            lake.native(table).filtered_by(dotted, {"k.b": missing}).load()
+            tables.native(table).filtered_by(dotted, {"k.b": missing}).load()
     with setting(spark, "spark.sql.caseSensitive", "true"):
         both = spark.sql("SELECT 2 AS k, 3 AS K")
-        loaded = lake.native(table).filtered_by(both, {"k.b": "K"}).load()
+        loaded = tables.native(table).filtered_by(both, {"k.b": "K"}).load()
         assert rows(loaded) == {(3, 3): 1}
         with pytest.raises(splitlib.InvalidFilter, match="dimension has no column"):
-            lake.native(table).filtered_by(dotted, {"k.b": "D.X"}).load()
+            tables.native(table).filtered_by(dotted, {"k.b": "D.X"}).load()

@@ -1,9 +1,8 @@
-"""Tables of a metastore whose rows are compared with those of ``spark.table``."""
+"""Tables of a metastore, read by splitlib with keys and by ``spark.table`` with a semi-join."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -11,26 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hmsclient.genthrift.hive_metastore.ttypes import Partition
-from hypothesis import strategies as st
 
 import splitlib
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.support.hive_tables import HiveTables
 from tests.support.thrift_client import thrift_client
 
-_names = (f"t{i}" for i in itertools.count())
 
-
-class Lake:
-    """Makes tables, and compares what both sides read from them."""
-
-    def __init__(self, spark, metastore, directory):
-        self.spark, self.metastore, self.directory = spark, metastore, directory
-
-    def create(self, definition, *statements):
-        name = f"default.{next(_names)}"
-        for statement in (f"CREATE TABLE {{t}} {definition}", *statements):
-            self.spark.sql(statement.replace("{t}", name))
-        return name
+class FilteredTables(HiveTables):
+    """Adds partitions that no SQL statement could add, and compares what both sides read."""
 
     def add_partition(self, table, values, *, rows, location=None, stored_as=None):
         """Through thrift, with values and a location just as given; None leaves no directory.
@@ -87,6 +75,3 @@ class Lake:
             assert loaded.schema == fact.schema
             assert Counter(loaded.collect()) == rows, how
         return sum(rows.values())
-
-
-values = st.one_of(st.none(), st.integers(-3, 3))

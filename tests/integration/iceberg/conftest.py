@@ -1,0 +1,38 @@
+"""A catalog of Iceberg tables, and both ways to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+import splitlib
+from splitlib.spark.read.reader import TableReader
+from tests.integration.iceberg.lake import Lake, full_name
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A catalog of Iceberg tables for the tests of a module."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    yield lake
+    lake.close()
+
+
+@pytest.fixture(params=["auto", "paths"])
+def how(request) -> str:
+    """How columns are found: by field id if the session can, and by their names in each file."""
+    return str(request.param)
+
+
+@pytest.fixture
+def read(spark: SparkSession, lake: Lake, how: str) -> Callable[[Table], TableReader]:
+    """A function that makes the reader of a table of the lake."""
+
+    def reader(table: Table) -> TableReader:
+        found = splitlib.read(spark).table(full_name(table), connector="iceberg", **lake.options)
+        return found.config(spark_scan=how)
+
+    return reader
