@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from splitlib.config import SPARK_PREFIX
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sessions import setting_names
+from splitlib.spark.jvm.session_settings import setting_names
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:

@@ -58,7 +58,9 @@ def _probed(spark: SparkSession) -> str | None:
         _log.debug("Spark's internals fail.", exc_info=True)
         message = str(error).partition("\n")[0]
         return f"the internals of this Spark {spark.version} fail: {message}"
-    return missing and f"the internals of this Spark {spark.version} are others: {missing}"
+    if missing is None:
+        return None
+    return f"the internals of this Spark {spark.version} are others: {missing}"
 
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
@@ -69,21 +71,17 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
         functions.method("java.lang.ClassLoader", "loadClass", "java.lang.String"), 0, loader
     )
     loaded = functions.function(load)
+    members = list(known_members())
+    by_finder = {
+        "findVirtual": [m for m in members if not m.is_static and m.name != "new"],
+        "findStatic": [m for m in members if m.is_static],
+        "findConstructor": [m for m in members if m.name == "new"],
+    }
     try:
         _column(scala, known_classes()).map(loaded)
-        members = list(known_members())
-        for is_static, finder in ((False, "findVirtual"), (True, "findStatic")):
-            found = [m for m in members if m.is_static == is_static and m.name != "new"]
-            find = _finder(scala, finder, _CLASS, "java.lang.String", _METHOD_TYPE)
-            names = _column(scala, [member.name for member in found])
-            classes = _column(scala, [member.class_ for member in found]).map(loaded)
-            zipped = classes.lazyZip(names).lazyZip(_types(scala, loader, found))
-            zipped.map(functions.function(find, 3), scala.build_from)
-        found = [m for m in members if m.name == "new"]
-        find = _finder(scala, "findConstructor", _CLASS, _METHOD_TYPE)
-        zipped = _column(scala, [member.class_ for member in found]).map(loaded)
-        zipped = zipped.lazyZip(_types(scala, loader, found))
-        zipped.map(functions.function(find, 2), scala.build_from)
+        for finder, found in by_finder.items():
+            if found:
+                _find_all(scala, loader, loaded, finder, found)
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getMessage() is None:  # a wrapper
@@ -92,11 +90,29 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
     return None
 
 
-def _finder(scala: Scala, name: str, *arguments: str) -> Any:
-    """A handle of what finds methods; it raises where there is none of these very types."""
+def _find_all(
+    scala: Scala, loader: Any, loaded: Any, finder: str, members: Sequence[Member]
+) -> None:
+    """Look up members of these very types; the first that is not there raises.
+
+    Args:
+        scala: Of the session's JVM.
+        loader: Of Spark's classes.
+        loaded: A function from the name of a class to the class.
+        finder: The method of ``MethodHandles.Lookup`` for their kind.
+        members: All of one kind, at least one.
+    """
+    functions = scala.functions
+    has_name = finder != "findConstructor"
+    kinds = [_CLASS, "java.lang.String", _METHOD_TYPE] if has_name else [_CLASS, _METHOD_TYPE]
     lookup = scala.jvm.class_("java.lang.invoke.MethodHandles").publicLookup()
-    finder = scala.functions.method("java.lang.invoke.MethodHandles$Lookup", name, *arguments)
-    return scala.functions.bound(finder, 0, lookup)
+    find = functions.method("java.lang.invoke.MethodHandles$Lookup", finder, *kinds)
+    zipped = _column(scala, [member.class_ for member in members]).map(loaded)
+    if has_name:
+        zipped = zipped.lazyZip(_column(scala, [member.name for member in members]))
+    zipped = zipped.lazyZip(_types(scala, loader, members))
+    bound = functions.bound(find, 0, lookup)
+    zipped.map(functions.function(bound, len(kinds)), scala.build_from)
 
 
 def _types(scala: Scala, loader: Any, members: Sequence[Member]) -> Any:

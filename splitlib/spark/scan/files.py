@@ -12,7 +12,7 @@ from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sessions import hadoop_setting
+from splitlib.spark.jvm.session_settings import hadoop_setting
 from splitlib.spark.scan.paths import paths_scan
 from splitlib.spark.scan.pinned import pinned_scan
 

@@ -1,0 +1,161 @@
+"""Where Spark has other insides than those known, its public API alone is used, and rows are right.
+
+What is missing is hidden from the probe: it looks for something that no Spark has.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from splitlib.errors import ConfigError, NonDeterministicDimension
+from splitlib.spark.jvm import probe
+from splitlib.spark.jvm.known_internals import Member, known_classes, known_members
+from splitlib.spark.jvm.probe import internals_unavailable
+
+pytestmark = pytest.mark.spark
+INDEX = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+KEYS = pa.schema([("d", pa.int32())])
+
+
+@pytest.fixture
+def asked_anew() -> Iterator[None]:
+    """The probe has not been asked yet, and is asked again afterwards."""
+    probe._answers.clear()
+    yield
+    probe._answers.clear()
+
+
+@pytest.fixture
+def hidden(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method is missing."""
+    missing = Member(INDEX, "listFilesOtherwise", "()V", False)
+    monkeypatch.setattr(probe, "known_members", lambda: [*known_members(), missing])
+
+
+@pytest.fixture
+def touched(hidden: None) -> Iterator[set[str]]:
+    """Which functions of the layer are called, but for the question itself."""
+    layer = str(Path(probe.__file__).parent)
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(layer) and file != probe.__file__:
+            found.add(frame.f_code.co_qualname)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    yield found
+    sys.setprofile(None)
+    threading.setprofile(None)
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five partitions of two rows."""
+    root = tmp_path_factory.mktemp("days")
+    for day in range(5):
+        rows = pa.table({"a": [day, day * 10]})
+        ds.write_dataset(rows, root / f"d={day}", format="parquet")
+    return root
+
+
+def test_every_supported_spark_passes(spark: SparkSession, asked_anew: None) -> None:
+    assert internals_unavailable(spark) is None
+    assert internals_unavailable(spark, "paths") == "files are read by path"
+
+
+def test_asking_costs_little(spark: SparkSession, asked_anew: None) -> None:
+    internals_unavailable(spark)
+    probe._answers.clear()
+    started = time.thread_time()
+    internals_unavailable(spark)
+    # of this thread, as others of the machine are not ours; calls of the JVM are waited for
+    assert time.thread_time() - started < 0.05
+    started = time.perf_counter()
+    for _ in range(100):
+        internals_unavailable(spark)
+    assert time.perf_counter() - started < 0.05
+
+
+def test_what_is_missing_is_named(
+    spark: SparkSession, asked_anew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = [Member(INDEX, "listFiles", "()V", False)]
+    gone = [Member(INDEX, "new", "(Ljava/lang/String;)V", False)]
+    for missing in (other, gone):
+        with monkeypatch.context() as patched:
+            patched.setattr(probe, "known_members", lambda missing=missing: missing)
+            probe._answers.clear()
+            assert "InMemoryFileIndex" in str(internals_unavailable(spark))
+    with monkeypatch.context() as patched:
+        patched.setattr(probe, "known_classes", lambda: [*known_classes(), "org.vendor.Gone"])
+        probe._answers.clear()
+        assert "org.vendor.Gone" in str(internals_unavailable(spark))
+
+
+def test_an_index_that_lists_something_else(
+    spark: SparkSession, asked_anew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(*arguments: object) -> None:
+        raise RuntimeError("Spark took 0 files (0 distinct) of 1 given")
+
+    monkeypatch.setattr(probe, "pinned_index", other)
+    assert "Spark took 0 files" in str(internals_unavailable(spark))
+
+
+def test_rows_are_right(spark: SparkSession, days: Path, hidden: None, touched: set[str]) -> None:
+    reason = internals_unavailable(spark)
+    assert reason is not None
+    assert "listFilesOtherwise" in reason
+    touched.clear()
+    reader = splitlib.read(spark).table(str(days), connector="files", partition_schema=KEYS)
+    dimension = spark.createDataFrame([(2,), (3,)], "k int").where("k > 0")
+    loaded = reader.filtered_by(dimension, {"d": "k"}).load()
+    assert Counter(loaded.collect()) == Counter([(2, 2), (20, 2), (3, 3), (30, 3)])
+    assert splitlib.explain(loaded).metrics.files_selected == 2
+    many = spark.range(2, 3000).selectExpr("id AS a")
+    assert Counter(reader.filtered_by(many, "a").where("a < 4").load().collect()) == Counter(
+        [(2, 2), (3, 3)]
+    )
+    static = reader.where("d > 3").where((F.col("a") > 4) | F.col("a").isNull()).load()
+    assert static.collect() == [(40, 4)]
+    assert splitlib.explain(static).metrics.files_selected == 1
+    joined = spark.read.parquet(str(days)).join(dimension, F.col("d") == F.col("k"))
+    assert splitlib.optimize(joined) is joined
+    assert reason in str(splitlib.explain(joined))
+    joined.createOrReplaceTempView("joined_days")
+    found = splitlib.sql(spark, "SELECT a FROM joined_days WHERE a < 10")
+    assert Counter(found.collect()) == Counter([(2,), (3,)])
+    assert touched - {"<module>"} == set()  # what is imported is not called
+
+
+def test_what_needs_them_says_so(spark: SparkSession, days: Path, hidden: None) -> None:
+    reader = splitlib.read(spark).table(str(days), connector="files", partition_schema=KEYS)
+    with pytest.raises(ConfigError, match="listFilesOtherwise"):
+        reader.config(spark_scan="pinned").load()
+
+
+def test_a_dimension_is_judged_by_its_text(spark: SparkSession, days: Path, hidden: None) -> None:
+    reader = splitlib.read(spark).table(str(days), connector="files", partition_schema=KEYS)
+    called = F.udf(lambda k: k, "int")
+    for dimension, why in (
+        (spark.range(9).select((F.rand() * 5).cast("int").alias("d")), r"rand\(\)"),
+        (spark.range(9).limit(3).select(F.col("id").cast("int").alias("d")), "Limit"),
+        (spark.range(9).select(called(F.col("id").cast("int")).alias("d")), "Python"),
+    ):
+        with pytest.raises(NonDeterministicDimension, match=why):
+            reader.filtered_by(dimension, "d").load()
