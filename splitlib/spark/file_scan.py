@@ -45,12 +45,12 @@ class FileScan:
     out, and paths are rewritten to the one spelling that Hadoop has for them.
 
     Raises:
-        ValueError: The parts contradict each other, a file is named twice for one partition, or
+        ValueError: if the parts contradict each other, a file is named twice for one partition, or
             Spark would skip a file because of its name.
     """
 
     format: str
-    """Spark's short name: `parquet`, `orc`, `json`, `csv`, `text`, ..."""
+    """Spark's short name: ``parquet``, ``orc``, ``json``, ``csv``, ``text``, …"""
     options: Mapping[str, str]
     """Options of the data source; those that select files are left out."""
     data_schema: StructType
@@ -61,10 +61,11 @@ class FileScan:
     """One row a partition, one column a key: text as in a Hive directory name (unescaped, null for
     the null partition), or values of the key's type. No columns: one implicit partition, row 0."""
     files: pa.Table
-    """Columns of `FILE_SCHEMA`: path as Hadoop spells it (not URI-encoded; without a scheme it is
-    local), exact size in bytes, modification time in epoch milliseconds, row of `partitions`."""
+    """Columns of ``FILE_SCHEMA``: path as Hadoop spells it (not URI-encoded; without a scheme it is
+    local), exact size in bytes, modification time in epoch milliseconds, row of ``partitions``."""
     by_field_id: bool = False
-    """Whether columns are found by the identifiers in their metadata; see `why_no_field_ids`."""
+    """Whether columns are found by the identifiers in their metadata; see
+    :func:`splitlib.spark.scan.files.why_no_field_ids`."""
     row_index: str | None = None
     """Name of a further, last column: where in its file each row lies, from 0. Parquet only."""
 
@@ -79,7 +80,7 @@ class FileScan:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Paths as Hadoop's ``Path`` spells them, so that one file is one text; no scheme = local."""
+    """Paths as Hadoop's ``Path`` spells them: one file is one text, and no scheme means local."""
     for pattern, replacement in HADOOP_SPELLING:
         paths = pc.replace_substring_regex(paths, pattern, replacement.replace("$", "\\"))
     return paths

@@ -23,19 +23,19 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
 def typed_columns(
     spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
 ) -> DataFrame:
-    """Return the columns of `values`, by position, with the names and types of `schema`.
+    """The columns of ``values``, by position, with the names and types of ``schema``.
 
     Text becomes the type as Spark casts it in the session's time zone; what does not parse becomes
     null. The order of rows is kept.
 
     Args:
         spark: Session to make the rows in.
-        values: One column a field of `schema`: text, or of the field's type.
+        values: One column a field of ``schema``: text, or of the field's type.
         schema: Names and types wanted.
         more: Further columns, which follow unchanged.
 
     Raises:
-        ValueError: A column is neither text nor of the field's type.
+        ValueError: if a column is neither text nor of the field's type.
     """
     # Numbered names: keys may hold dots, or differ in case only.
     numbered = [f"c{i}" for i in range(len(schema))]

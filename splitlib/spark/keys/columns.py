@@ -1,4 +1,4 @@
-"""The columns of a dimension that a user means."""
+"""The columns that a user names as join keys: whole ones of a dimension, or fields of structs."""
 
 from __future__ import annotations
 

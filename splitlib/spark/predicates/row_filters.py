@@ -81,8 +81,8 @@ def many_keys(
     """Columns of which :func:`row_conditions` says the range alone; their keys, and if null is one.
 
     Args:
-        columns: As there.
-        filters: As there.
+        columns: Those to test, in the table's types.
+        filters: Keys of a join each; a null among them equals a null.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:

@@ -28,15 +28,15 @@ _ROW_FILE: Final = "__splitlib_row_file"
 
 
 def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """Return the rows of the scan, read from a list of paths.
+    """The rows of the scan, read from a list of paths.
 
     Spark stats and lists every path when this is called. Partition columns are joined by the file
     each row comes from; a row from a file without a partition fails the query.
 
     Raises:
-        ConfigError: The session reads the format in a way that does not tell files apart.
-        RuntimeError: Spark reads other files than those given.
-        ValueError: The scan is to find columns by identifier.
+        ConfigError: if the session reads the format in a way that does not tell files apart.
+        RuntimeError: if Spark reads other files than those given.
+        ValueError: if the scan is to find columns by identifier.
     """
     if scan.by_field_id:
         raise ValueError("Spark's public reader finds columns by name")
@@ -68,7 +68,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
 
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:
-    """Return the rows of files with a further column: where in its file each lies."""
+    """The rows of files with a further column: where in its file each lies."""
     return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
 
 
@@ -79,7 +79,7 @@ def _without_globs(paths: pa.Array) -> list[str]:
 
 
 def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return, for each path, the URI-encoded text that `_metadata.file_path` has for it."""
+    """For each path, the URI-encoded text that ``_metadata.file_path`` has for it."""
     # inputFiles has `file:///` where the metadata column has `file:/`
     encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
     read = [unquote(uri) for uri in encoded.to_pylist()]
@@ -92,7 +92,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
 def with_partition_columns(
     rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
 ) -> DataFrame:
-    """Add partition columns to rows; a row whose file has no keys fails the query.
+    """Rows with partition columns; a row whose file has no keys fails the query.
 
     Args:
         rows: Rows of files, with Spark's hidden metadata.
@@ -127,7 +127,7 @@ def with_partition_columns(
 
 
 def _padded(column: Column, field: StructField) -> Column:
-    """Pad a key of type char as Spark pads the columns of files."""
+    """A key of type char, padded as Spark pads the columns of files."""
     length = char_length(field)
     if length is None:
         return column
