@@ -1,0 +1,113 @@
+"""Single passes on plans made by hand, where Spark's optimizer leaves no such plan to record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from splitlib.spark.logical_plan import Node, Path, parse_plan
+from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
+from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
+from splitlib.spark.planner.cost import Costs, worth_collecting
+from splitlib.spark.planner.dead_scans import dead_scans
+from splitlib.spark.planner.join_graph import discover
+from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
+
+
+def at_most(left: Tree, right: Tree) -> Tree:
+    """``left <= right``."""
+    return [{"class": "LessThanOrEqual", "num-children": 2}, *left, *right]
+
+
+def union(*relations: Tree) -> Node:
+    """The rows of all of them."""
+    tree: Tree = [{"class": "Union", "num-children": len(relations)}]
+    return parse_plan(json.dumps(tree + [node for one in relations for node in one]))
+
+
+def test_what_is_below_a_key_does_not_equal_it() -> None:
+    """A key reaches what equals it, not what is at most as large."""
+    root = joined(
+        [relation(attribute(0)), relation(attribute(10)), relation(attribute(20))],
+        [at_most(attribute(0), attribute(10)), equal(attribute(10), attribute(20))],
+    )
+    filters = discover(root, frozenset({0}), lambda _: True)
+    assert [(id_of(f.dimension.node), f.comparisons[0].operator) for f in filters] == [(10, "<=")]
+
+
+@pytest.mark.parametrize(("columns", "comes_from_site"), [({0, 1, 10}, False), ({0, 10}, True)])
+def test_keys_come_from_another_site_if_all_are_partition_values(
+    columns: set[int], comes_from_site: bool
+) -> None:
+    """One that is no partition column there would have to be collected from its rows."""
+    root = joined(
+        [relation(attribute(0), attribute(1)), relation(attribute(10), attribute(11))],
+        [equal(attribute(0), attribute(10)), equal(attribute(1), attribute(11))],
+    )
+    (join_filter,) = (
+        f for f in discover(root, frozenset(columns), lambda _: True) if f.leaf.path[-1] == 0
+    )
+    site = ScanSite(join_filter.leaf, filters=(join_filter,))
+    (found,) = worth_collecting({(): site}, Costs(lambda _: 10, limit=1)).values()
+    assert bool(found.from_sites) == comes_from_site
+    assert found.reasons == (
+        () if comes_from_site else ("its dimension reads 10 bytes, more than 1.",)
+    )
+    assert not found.filters
+
+
+def test_copies_are_known_by_what_they_read() -> None:
+    """A leaf whose columns the query does not show; where its table is not known, it may be any."""
+    analyzed = union(relation(attribute(1)), relation(attribute(2)))
+    optimized = union(relation(attribute(1)), relation(attribute(3)), relation(attribute(4)))
+    copies = copied_leaves(analyzed, optimized)
+    assert copies.keys() == {(1,), (2,)}
+    read = {(1,): frozenset({"b"}), (2,): frozenset[str]()}
+    places = {"first": frozenset({"a", "c"}), "second": frozenset({"b"})}
+    found = copied_scans(copies, places, places.__getitem__, lambda leaf: read[leaf.path])
+    assert found == {(1,): ("second",), (2,): ("first", "second")}
+    assert copied_scans({}, places, places.__getitem__, lambda leaf: read[leaf.path]) == {}
+
+
+@pytest.mark.parametrize(
+    ("left", "is_dead"),
+    [
+        ([relation(attribute(1))], True),
+        ([relation(attribute(1)), relation(attribute(2))], False),  # the empty scan is still read
+    ],
+)
+def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: bool) -> None:
+    """One that is gone because another serves for both is not."""
+    analyzed = union(relation(attribute(1)), relation(attribute(2)))
+    asked: list[Mapping[Path, str]] = []
+
+    def optimized_with(new: Mapping[Path, str]) -> Node:
+        asked.append(new)
+        return union(*left)
+
+    found = dead_scans(analyzed, {"scan": [(1,)]}, lambda _: "empty", optimized_with)
+    assert asked == [{(1,): "empty"}]
+    assert found == ({(1,): "empty"} if is_dead else {})
+
+
+def test_no_scan_is_dead_that_cannot_be_emptied() -> None:
+    """Spark is not asked again."""
+    analyzed = union(relation(attribute(1)))
+    assert dead_scans(analyzed, {"scan": [(0,)]}, lambda _: None, lambda _: analyzed) == {}
+
+
+@pytest.mark.parametrize(("sides", "sharing"), [("xx", {(0, 0, 0), (0, 1, 0)}), ("xy", set())])
+def test_broadcast_is_shared_by_two_at_least(sides: str, sharing: set[Path]) -> None:
+    """Of joins with the same build side; one that is too large is none."""
+    inner = {"class": "Join", "num-children": 2, "joinType": {"object": "x.Inner$"}}
+    tree: Tree = [{"class": "Sort", "num-children": 1}, {"class": "Union", "num-children": 2}]
+    for i in (1, 2):
+        tree += [inner, *relation(attribute(i)), *relation(attribute(10 * i))]
+    root = parse_plan(json.dumps(tree))
+    build_sides = dict(zip([(0, 0, 1), (0, 1, 1)], sides, strict=True))
+    sites = {(0, 0, 0), (0, 1, 0)}
+    assert sharing_broadcasts(root, sites, lambda node: build_sides.get(node.path)) == sharing
+    assert sharing_broadcasts(root, sites, lambda _: None) == set()
