@@ -65,7 +65,7 @@ def test_copies_are_known_by_what_they_read() -> None:
     optimized = union(relation(attribute(1)), relation(attribute(3)), relation(attribute(4)))
     copies = copied_leaves(analyzed, optimized)
     assert copies.keys() == {(1,), (2,)}
-    read = {(1,): frozenset({"b"}), (2,): frozenset[str]()}
+    read: dict[Path, frozenset[str]] = {(1,): frozenset({"b"}), (2,): frozenset()}
     places = {"first": frozenset({"a", "c"}), "second": frozenset({"b"})}
     found = copied_scans(copies, places, places.__getitem__, lambda leaf: read[leaf.path])
     assert found == {(1,): ("second",), (2,): ("first", "second")}
@@ -107,7 +107,7 @@ def test_broadcast_is_shared_by_two_at_least(sides: str, sharing: set[Path]) -> 
     for i in (1, 2):
         tree += [inner, *relation(attribute(i)), *relation(attribute(10 * i))]
     root = parse_plan(json.dumps(tree))
-    build_sides = dict(zip([(0, 0, 1), (0, 1, 1)], sides, strict=True))
-    sites = {(0, 0, 0), (0, 1, 0)}
+    build_sides: dict[Path, str] = dict(zip([(0, 0, 1), (0, 1, 1)], sides, strict=True))
+    sites: set[Path] = {(0, 0, 0), (0, 1, 0)}
     assert sharing_broadcasts(root, sites, lambda node: build_sides.get(node.path)) == sharing
     assert sharing_broadcasts(root, sites, lambda _: None) == set()
