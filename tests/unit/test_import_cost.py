@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 
@@ -40,17 +39,6 @@ def python(code):
     return subprocess.check_output([sys.executable, "-c", code], text=True, env=env)
 
 
-def cpu_seconds(code):
-    """Of a fresh interpreter; the least of a few, as other work on the machine only adds to it."""
-    found = []
-    for _ in range(4):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        python(code)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return min(found)
-
-
 def test_what_is_not_imported():
     show = "import json, sys; before = set(sys.modules); import {}; "
     show += "print(json.dumps(sorted(set(sys.modules) - before)))"
@@ -60,9 +48,3 @@ def test_what_is_not_imported():
     # of Python's own modules: about 30 now
     others = {name for name in by_splitlib - by_arrow if name.partition(".")[0] != "splitlib"}
     assert len(others) < 60, sorted(others)
-
-
-def test_seconds():
-    """0.4 s in all is the aim, of which Arrow and numpy take about 0.17; the rest is ours."""
-    own = cpu_seconds("import splitlib") - cpu_seconds("import pyarrow.compute, numpy")
-    assert own < 0.2
