@@ -52,8 +52,8 @@ def plan(
     """The same rows from fewer partitions, and what was done for that.
 
     What Spark, py4j or splitlib raise on the way is a reason to leave the query to Spark, which
-    will say best what is wrong with it. Any other error is a bug of splitlib's: the query is left to
-    Spark as well, with a warning. Only a table of a named catalog is splitlib's own to read.
+    will say best what is wrong with it. Any other error is a bug of splitlib's: the query is left
+    to Spark as well, with a warning. Only a table of a named catalog is splitlib's own to read.
 
     Args:
         df: Any query.
