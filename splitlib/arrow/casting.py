@@ -64,6 +64,8 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _spelling(kind: pa.DataType) -> str:
     """What nothing but a value of the type looks like, or very little else."""
+    if pa.types.is_unsigned_integer(kind):
+        return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
         return "-?[0-9]{1,38}"
     if pa.types.is_floating(kind):

@@ -71,6 +71,10 @@ def test_text_is_cast_as_each_alone(texts, kind, data):
         assert same(value, expected), (text, value, expected)
 
 
+def test_unsigned_numbers_have_no_sign_beside_a_failure_either():
+    assert try_cast(pa.array(["-0", "x", "1"]), pa.uint64()).to_pylist() == [None, None, 1]
+
+
 INTEGERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-300, 300))
 DECIMALS = st.decimals(-(10**15), 10**15, places=4)
 MICROS = st.integers(-(2**63), 2**63 - 1)
