@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
 from splitlib.spark.arguments import given_dataframe
-from splitlib.spark.planned import plan_again_by, reports
+from splitlib.spark.plan_records import plan_again_by, reports
 from splitlib.spark.planner.optimize import plan
 
 

@@ -44,7 +44,7 @@ SPARK = [
     "time_zones",
     "schema",
     "plan_report",
-    "planned",
+    "plan_records",
     "local_rows",
     "logical_plan",
     "file_scan",

@@ -23,7 +23,7 @@ from splitlib.registry import open_table
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
-from splitlib.spark.planned import remember
+from splitlib.spark.plan_records import remember
 from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
 from splitlib.spark.predicates.row_filters import tested_columns
 from splitlib.spark.predicates.where import static_filters
