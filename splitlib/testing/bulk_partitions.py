@@ -70,7 +70,8 @@ def bulk_add_partitions(
         values: One tuple per partition.
         locations: One per partition; by default Hive's naming below the table's location.
     """
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     target = _find_table(connection, database, table)
     _write_csv(csv_path, target, values, locations)
@@ -79,16 +80,30 @@ def bulk_add_partitions(
         connection.setAutoCommit(False)
         _insert(connection, target, len(values))
         connection.commit()
-    except Py4JJavaError as error:
+    except (Py4JError, PySparkException) as error:
         connection.rollback()
         raise ValueError(
             f"no partition was added to {database}.{table}, perhaps because one of them exists "
-            f"already: {error.java_exception.getMessage()}"
+            f"already: {_message(error)}"
         ) from None
     finally:
         connection.setAutoCommit(True)
         _drop_staging(connection)
         csv_path.unlink(missing_ok=True)
+
+
+def _message(error: BaseException) -> str:
+    """What the database says.
+
+    PySpark asks the JVM of its session about every error, also about those of other JVMs: what it
+    raises then is beside the point, and the error itself is what it was raised from.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, Py4JJavaError):
+        found = found.__cause__ or found.__context__
+    return str(error) if found is None else str(found.java_exception.getMessage())
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ def test_a_copy_of_the_reference_passes_the_kit(tmp_path):
     run("bash", "-ec", "\n".join(commands), cwd=tmp_path)
 
     (registered,) = re.findall(r'`(splitlib\.register\("mine", \w+\))`', text)
-    example = splitlib_conformance.__doc__.partition("on the local disk::\n")[2]
-    example = textwrap.dedent(example.partition("A connector that has no entry point")[0])
+    # the first indented block of the docstring
+    example = re.findall(r"::\n\n((?:    .*\n|\n)+)", str(splitlib_conformance.__doc__))[0]
+    example = textwrap.dedent(example)
     named = example.replace('connector = "files"', 'connector = "mine"')
     assert named != example
     imports = "import splitlib\nfrom my_connector import MyConnector\n"

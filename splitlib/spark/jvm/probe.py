@@ -25,7 +25,8 @@ from splitlib.spark.jvm.scala import Scala, scala_of
 
 _log = get_logger(__name__)
 
-_answers: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
+answers: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
+"""Of the sessions that were probed; no session is probed twice."""
 _CLASS: Final = "java.lang.Class"
 _METHOD_TYPE: Final = "java.lang.invoke.MethodType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
@@ -43,9 +44,9 @@ def internals_unavailable(session: object, how: str = "auto") -> str | None:
         return "files are read by path"
     if not isinstance(session, SparkSession):
         return "Spark Connect gives no access to the JVM"
-    if session not in _answers:
-        _answers[session] = _probed(session)
-    return _answers[session]
+    if session not in answers:
+        answers[session] = _probed(session)
+    return answers[session]
 
 
 def _probed(spark: SparkSession) -> str | None:
