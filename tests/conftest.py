@@ -20,8 +20,12 @@ def planner_bugs() -> Iterator[list[str]]:
     Their rows are right, so that only this fails the test; one that plants a bug takes it out.
     """
     found: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: found.append(handler.format(record))  # type: ignore[method-assign]
+
+    class Bugs(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(self.format(record))
+
+    handler = Bugs(logging.WARNING)
     logger = logging.getLogger("splitlib.spark.planner.optimize")
     logger.addHandler(handler)
     yield found

@@ -67,6 +67,10 @@ def why_not_deterministic(df: DataFrame) -> str | None:
 
 def _explained(df: DataFrame) -> str:
     """What ``df.explain`` prints, by whichever class of DataFrame."""
+    session: object = df.sparkSession
+    if not isinstance(session, SparkSession):
+        text: str = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
+        return text
     # what is printed goes to a file of the whole process
     with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:
         df.explain(extended=True)
