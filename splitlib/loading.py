@@ -29,8 +29,10 @@ def load_table(
     Args:
         name: What the connector calls a table: ``database.table``, a path, a URI; or
             ``catalog.rest`` with a catalog named in the Spark configuration or the environment.
-        connector: Name of the connector; may be left out where the catalog says it.
-        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``).
+        connector: Name of the connector; may be left out where the catalog says it, or where
+            ``spark`` has the table itself.
+        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``), and
+            whose own catalogs have the other tables.
         config: How often to try again.
         options: The connector's own, such as ``uri``; they win over the catalog's.
 
@@ -42,4 +44,4 @@ def load_table(
         from splitlib.spark.session import settings_of
 
         spark_conf = settings_of(spark)
-    return open_table(name, connector, spark_conf=spark_conf, config=config, **options)
+    return open_table(name, connector, spark=spark, spark_conf=spark_conf, config=config, **options)

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "splitlib.connectors"
+SESSION = "session"
+"""The connector of tables that a Spark session knows by itself, the default where there is one."""
 _BUILT_IN = {
     "files": "splitlib_files:FilesConnector",
     "hive": "splitlib_hive:HiveConnector",
     "iceberg": "splitlib_iceberg:IcebergConnector",
+    SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
 _registered: dict[str, type[Connector]] = {}
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
@@ -83,26 +86,31 @@ def open_table(
     name: str,
     connector: str | None = None,
     *,
+    spark: object = None,
     spark_conf: Mapping[str, str] | None = None,
     config: SplitConfig | None = None,
     **options: Any,
 ) -> Table:
-    """What :func:`splitlib.load_table` does, without a session.
+    """What :func:`splitlib.load_table` does.
 
     Args:
         name: Of the table.
         connector: Of the connector.
-        spark_conf: The settings ``spark.splitlib.*`` of a session, which may name catalogs.
+        spark: A session, whose own catalogs have what no other is named for.
+        spark_conf: Its settings ``spark.splitlib.*``, which may name catalogs.
         config: How often to try again.
         options: The connector's own.
     """
     remember(name, options)
     spark_conf = spark_conf or {}
     if connector is None:
-        name, connector, options = _by_catalog(name, options, spark_conf)
+        name, connector, options = _by_catalog(name, options, spark_conf, spark)
         remember(name, options)
     cls = connector_class(connector)
     config = config or SplitConfig.resolve(spark_conf=spark_conf)
+    if connector == SESSION:
+        given = {} if spark is None else {"spark": spark}
+        options = {**given, "listing_threads": config.listing_threads, **options}
     opened = _opened(cls, connector, name, options, config)
     try:
         return Table(name, connector, opened)
@@ -112,11 +120,13 @@ def open_table(
 
 
 def _by_catalog(
-    name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str]
+    name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str], spark: object
 ) -> tuple[str, str, dict[str, Any]]:
     """The table, connector and options that ``catalog.table`` stands for."""
     catalog, _, table = name.partition(".")
     named = named_catalogs(spark_conf).get(catalog)
+    if spark is not None and (named is None or "." not in table):
+        return name, SESSION, dict(options)
     if named is None or not table:
         raise ConfigError(
             f"No connector is given for {name!r}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
@@ -21,7 +22,7 @@ from splitlib.errors import InvalidFilter, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
 from splitlib.filtering.mismatches import mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
-from splitlib.model import FileSplit
+from splitlib.model import FileSplit, PartitionBatch
 from splitlib.redaction import without_credentials
 from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.table import Table
@@ -151,18 +152,43 @@ class DynamicFileEnumerator:
         target = self.config.target_split_bytes
         return SplitMaker(keys, target, lambda made: self._tally.count(splits=made))
 
+    def match_partitions(self) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
+        """All partitions, and which of them the filters keep: a flag each. No more is asked for.
+
+        Raises:
+            SplitlibError: as :meth:`enumerate_splits`.
+        """
+        with self._running() as (pipeline, calls):
+            yield from pipeline.compared_partitions(calls)
+
+    def select_partitions(self) -> Iterator[PartitionBatch]:
+        """The partitions that the filters leave, with their details; no files are listed.
+
+        Raises:
+            SplitlibError: as :meth:`enumerate_splits`.
+        """
+        with self._running() as (pipeline, calls):
+            if not self.predicate.matches_nothing:
+                for matched in pipeline.matching_partitions(calls):
+                    yield matched.partitions
+
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
         """The files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
 
         Args:
             hosts: Whether the hosts of each file are asked for, where the connector knows them.
         """
+        with self._running(hosts=hosts) as (pipeline, calls):
+            if not self.predicate.matches_nothing:
+                yield from pipeline.selected_files(calls)
+
+    @contextmanager
+    def _running(self, *, hosts: bool = False) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
+        """A new enumeration, for as long as it takes."""
         tally = self._tally = ScanTally()
         with tally.timed("wait"):
             self._filters.await_announced(self.config.filter_wait_seconds)
         tally.warn(self._filters.mismatches)
-        if self.predicate.matches_nothing:
-            return
         table = self.table
         pipeline = ScanPipeline(
             table, self.config, lambda: self._filters.predicate, tally, hosts=hosts
@@ -171,8 +197,8 @@ class DynamicFileEnumerator:
             error_context(connector=table.connector_name, table=table.name),
             BoundedCalls(self.config, self._filters.cancelled) as calls,
         ):
-            yield from pipeline.selected_files(calls)
-            if tally.partitions_have_gone:
+            yield pipeline, calls
+            if tally.partitions_have_gone and not self.predicate.matches_nothing:
                 calls.run(lambda: table.check_identity(self.config))
         tally.warn(self._filters.mismatches)  # of filters that came late, too
 

@@ -74,7 +74,7 @@ class ScanPipeline:
         """The files that the filters leave, in batches."""
         step = self._table.connector.partitions_per_listing
         pending: deque[_Listing] = deque()
-        for matched in self._matching_partitions(calls):
+        for matched in self.matching_partitions(calls):
             for offset in range(0, len(matched.partitions), step):
                 task = calls.submit(partial(self._list_files, matched, offset, step))
                 pending.append(_Listing(matched, offset, task))
@@ -84,7 +84,14 @@ class ScanPipeline:
         while pending:
             yield from self._finish(calls, pending.popleft())
 
-    def _matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
+    def compared_partitions(
+        self, calls: BoundedCalls
+    ) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
+        """All partitions in batches, and whether the filters keep them."""
+        for batch in self._listed_partitions(calls):
+            yield batch, self._tally.match(batch, self._predicate())
+
+    def matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
         """Partitions ready to be listed, in batches."""
         total = 0
         for batch in self._listed_partitions(calls):
@@ -157,14 +164,20 @@ class ScanPipeline:
             with self._tally.timed("list_files"):
                 batches = self._table.list_files(piece, predicate, self._config)
         except MissingPartition as error:
+            if step > 1 and self._config.missing_partition == "skip":
+                # one of them is missing: each by itself
+                alone = range(offset, offset + len(piece))
+                found = [(i, b) for i in alone for b in self._list_files(matched, i, 1)]
+                return [_moved(batch, i - offset) for i, batch in found]
             self._tally.gone(1)
             if self._config.missing_partition == "skip":
                 return []
             error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
-            error.partition = error.partition or name_of(matched.partitions, offset)
+            if len(piece) == 1:
+                error.partition = error.partition or name_of(matched.partitions, offset)
             raise
         except SplitlibError as error:
-            if step == 1:
+            if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
         for batch in batches:
@@ -182,10 +195,7 @@ class ScanPipeline:
     def _finish(self, calls: BoundedCalls, listing: _Listing) -> Iterator[SelectedFiles]:
         """The files of a listing that every filter leaves, as soon as it has come to its end."""
         for batch in calls.result(listing.task):
-            files = batch.files
-            rows = pc.add(files["partition"], listing.offset)
-            files = files.set_column(_PARTITION, files.schema.field(_PARTITION), rows)
-            listed = replace(batch, files=files)
+            listed = _moved(batch, listing.offset)
             found = listed.filter(self._keeps(listed, listing.matched))
             if len(found):
                 order = [("partition", "ascending"), ("path", "ascending")]
@@ -206,3 +216,10 @@ class ScanPipeline:
             fits = pc.or_kleene(pc.invert(mask), predicate.match_bounds(batch.statistics))
         self._tally.dropped(statistics=len(fits) - pc.sum(fits, min_count=0).as_py())
         return pc.and_(mask, fits)
+
+
+def _moved(batch: FileBatch, by: int) -> FileBatch:
+    """The files of partitions that stand so much later in another batch."""
+    files = batch.files
+    rows = pc.add(files["partition"], by)
+    return replace(batch, files=files.set_column(_PARTITION, files.schema.field(_PARTITION), rows))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.jvm.expressions import CATALYST
-from splitlib.spark.jvm.file_index import listed_index, narrowed_index
 from splitlib.spark.jvm.relations import Relations
 from splitlib.spark.jvm.scala import scala_of
 
@@ -26,8 +24,6 @@ _OWN_SETTINGS = {
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
     # it would put partition values in the place of a scan, which then does matter
     "spark.sql.optimizer.metadataOnly": "false",
-    # several threads list, so that no job has to
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
@@ -95,17 +91,6 @@ class Catalyst(Relations):
             return None
         path = self._jvm.class_("org.apache.hadoop.fs.Path")(leaf.tableMeta().location())
         return int(path.getFileSystem(self.hadoop_conf).getContentSummary(path).getLength())
-
-    def listed_index(self, table: Any, keys: Any, partitions: Any, threads: int) -> Any:
-        """See :func:`splitlib.spark.jvm.file_index.listed_index`."""
-        return listed_index(
-            self.scala, self.session, self.own_session, table, keys, partitions, threads
-        )
-
-    def narrowed_index(self, index: Any, keys: Any, numbers: pa.Array | None = None) -> Any:
-        """See :func:`splitlib.spark.jvm.file_index.narrowed_index`; all partitions, or some."""
-        positions = None if numbers is None else self.scala.positions(numbers)
-        return narrowed_index(self.scala, self.session, index, keys, positions)
 
     @cached_property
     def own_session(self) -> Any:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.jvm.dataframes import dataframe_of_relation, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
+from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import Scala, scala_of
 from splitlib.spark.local_rows import typed_columns
 from splitlib.spark.time_zones import session_time_zone
@@ -51,7 +52,9 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
     rows = None
     if scan.partition_schema.fields:
         rows = internal_rows(typed_columns(spark, scan.partitions, scan.partition_schema))
-    name = name or _digest(spark, scan)
+    name = name or _digest(
+        spark, scan.files, scan.partitions, f"{scan.partition_schema.json()} {scan.by_field_id}"
+    )
     return relation_of_index(
         scala,
         pinned_index(scala, session, scan.files, keys, rows, name),
@@ -61,6 +64,46 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
         with_pinned_options(scan.options),
         _finding_by_id(session) if scan.by_field_id else session,
     )
+
+
+def pinned_leaf(
+    spark: SparkSession,
+    leaf: Any,
+    files: pa.Table,
+    partitions: pa.Table,
+    rows: Any,
+    blocks: Any = None,
+) -> Any:
+    """A ``LogicalRelation`` over given files, otherwise the same.
+
+    Args:
+        spark: A session whose internals are available; it reads.
+        leaf: A ``LogicalRelation`` of files, whose attributes are kept.
+        files: Columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
+        partitions: What tells the values of one partition from those of another.
+        rows: The values, an ``Array[InternalRow]``; None = the files have no partitions.
+        blocks: As for :func:`splitlib.spark.jvm.file_index.pinned_index`.
+
+    Raises:
+        RuntimeError: if Spark would read other files than those.
+    """
+    scala, session, relation = scala_of(spark), spark._jsparkSession, leaf.relation()
+    keys = relation.partitionSchema()
+    name = _digest(spark, files, partitions, f"{keys.json()} of a leaf")
+    options = case_insensitive(scala, relation.options())
+    for option, value in PINNED_OPTIONS.items():
+        options = options.updated(option, value)
+    pinned = relation.copy(
+        pinned_index(scala, session, files, keys, rows, name, blocks),
+        keys,
+        relation.dataSchema(),
+        relation.bucketSpec(),
+        relation.fileFormat(),
+        options,
+        session,
+    )
+    # without the table's entry its size is that of the files that are left
+    return Plans(scala).with_arguments(leaf, {0: pinned, 2: scala.none})
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
@@ -145,21 +188,26 @@ def _new(scala: Scala, class_: Any) -> Any:
     return constructor.newInstance(scala.jvm.array("java.lang.Object", 0))
 
 
-def _digest(spark: SparkSession, scan: FileScan) -> str:
+def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning: str) -> str:
     """A text that two scans share only if they read the same files to the same partition values.
 
     Schemas of the data, format and options are no part of it: Spark itself compares those.
+
+    Args:
+        spark: The session that reads.
+        files: The files.
+        partitions: What tells the values of partitions apart.
+        meaning: What these become values by, besides the session's time zone.
     """
-    columns = [scan.files[name] for name in ("path", "size", "modified")]
-    if scan.partition_schema.fields:
-        columns += scan.partitions.take(scan.files["partition"]).columns
+    columns = [files[name] for name in ("path", "size", "modified")]
+    if partitions.num_columns:
+        columns += partitions.take(files["partition"]).columns
     # without its order, in which partitions may have been listed by several threads
-    files = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
-    files = files.sort_by("c0").combine_chunks()
+    table = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
+    table = table.sort_by("c0").combine_chunks()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, files.schema) as stream:
-        stream.write_table(files)
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
     # text becomes an instant in the session's zone
-    zone = session_time_zone(spark)
-    meaning = f"{scan.partition_schema.json()} {scan.by_field_id} {zone} "
+    meaning = f"{meaning} {session_time_zone(spark)} "
     return hashlib.sha256(meaning.encode() + sink.getvalue().to_pybytes()).hexdigest()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
 
 from splitlib.spark.jvm.expressions import CATALYST
-from splitlib.spark.jvm.file_index import PATH, PINNED_ROOT
-from splitlib.spark.jvm.pinned_relation import PINNED_OPTIONS, case_insensitive
+from splitlib.spark.jvm.file_index import PINNED_ROOT
+from splitlib.spark.jvm.listing import PATH, Listing, files_of, numbers
 from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import each
 
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
-
-
-class IndexFacts(NamedTuple):
-    """What an index has listed."""
-
-    roots: tuple[str, ...]
-    partitions: int
-    files: int
-    nbytes: int
+_OPERATIONS: Final = "scala.collection.SeqOps"
 
 
 class Relations(Plans):
@@ -52,16 +47,45 @@ class Relations(Plans):
         """Let Spark list again what it has listed for a ``LogicalRelation``."""
         leaf.refresh()
 
+    def is_table(self, plan: Any) -> bool:
+        """Whether a plan is a leaf that reads a table of files."""
+        return bool(plan.nodeName() == "HiveTableRelation") or (
+            self.kind(plan) == "LogicalRelation" and self.reads_files(plan)
+        )
+
     def partition_schema(self, leaf: Any) -> Any:
-        """The ``StructType`` of the partition columns of a leaf that reads files."""
-        return leaf.relation().partitionSchema()
+        """The ``StructType`` of the partition columns of a leaf that reads a table of files."""
+        owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
+        return owner.partitionSchema()
+
+    def format_of(self, leaf: Any) -> tuple[str, dict[str, str]]:
+        """Spark's short name of the format of a leaf's files, and the options they are read with.
+
+        ``hive`` is whatever Hive's SerDes read.
+        """
+        if self.is_of_hive(leaf):
+            return "hive", {}
+        relation = leaf.relation()
+        form = relation.fileFormat()
+        named = self._jvm.is_a(form, "org.apache.spark.sql.sources.DataSourceRegister")
+        name = form.shortName() if named else form.toString()
+        options = each(relation.options().toSeq())
+        return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
+
+    def location_of(self, leaf: Any) -> str | None:
+        """The directory of a leaf's table, as Hadoop spells it; None if it has several or none."""
+        if not self.is_of_hive(leaf) and leaf.catalogTable().isEmpty():
+            return self.root_of(leaf)
+        entry = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.catalogTable().get()
+        uri = entry.storage().locationUri()
+        return None if uri.isEmpty() else str(self._jvm.class_(PATH)(uri.get()).toString())
 
     def listed_index_of(self, leaf: Any) -> Any:
         """The index of a leaf whose partitioned files Spark has listed itself; None if it has none.
 
         An index of someone else's knows best what is to be read.
         """
-        if not self.reads_files(leaf) or leaf.relation().partitionSchema().isEmpty():
+        if not self.reads_files(leaf):
             return None
         index = leaf.relation().location()
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
@@ -94,39 +118,30 @@ class Relations(Plans):
             found |= {str(path.toString()) for path in roots}
         return frozenset(found)
 
-    def index_facts(self, index: Any) -> IndexFacts:
-        """What an ``InMemoryFileIndex`` has listed."""
-        return IndexFacts(
-            tuple(str(path.toString()) for path in each(index.rootPaths())),
-            int(index.partitionSpec().partitions().size()),
-            len(index.inputFiles()),
-            int(index.sizeInBytes()),
-        )
+    def directories_at(self, locations: Sequence[str]) -> Any:
+        """A ``Seq[Path]`` of directories as Hadoop spells them."""
+        path = self._jvm.class_(PATH)
+        return self.scala.seq([path(location) for location in locations])
 
-    def partition_values(self, index: Any) -> Any:
-        """The values of the partitions that an index has listed, an ``Array[InternalRow]``."""
-        values = self.scala.functions.calling(_DATASOURCES + "PartitionPath", "values")
-        rows = index.partitionSpec().partitions().map(values)
-        return self.scala.array(f"{CATALYST}.InternalRow", rows)
+    def directories_of(self, index: Any) -> Any:
+        """What an ``InMemoryFileIndex`` has listed, a ``Seq[PartitionDirectory]``."""
+        return index.listFiles(self.scala.nil, self.scala.nil)
+
+    def files_of(self, directories: Any) -> Listing:
+        """The files of a ``Seq[PartitionDirectory]``."""
+        functions = self.scala.functions
+        files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
+        lengths = numbers(directories.map(files).map(functions.calling(_OPERATIONS, "length")))
+        status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
+        return files_of(self.scala, directories.flatMap(files).map(status), lengths)
+
+    def rows_of(self, directories: Any, positions: pa.Array | None = None) -> Any:
+        """The values of a ``Seq[PartitionDirectory]``, or of some, an ``Array[InternalRow]``."""
+        if positions is not None:
+            directories = self.scala.positions(positions).map(directories)
+        values = self.scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
+        return self.scala.array(f"{CATALYST}.InternalRow", directories.map(values))
 
     def reading_partitions(self, leaf: Any, partitions: Any) -> Any:
         """A ``HiveTableRelation`` that is told its partitions, a ``Seq[CatalogTablePartition]``."""
         return self.with_arguments(leaf, {4: self.scala.some(partitions)})
-
-    def reading_index(self, leaf: Any, index: Any) -> Any:
-        """A ``LogicalRelation`` over the files of another index, pinned."""
-        relation = leaf.relation()
-        options = case_insensitive(self.scala, relation.options())
-        for name, value in PINNED_OPTIONS.items():
-            options = options.updated(name, value)
-        relation = relation.copy(
-            index,
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            relation.bucketSpec(),
-            relation.fileFormat(),
-            options,
-            relation.sparkSession(),
-        )
-        # without the table's entry its size is that of the files that are left
-        return self.with_arguments(leaf, {0: relation, 2: self.scala.none})

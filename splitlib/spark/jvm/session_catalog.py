@@ -11,13 +11,15 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.redaction import get_logger
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
-from splitlib.spark.jvm.file_index import PATH
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, jvm_of
 from splitlib.spark.jvm.hive_client import HivePartitions
+from splitlib.spark.jvm.listing import PATH, qualified
 from splitlib.spark.jvm.scala import Scala
 
 _log = get_logger(__name__)
@@ -26,6 +28,7 @@ _PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition
 _UTILS: Final = "org.apache.spark.sql.execution.datasources.PartitioningUtils"
 _MAP: Final = "scala.collection.immutable.Map"
 _STRUCT: Final = "org.apache.spark.sql.types.StructType"
+_ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
 class CatalogPartitions:
@@ -40,6 +43,7 @@ class CatalogPartitions:
     def __init__(self, scala: Scala, session: Any, table: Any) -> None:
         self._scala = scala
         self._session = session
+        self._table = table
         self._identifier = table.identifier()
         self._partition_schema = table.partitionSchema()
         self._catalog = session.sessionState().catalog()
@@ -49,6 +53,19 @@ class CatalogPartitions:
     def name(self) -> str:
         """Of the table."""
         return str(self._identifier.unquotedString())
+
+    def directories(self, partitions: Any) -> Any:
+        """The directories of some partitions, a ``Seq[Path]``."""
+        calling = self._scala.functions.calling(_PARTITION, "location")
+        return qualified(self._scala, self._session, partitions.map(calling))
+
+    def rows(self, partitions: Any) -> Any:
+        """The values that some partitions give their rows, an ``Array[InternalRow]``."""
+        functions = self._scala.functions
+        zone = self._session.sessionState().conf().sessionLocalTimeZone()
+        to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
+        to_row = functions.function(functions.bound(to_row, 1, self._partition_schema, zone))
+        return self._scala.array(_ROW, partitions.map(to_row))
 
     def schema(self) -> dict[str, Any]:
         """The partition columns, as Spark writes a schema in JSON."""
@@ -87,19 +104,30 @@ class CatalogPartitions:
             _log.debug("The catalog refuses %s.", condition, exc_info=True)
             return None
 
-    def by_values(self, values: Mapping[str, str]) -> Any:
-        """The one partition with these texts as values.
+    def by_values(self, values: Mapping[str, str]) -> Any | None:
+        """The one partition with these texts as values; None if there is none.
 
         Raises:
-            Py4JError: whatever the catalog raises, if there is none too.
+            Py4JError: whatever the catalog raises.
             PySparkException: the same, where PySpark has a class for it.
         """
         spec = self._scala.map(values)
-        return self._scala.seq([self._catalog.getPartition(self._identifier, spec)])
+        try:
+            return self._scala.seq([self._catalog.getPartition(self._identifier, spec)])
+        except JVM_ERRORS as error:
+            if "PARTITION" in str(error) and "NOT_FOUND" in str(error):
+                return None
+            raise
 
-    def count(self, partitions: Any) -> int:
-        """How many there are."""
-        return int(partitions.size())
+    def is_same_table(self) -> bool:
+        """Whether the catalog still has the very table; not one that has taken its name."""
+        try:
+            now = self._catalog.getTableMetadata(self._identifier)
+        except JVM_ERRORS:
+            if self._catalog.tableExists(self._identifier):
+                raise
+            return False
+        return _identity(now) == _identity(self._table)
 
     def names_of(self, partitions: Any) -> list[str]:
         """The names of some partitions, in their order."""
@@ -123,6 +151,31 @@ class CatalogPartitions:
 
 def _lines(text: str) -> list[str]:
     return text.split("\n") if text else []
+
+
+def _identity(table: Any) -> tuple[str, ...]:
+    """What tells a ``CatalogTable`` from another one of its name."""
+    parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
+    return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
+
+
+def leaf_of_table(catalyst: Catalyst, name: str) -> Any | None:
+    """What Spark has for the name of a table, under attributes of its own; None if nothing.
+
+    Args:
+        catalyst: Of the session.
+        name: As in ``spark.table(name)``.
+    """
+    try:
+        # what it remembers of a table (files, too) is not for the user's session
+        plan = catalyst.own_session.table(name).queryExecution().analyzed()
+    except AnalysisException as error:
+        if "NOT_FOUND" in (error.getCondition() or ""):
+            return None
+        raise
+    while catalyst.kind(plan) == "SubqueryAlias":
+        plan = plan.child()
+    return plan.newInstance() if catalyst.is_table(plan) else plan
 
 
 def table_at(spark: SparkSession, name: str, location: str) -> DataFrame | None:

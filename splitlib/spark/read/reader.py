@@ -152,7 +152,12 @@ class TableReader:
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
         opened = open_table(
-            self._name, self._connector, spark_conf=spark_conf, config=config, **self._options
+            self._name,
+            self._connector,
+            spark=self.spark,
+            spark_conf=spark_conf,
+            config=config,
+            **self._options,
         )
         zone = session_time_zone(self.spark)
         with opened.in_time_zone(zone) as table:

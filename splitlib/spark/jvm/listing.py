@@ -1,0 +1,169 @@
+"""Directories listed by the session's own filesystems: many in one call, one answer in Arrow."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.model import FILE_SCHEMA
+from splitlib.spark.jvm.file_statuses import FILE_STATUS
+from splitlib.spark.jvm.scala import Scala, each
+
+PATH: Final = "org.apache.hadoop.fs.Path"
+_INDEX: Final = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
+_SEQ: Final = "scala.collection.immutable.Seq"
+_ARGUMENTS: Final = (
+    _SEQ,
+    "org.apache.hadoop.conf.Configuration",
+    "org.apache.hadoop.fs.PathFilter",
+    "org.apache.spark.sql.SparkSession",
+    "scala.collection.immutable.Map",
+)
+_LOCATED: Final = "org.apache.hadoop.fs.LocatedFileStatus"
+_OPERATIONS: Final = "scala.collection.SeqOps"
+# The scheme and the authority of a path.
+_STORE: Final = r"[^:/]+:(?://[^/]*)?"
+# A path has any character but this one.
+_END: Final = "\0"
+
+
+class Listing(NamedTuple):
+    """The data files of some directories."""
+
+    files: pa.RecordBatch
+    """As :data:`splitlib.model.FILE_SCHEMA`; ``partition`` is the number of the directory."""
+    statuses: Any
+    """The same files as a ``Seq[FileStatus]``, which knows where their blocks lie."""
+    missing: tuple[int, ...] = ()
+    """The numbers of directories that do not exist."""
+
+
+def list_directories(scala: Scala, session: Any, paths: Any, threads: int) -> Listing:
+    """The files right in some directories, by Spark's rules for what is a data file.
+
+    Args:
+        scala: Of the session's JVM.
+        session: Whose settings and credentials hold.
+        paths: A ``Seq[Path]``, spelled as their filesystems spell what they list.
+        threads: How many at a time; as many as there are processors where nothing is waited for.
+    """
+    if paths.isEmpty():
+        return files_of(scala, paths, pa.array([], pa.int64()))
+    jvm, functions = scala.jvm, scala.functions
+    if paths.head().toUri().getScheme() == "file":
+        threads = min(threads, os.cpu_count() or 1)
+    conf = session.sessionState().newHadoopConf()
+    job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
+    filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
+    bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", *_ARGUMENTS)
+    bulk = functions.bound(bulk, 0, jvm.object_(_INDEX))
+    bulk = functions.function(functions.bound(bulk, 1, conf, filter_, session, scala.map({})))
+    listed = jvm.object_("org.apache.spark.util.ThreadUtils").parmap(
+        paths.grouped(1).toSeq(), "splitlib-list", threads, bulk
+    )
+    of_each = listed.map(functions.calling("scala.collection.IterableOps", "head"))
+    files = functions.calling("scala.Tuple2", "_2")
+    lengths = numbers(of_each.map(files).map(functions.calling(_OPERATIONS, "length")))
+    found = _right_in(scala, files_of(scala, of_each.flatMap(files), lengths), paths)
+    empty = pc.indices_nonzero(pc.equal(lengths, 0)).to_pylist()
+    missing = [number for number in empty if not _exists(paths.apply(number), conf)]
+    return found._replace(missing=tuple(missing))
+
+
+def files_of(scala: Scala, statuses: Any, lengths: pa.Array) -> Listing:
+    """Files in one answer.
+
+    Args:
+        scala: Of the session's JVM.
+        statuses: The files of one directory after the other, a ``Seq[FileStatus]``.
+        lengths: How many files each directory has.
+    """
+    functions = scala.functions
+    path = functions.method(FILE_STATUS, "getPath")
+    path = functions.then(path, functions.method(PATH, "toString"))
+    paths = pa.array(texts(statuses.map(functions.function(path))), pa.string())
+    columns = [
+        pc.replace_substring_regex(paths, "^file:/+", "/"),
+        numbers(statuses.map(functions.calling(FILE_STATUS, "getLen"))),
+        numbers(statuses.map(functions.calling(FILE_STATUS, "getModificationTime"))),
+        pa.array([i for i, n in enumerate(lengths.to_pylist()) for _ in range(n)], pa.int64()),
+    ]
+    files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+    return Listing(files, statuses.toIndexedSeq())
+
+
+def blocks_of(scala: Scala, statuses: Any, rows: pa.Array) -> Any:
+    """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known.
+
+    Args:
+        scala: Of the session's JVM.
+        statuses: A ``Seq[FileStatus]``.
+        rows: The numbers of the files in it.
+    """
+    if not len(rows) or not scala.jvm.is_a(statuses.head(), _LOCATED):
+        return None
+    blocks = scala.functions.calling(_LOCATED, "getBlockLocations")
+    return scala.positions(rows).map(statuses).map(blocks)
+
+
+def qualified(scala: Scala, session: Any, locations: Any) -> Any:
+    """A ``Seq[Path]`` of a ``Seq[URI]``, spelled as their filesystems spell what they list."""
+    functions = scala.functions
+    conf = session.sessionState().newHadoopConf()
+    paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
+    if paths.isEmpty():
+        return paths
+    # a location is encoded, so that it has neither white space nor another one's beginning
+    stores = {urlsplit(uri)[:2] for uri in locations.mkString(" ").split()}
+    if len(stores) > 1:
+        return scala.seq([_qualified(conf, path) for path in each(paths)])
+    first = paths.head()
+    filesystem = first.getFileSystem(conf)
+    if filesystem.makeQualified(first).equals(first):
+        return paths
+    qualify = functions.method("org.apache.hadoop.fs.FileSystem", "makeQualified", PATH)
+    return paths.map(functions.function(functions.bound(qualify, 0, filesystem)))
+
+
+def _qualified(conf: Any, path: Any) -> Any:
+    return path.getFileSystem(conf).makeQualified(path)
+
+
+def _exists(path: Any, conf: Any) -> bool:
+    return bool(path.getFileSystem(conf).exists(path))
+
+
+def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
+    """The files that lie right in their directories and are data by their names.
+
+    Spark finds what lies deeper, too, and does not read it as of the directory above.
+
+    Args:
+        scala: Of the session's JVM.
+        found: All files below the directories.
+        paths: A ``Seq[Path]`` of the directories.
+    """
+    names = texts(paths.map(scala.functions.calling(PATH, "toString")))
+    directories = pc.replace_substring_regex(pa.array(names, pa.string()), f"^{_STORE}", "")
+    above = pc.utf8_rtrim(directories, "/").take(found.files["partition"])
+    parts = pc.extract_regex(found.files["path"], f"^(?:{_STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
+    hidden = pc.match_substring_regex(pc.struct_field(parts, "name"), r"^(?:_[^=]*$|\.)")
+    right = pc.and_(pc.equal(pc.struct_field(parts, "up"), above), pc.invert(hidden))
+    kept = pc.indices_nonzero(right)
+    if len(kept) == len(found.files):
+        return found
+    return Listing(found.files.take(kept), scala.positions(kept).map(found.statuses))
+
+
+def texts(items: Any) -> list[str]:
+    """A ``Seq[String]`` of paths, in one answer."""
+    return str(items.mkString(_END)).split(_END) if items.nonEmpty() else []
+
+
+def numbers(items: Any) -> pa.Array:
+    """A ``Seq`` of whole numbers, in one answer."""
+    return pa.array([int(text) for text in items.mkString(" ").split()], pa.int64())

@@ -1,0 +1,83 @@
+"""A table whose partitions the session's catalog keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from splitlib.errors import MissingPartition
+from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
+from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spi import Predicate
+
+_PARTITION = FILE_SCHEMA.get_field_index("partition")
+
+
+class CatalogTable(RelationTable):
+    """All names in one request, those that match in another, their directories in one call.
+
+    Args:
+        catalyst: Of the session that reads.
+        leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
+        partitions: Of the table; several scans of it may share them.
+    """
+
+    partitions_per_details = 1000
+    """See :class:`splitlib.spi.SupportsPartitionDetails`."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, partitions: PartitionsByName) -> None:
+        super().__init__(catalyst, leaf)
+        self._partitions = partitions
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        before = self._partitions.requests
+        names, values = self._partitions.names()
+        yield PartitionBatch(values, names, Requests(catalog=self._partitions.requests - before))
+
+    def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
+        """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
+        before = self._partitions.requests
+        found = set(self._partitions.fetch(partitions.refs.to_pylist()))
+        rows = [i for i, name in enumerate(partitions.refs.to_pylist()) if name in found]
+        kept = partitions.take(pa.array(rows, pa.int64()))
+        requests = Requests(catalog=self._partitions.requests - before)
+        return PartitionBatch(kept.values, kept.refs, requests)
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`."""
+        names = partitions.refs.to_pylist()
+        batches = []
+        for row, (name, files) in enumerate(zip(names, self._partitions.files(names), strict=True)):
+            if files is None:
+                raise MissingPartition("Its directory does not exist.", partition=name)
+            number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
+            batches.append(files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), number))
+        yield FileBatch(
+            pa.Table.from_batches(batches, FILE_SCHEMA).combine_chunks().to_batches()[0]
+            if batches
+            else FILE_SCHEMA.empty_table().to_batches()[0],
+            self._metadata.read_format,
+            Requests(storage=len(names)),
+        )
+
+    def check_identity(self) -> None:
+        """See :class:`splitlib.spi.SupportsIdentityCheck`."""
+        self._partitions.check_identity()
+
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
+        """See :class:`RelationTable`."""
+        names = [name for batch in selected for name in batch.refs.to_pylist()]
+        partitions = self._partitions.partitions(names)
+        return self._catalyst.dataframe(self._catalyst.reading_partitions(self._leaf, partitions))
+
+    def _rows(self, refs: pa.Array) -> Any:
+        return self._partitions.rows(refs.to_pylist())
+
+    def _blocks(self, files: pa.Table) -> Any:
+        return self._partitions.blocks(files["path"].to_pylist())

@@ -1,0 +1,88 @@
+"""What opens a table of a session, by how the session shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+from pyspark.sql import SparkSession
+
+from splitlib.config import SplitConfig
+from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.session_catalog import leaf_of_table
+from splitlib.spark.session_catalog.catalog_table import CatalogTable
+from splitlib.spark.session_catalog.listed_table import ListedTable
+from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
+from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.whole_table import WholeTable
+from splitlib.spi import Connector, check_options
+
+
+class SessionConnector(Connector):
+    """A table of one of the session's catalogs.
+
+    Options:
+        spark: The session; by default the active one.
+        listing_threads: Directories listed at the same time; by default the setting of this name.
+    """
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """See :meth:`Connector.open`; ``name`` is as in ``spark.table(name)``."""
+        check_options(options, ("spark", "listing_threads"))
+        spark: Any = options.get("spark") or SparkSession.getActiveSession()
+        if not hasattr(spark, "createDataFrame"):
+            raise ConfigError(
+                "Tables of the session's catalog need a session, and none is active.",
+                hint="pass spark=..., or another connector.",
+            )
+        threads = options.get("listing_threads") or SplitConfig.resolve().listing_threads
+        return cast("Self", _opened(spark, name, int(threads)))
+
+
+def relation_table(
+    catalyst: Catalyst, leaf: Any, threads: int, known: dict[str, PartitionsByName] | None = None
+) -> RelationTable | None:
+    """The table of a leaf; None if it is no relation over partitions that can be told apart.
+
+    Args:
+        catalyst: Of the session.
+        leaf: A leaf of an analyzed plan.
+        threads: Directories listed at the same time.
+        known: What was asked of catalogs before, by the name of the table; added to.
+    """
+    index = catalyst.listed_index_of(leaf)
+    if index is not None:
+        return ListedTable(catalyst, leaf, index)
+    entry = catalyst.catalog_table_of(leaf)
+    if entry is None:
+        return None
+    partitions = PartitionsByName.of(catalyst, entry, threads)
+    if known is not None:
+        partitions = known.setdefault(partitions.table, partitions)
+    return CatalogTable(catalyst, leaf, partitions)
+
+
+def _opened(spark: SparkSession, name: str, threads: int) -> Connector:
+    if internals_unavailable(spark) is not None:
+        raise UnsupportedTable("TODO")
+    catalyst = Catalyst(spark)
+    leaf = leaf_of_table(catalyst, name)
+    if leaf is None:
+        raise TableNotFound("The session has no such table.")
+    table: RelationTable | None = None
+    if catalyst.is_table(leaf):
+        has_keys = not catalyst.partition_schema(leaf).isEmpty()
+        if has_keys or not catalyst.is_of_hive(leaf):
+            table = relation_table(catalyst, leaf, threads)
+        else:
+            table = WholeTable(catalyst, leaf, threads)
+    if table is None:
+        kind = catalyst.kind(leaf)
+        raise UnsupportedTable(
+            "It is a view." if kind == "View" else f"Spark reads it by {kind}, not as files.",
+            hint="use splitlib.sql, which plans the query that reads it.",
+        )
+    return table

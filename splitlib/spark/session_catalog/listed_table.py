@@ -1,0 +1,72 @@
+"""Files that Spark has listed by itself: only what is read of them can still be pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.listing import blocks_of
+from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.sql_text import quoted
+from splitlib.spi import Predicate
+
+_PARTITION = FILE_SCHEMA.get_field_index("partition")
+
+
+class ListedTable(RelationTable):
+    """Partitions and files as an index has them; nothing is asked again.
+
+    Args:
+        catalyst: Of the session that reads.
+        leaf: A ``LogicalRelation``.
+        index: Its ``InMemoryFileIndex``.
+    """
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
+        super().__init__(catalyst, leaf)
+        self._directories = catalyst.directories_of(index)
+        self._listing = catalyst.files_of(self._directories)
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        number = pa.array(range(self._directories.size()), pa.int64())
+        yield PartitionBatch(self._values, number)
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`."""
+        row = pc.index_in(self._listing.files["partition"], value_set=partitions.refs)
+        row = row.cast(pa.int64())
+        files = self._listing.files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), row)
+        yield FileBatch(files.filter(pc.is_valid(row)), self._metadata.read_format)
+
+    def _rows(self, refs: pa.Array) -> Any:
+        return self._catalyst.rows_of(self._directories, refs)
+
+    def _blocks(self, files: pa.Table) -> Any:
+        row = pc.index_in(files["path"], value_set=self._listing.files["path"])
+        return blocks_of(self._catalyst.scala, self._listing.statuses, row.combine_chunks())
+
+    @cached_property
+    def _values(self) -> pa.RecordBatch:
+        """The values of the partitions, typed; a type that Arrow lacks is text."""
+        keys, catalyst = self._metadata.partition_schema, self._catalyst
+        if not keys.names:
+            return pa.RecordBatch.from_arrays([], names=[])
+        rows = catalyst.rows_of(self._directories)
+        names = [str(a.name()) for a in catalyst.output(self._leaf)]
+        attributes = catalyst.attributes(self._leaf, [names.index(key) for key in keys.names])
+        frame = catalyst.dataframe(catalyst.local_relation(attributes, rows))
+        columns = [
+            F.col(quoted(k.name)).cast("string") if pa.types.is_string(k.type) else quoted(k.name)
+            for k in keys
+        ]
+        found = frame.select(*columns).toArrow().combine_chunks()
+        arrays = [c.combine_chunks().cast(k.type) for c, k in zip(found.columns, keys, strict=True)]
+        return pa.record_batch(arrays, names=keys.names)

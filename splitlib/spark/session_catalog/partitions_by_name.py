@@ -1,0 +1,197 @@
+"""Partitions of one table of a session's catalog: names first, then the few that are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import TableNotFound
+from splitlib.hive.partition_values import NULL_PARTITION, parse, split_names
+from splitlib.hive.types import from_spark_json
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.listing import Listing, blocks_of, list_directories
+from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.sql_text import bare_literals, quoted
+
+# The values in one filter: some metastores refuse more (one on Derby refuses 200).
+_VALUES_PER_FILTER = 50
+# So many are asked for one by one before a filter is tried, which a metastore may refuse.
+_FEW = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Fetched:
+    """The answer of one request."""
+
+    partitions: Any
+    """Spark's ``Seq[CatalogTablePartition]``."""
+    positions: Mapping[str, int]
+    """By name."""
+
+
+class PartitionsByName:
+    """What was asked of the catalog, and of the storage. Each answer is kept; thread-safe.
+
+    Args:
+        catalyst: Of the session.
+        catalog: Of the table.
+        threads: Directories listed at the same time.
+    """
+
+    def __init__(self, catalyst: Catalyst, catalog: CatalogPartitions, threads: int) -> None:
+        self._catalyst = catalyst
+        self._catalog = catalog
+        self._threads = threads
+        self._lock = threading.RLock()
+        """Whoever comes second waits for the same answer."""
+        self._names: tuple[pa.Array, pa.RecordBatch] | None = None
+        self._fetched: dict[str, _Fetched | None] = {}
+        self._files: dict[str, pa.RecordBatch | None] = {}
+        self._statuses: Any = catalyst.scala.nil
+        self._status_of: dict[str, int] = {}
+        self.table = catalog.name
+        self.schema = from_spark_json(catalog.schema())
+        """The partition columns."""
+        self.requests = 0
+        """To the catalog."""
+
+    @classmethod
+    def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
+        """Those of a ``CatalogTable``."""
+        return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
+
+    def prepare(self) -> None:
+        """Ask for the names, and for the way to partitions, in whatever thread."""
+        self.names()
+        with self._lock:
+            self._catalog.prepare()
+
+    def names(self) -> tuple[pa.Array, pa.RecordBatch]:
+        """All partition names, and the text of their values, a column per key."""
+        with self._lock:
+            if self._names is None:
+                names = pa.array(self._catalog.names(), pa.string())
+                self.requests += 1
+                self._names = names, split_names(names, self.schema.names)
+            return self._names
+
+    def fetch(self, names: Sequence[str]) -> list[str]:
+        """Those of some names that still exist, once the catalog has given them."""
+        with self._lock:
+            missing = [name for name in names if name not in self._fetched]
+            if missing:
+                self._fetch(missing)
+            return [name for name in names if self._fetched[name] is not None]
+
+    def partitions(self, names: Sequence[str]) -> Any:
+        """Spark's ``Seq[CatalogTablePartition]`` of some that were fetched, in this order."""
+        with self._lock:
+            chosen: list[tuple[_Fetched, list[str]]] = []
+            for name in names:
+                fetched = self._fetched[name]
+                assert fetched is not None
+                if not chosen or chosen[-1][0] is not fetched:
+                    chosen.append((fetched, []))
+                chosen[-1][1].append(name)
+            return self._catalog.together(
+                (fetched.partitions, [fetched.positions[name] for name in some])
+                for fetched, some in chosen
+            )
+
+    def rows(self, names: Sequence[str]) -> Any:
+        """The values of some that were fetched, an ``Array[InternalRow]`` in this order."""
+        return self._catalog.rows(self.partitions(names))
+
+    def files(self, names: Sequence[str]) -> list[pa.RecordBatch | None]:
+        """The files of each of some that were fetched; None where the directory does not exist."""
+        with self._lock:
+            new = [name for name in dict.fromkeys(names) if name not in self._files]
+            if new:
+                self._keep_files(new, self._listed(new))
+            return [self._files[name] for name in names]
+
+    def blocks(self, paths: Sequence[str]) -> Any:
+        """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known."""
+        with self._lock:
+            rows = pa.array([self._status_of[path] for path in paths], pa.int64())
+            return blocks_of(self._catalyst.scala, self._statuses, rows)
+
+    def check_identity(self) -> None:
+        """Make sure that the table is the one whose partitions these are.
+
+        Raises:
+            TableNotFound: if it was dropped, also if there is another of its name by now.
+        """
+        if not self._catalog.is_same_table():
+            raise TableNotFound(
+                "The table was dropped and created anew, or moved, since it was opened.",
+                hint="open it again.",
+            )
+
+    def _listed(self, names: Sequence[str]) -> Listing:
+        directories = self._catalog.directories(self.partitions(names))
+        catalyst = self._catalyst
+        return list_directories(catalyst.scala, catalyst.session, directories, self._threads)
+
+    def _keep_files(self, names: Sequence[str], listing: Listing) -> None:
+        paths = listing.files["path"].to_pylist()
+        self._status_of |= {path: row for row, path in enumerate(paths, self._statuses.size())}
+        self._statuses = self._statuses.appendedAll(listing.statuses).toIndexedSeq()
+        number = listing.files["partition"].to_numpy()
+        ends = number.searchsorted(range(len(names)), side="right").tolist()
+        start = 0
+        for name, end in zip(names, ends, strict=True):
+            self._files[name] = listing.files.slice(start, end - start)
+            start = end
+        self._files |= dict.fromkeys(names[i] for i in listing.missing)
+
+    def _fetch(self, names: Sequence[str]) -> None:
+        partitions = self._catalog.by_name(names)
+        self.requests += partitions is not None
+        self._keep(partitions, names)
+        # there may be another way to what the answer lacks
+        missing = [name for name in names if name not in self._fetched]
+        if len(missing) > _FEW:
+            for offset in range(0, len(missing), _VALUES_PER_FILTER):
+                some = missing[offset : offset + _VALUES_PER_FILTER]
+                condition = self._condition(some)
+                if condition is not None:
+                    self.requests += 1
+                    self._keep(self._catalog.by_condition(condition), some)
+        for name in missing:
+            if name not in self._fetched:
+                found = self._catalog.by_values(self._values(name))
+                self._fetched[name] = None if found is None else _Fetched(found, {name: 0})
+                self.requests += 1
+
+    def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
+        """What a request has given of the partitions that it asked for, and maybe others."""
+        if partitions is None:
+            return
+        positions = {name: i for i, name in enumerate(self._catalog.names_of(partitions))}
+        fetched = _Fetched(partitions.toIndexedSeq(), positions)
+        self._fetched |= {name: fetched for name in names if name in positions}
+
+    def _condition(self, names: Sequence[str]) -> str | None:
+        """SQL that holds for these partitions; None if it cannot be said in plain literals."""
+        columns = split_names(pa.array(names, pa.string()), self.schema.names)
+        best: str | None = None
+        most = 0
+        for key, column in zip(self.schema, columns.columns, strict=True):
+            texts = pc.unique(column)
+            literals = bare_literals(parse(texts, key).values, key.type)
+            if literals and (best is None or len(literals) > most):
+                # the key with most values tells most
+                most = len(literals)
+                best = f"{quoted(key.name)} IN ({', '.join(literals)})"
+        return best
+
+    def _values(self, name: str) -> dict[str, str]:
+        """The text of a partition's values, by key."""
+        texts = split_names(pa.array([name]), self.schema.names).to_pylist()[0]
+        return {key: NULL_PARTITION if text is None else text for key, text in texts.items()}

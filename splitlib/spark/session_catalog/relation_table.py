@@ -1,0 +1,102 @@
+"""A table as a leaf of a plan: Spark's own relation, which is told the files that it reads."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.hive.types import from_spark_json
+from splitlib.model import PartitionBatch, ReadFormat, TableMetadata
+from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.pinned_relation import pinned_leaf
+from splitlib.spark.scan.file_group import FileGroup
+from splitlib.spi import Connector
+
+_REF = "ref"
+
+
+class RelationTable(Connector):
+    """A table over whose files Spark has a relation.
+
+    Args:
+        catalyst: Of the session that reads.
+        leaf: The relation as it stands in a plan; a scan of it keeps its attributes.
+    """
+
+    partitions_per_listing = 1000
+    """A call lists several directories at a time."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
+        self._catalyst = catalyst
+        self._leaf = leaf
+        self._metadata = _metadata(catalyst, leaf)
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """Not the way to it: see :class:`splitlib.spark.session_catalog.SessionConnector`."""
+        raise NotImplementedError
+
+    def describe(self) -> TableMetadata:
+        """See :meth:`Connector.describe`."""
+        return self._metadata
+
+    @property
+    def names_files(self) -> bool:
+        """Whether Spark can be told the files to read, and not only the partitions."""
+        return not self._catalyst.is_of_hive(self._leaf)
+
+    def scan_of_files(self, selected: Iterable[SelectedFiles]) -> DataFrame:
+        """The rows of some files, under the attributes of the relation.
+
+        Raises:
+            RuntimeError: if Spark would read other files than those.
+        """
+        group = FileGroup()
+        for one in selected:
+            columns = one.partitions.values.columns
+            names = [f"c{i}" for i in range(len(columns))]
+            refs = [*columns, one.partitions.refs]
+            group.add(one.files.files, pa.record_batch(refs, names=[*names, _REF]))
+        none = pa.table({_REF: pa.array([], pa.string())})
+        files, partitions = group.files(), group.values(none=none)
+        blocks = self._blocks(files)
+        files = files.set_column(0, "path", canonical_paths(files["path"]))
+        keys = self._metadata.partition_keys
+        rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
+        return self._catalyst.dataframe(
+            pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, blocks)
+        )
+
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
+        """The rows of some partitions, under the attributes of the relation."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _rows(self, refs: pa.Array) -> Any:
+        """The values of some partitions, an ``Array[InternalRow]``."""
+
+    @abstractmethod
+    def _blocks(self, files: pa.Table) -> Any:
+        """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known."""
+
+
+def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
+    schema = json.loads(leaf.schema().json())
+    schema["fields"] = [
+        field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
+    ]
+    name, options = catalyst.format_of(leaf)
+    return TableMetadata(
+        from_spark_json(schema),
+        tuple(catalyst.partition_schema(leaf).names()),
+        ReadFormat.of(name, options),
+        catalyst.location_of(leaf),
+        spark_schema=json.dumps(schema),
+    )

@@ -1,0 +1,55 @@
+"""A table of Hive's without partitions: there is nothing to prune, and Spark lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from splitlib.errors import MissingPartition
+from splitlib.model import FileBatch, PartitionBatch, Requests
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.listing import list_directories
+from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spi import Predicate
+
+
+class WholeTable(RelationTable):
+    """One partition without values.
+
+    Args:
+        catalyst: Of the session that reads.
+        leaf: A ``HiveTableRelation`` without partitions.
+        threads: Directories listed at the same time.
+    """
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, threads: int) -> None:
+        super().__init__(catalyst, leaf)
+        self._threads = threads
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        nothing = pa.RecordBatch.from_arrays([], names=[])
+        yield PartitionBatch(nothing, pa.array([self._metadata.location]))
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`."""
+        catalyst = self._catalyst
+        directories = catalyst.directories_at([self._metadata.location or ""])
+        found = list_directories(catalyst.scala, catalyst.session, directories, self._threads)
+        if found.missing:
+            raise MissingPartition("The table's directory does not exist.")
+        yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
+
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
+        """See :class:`RelationTable`; all or nothing."""
+        rows = self._catalyst.dataframe(self._leaf)
+        return rows if any(map(len, selected)) else rows.limit(0)
+
+    def _rows(self, refs: pa.Array) -> Any:
+        return None
+
+    def _blocks(self, files: pa.Table) -> Any:
+        return None
