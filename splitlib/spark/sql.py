@@ -18,9 +18,14 @@ def optimize(df: DataFrame) -> DataFrame:
 
     The keys of the dimensions are collected now, and the partitions that they need are listed; see
     :func:`splitlib.explain` for what was pruned, and why something was not. Where nothing can be
-    pruned ``df`` itself is returned. Nothing is raised that plain Spark would not raise.
+    pruned ``df`` itself is returned. Nothing is raised that plain Spark would not raise, but for
+    limits that were set.
 
     It is planned once: see :func:`splitlib.replan`.
+
+    Raises:
+        TooManyPartitions: if more than ``max_partitions`` are left of a table.
+        MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
     """
     planned, report = plan(given_dataframe(df))
     remember(planned, report, _again if planned is df else lambda _: _again(df))
@@ -34,7 +39,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     ``spark.splitlib.catalog.lake.*`` says what ``lake`` is, and Spark has no catalog of that name.
 
     Raises:
-        SplitlibError: if such a table cannot be read.
+        SplitlibError: if such a table cannot be read; and as :func:`optimize`.
     """
     with named_tables(spark, query) as (text, tables):
         df = spark.sql(text, *args, **kwargs)

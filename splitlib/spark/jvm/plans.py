@@ -6,7 +6,7 @@ so that a constructor that has grown an argument is none of our business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from splitlib.spark.jvm.expressions import CATALYST, EXPRESSIONS, Expressions
@@ -49,6 +49,11 @@ class Plans(Expressions):
         for step in place.inside:
             found = found.children().apply(step)
         return found
+
+    def ids_read_by(self, expressions: Iterable[Any]) -> frozenset[int]:
+        """The ids of the attributes that some expressions read."""
+        read = (each(expression.references().toSeq()) for expression in expressions)
+        return frozenset(int(a.exprId().id()) for attributes in read for a in attributes)
 
     def kind(self, node: Any) -> str:
         """The name of a node's class; some nodes show what they read behind it."""

@@ -34,6 +34,10 @@ class Relations(Plans):
             leaf.relation(), _DATASOURCES + "HadoopFsRelation"
         )
 
+    def roots_of(self, leaf: Any) -> list[str]:
+        """The root directories of a leaf that reads files."""
+        return [str(path.toString()) for path in each(leaf.relation().location().rootPaths())]
+
     def root_of(self, leaf: Any) -> str | None:
         """The first root directory of a leaf that reads files, None if it has none."""
         root = leaf.relation().location().rootPaths().headOption()
@@ -114,8 +118,7 @@ class Relations(Plans):
             if uri.isDefined():
                 found.add(str(self._jvm.class_(PATH)(uri.get()).toString()))
         if self.reads_files(leaf):
-            roots = each(leaf.relation().location().rootPaths())
-            found |= {str(path.toString()) for path in roots}
+            found.update(self.roots_of(leaf))
         return frozenset(found)
 
     def directories_at(self, locations: Sequence[str]) -> Any:

@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import dataframe_of_plan
-from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm, jvm_of
+from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.listing import PATH, qualified
 from splitlib.spark.jvm.scala import Scala
@@ -178,29 +176,26 @@ def leaf_of_table(catalyst: Catalyst, name: str) -> Any | None:
     return plan.newInstance() if catalyst.is_table(plan) else plan
 
 
-def table_at(spark: SparkSession, name: str, location: str) -> DataFrame | None:
-    """The session's own table of a name, if it has its files in this very place; else None.
+def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
+    """The leaf of the session's own table of a name, if it has its files in this very place.
 
     Args:
-        spark: The session.
+        catalyst: Of the session.
         name: Of the table.
         location: As Hadoop spells it.
     """
-    # what it remembers of a table (files, too) is not for the user's session
-    session = spark._jsparkSession.cloneSession()
-    state = session.sessionState()
+    state = catalyst.own_session.sessionState()
     try:
         identifier = state.sqlParser().parseTableIdentifier(name)
         if identifier.database().isEmpty() or not state.catalog().tableExists(identifier):
             return None
         metadata = state.catalog().getTableMetadata(identifier)
-        if not _is_at(jvm_of(spark), metadata, location):
+        if not _is_at(catalyst.scala.jvm, metadata, location):
             return None
-        plan = session.table(metadata.identifier().quotedString()).queryExecution().analyzed()
+        return leaf_of_table(catalyst, metadata.identifier().quotedString())
     except JVM_ERRORS:
         _log.debug("The session does not know %s.", name, exc_info=True)
         return None
-    return dataframe_of_plan(spark, plan)
 
 
 def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:

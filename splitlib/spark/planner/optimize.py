@@ -13,11 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.config import SplitConfig
-from splitlib.errors import SplitlibError
+from splitlib.config import SplitConfig, resolve_settings
+from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
+from splitlib.registry import SESSION
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import have_same_schema
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -38,7 +39,6 @@ from splitlib.spark.planner.prune import (
 )
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.rewrite import is_command, rewritten_query
-from splitlib.spark.planner.scan_sites.named_table_scan import TableScan
 from splitlib.spark.planner.scan_sites.named_tables import NamedTable
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, prunable_scans
 from splitlib.spark.session import settings_of
@@ -53,7 +53,8 @@ def plan(
 
     What Spark, py4j or splitlib raise on the way is a reason to leave the query to Spark, which
     will say best what is wrong with it. Any other error is a bug of splitlib's: the query is left
-    to Spark as well, with a warning. Only a table of a named catalog is splitlib's own to read.
+    to Spark as well, with a warning. Only a table of a named catalog is splitlib's own to read, and
+    only limits that were set are its own to keep.
 
     Args:
         df: Any query.
@@ -61,13 +62,17 @@ def plan(
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
+        TooManyPartitions: if more than ``max_partitions`` are left of any table.
+        MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
     """
     started = time.perf_counter()
     named = named or {}
     try:
         planned, report = _planned(df, named)
+    except (TooManyPartitions, MissingPartition):
+        raise
     except SplitlibError as error:
-        if named:
+        if error.connector != SESSION and named:
             raise
         planned, report = _left_to_spark(error)
     except (*JVM_ERRORS, UnknownPlan) as error:
@@ -94,7 +99,7 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return None, PlanReport(reasons=(f"{reason}.",))
-    config = SplitConfig.resolve(spark_conf=settings_of(df.sparkSession))
+    config = _config(df.sparkSession)
     if not config.dynamic_filtering_enabled:
         return None, PlanReport(reasons=("dynamic_filtering_enabled is off.",))
     if df.isStreaming:
@@ -110,7 +115,7 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
         return None, PlanReport(reasons=("it has no join.",))
     with ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner") as executor:
         optimizing = executor.submit(_optimized, catalyst, analyzed)
-        prunable = prunable_scans(catalyst, analyzed, tree, config.listing_threads, named)
+        prunable = prunable_scans(catalyst, analyzed, tree, config, named)
         if not prunable.by_columns:
             return None, PlanReport(reasons=("it reads no partitioned table.",))
         optimized, optimized_tree = optimizing.result()
@@ -135,6 +140,15 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
     return again or _opened_up(stable, named), report
 
 
+def _config(spark: SparkSession) -> SplitConfig:
+    """The settings in force; where nothing is said of directories that are missing, as in Spark."""
+    settings = resolve_settings(spark_conf=settings_of(spark))
+    values = {setting.name: setting.value for setting in settings}
+    if all(s.source != "default" for s in settings if s.name == "missing_partition"):
+        return SplitConfig(**values)
+    return SplitConfig(**{**values, "missing_partition": "skip"})
+
+
 def _optimized(catalyst: Catalyst, analyzed: Any) -> tuple[Any, Node]:
     optimized = catalyst.optimized(analyzed)
     return optimized, catalyst.tree(optimized)
@@ -153,7 +167,7 @@ def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanRep
     sites: PrunedSites = unpruned(query, decisions.sites)
     materialized = Materialized(query.optimized, {})
     if decisions.dimensions:
-        fetching = [executor.submit(s.prefetch) for s in sites.values() if s.site.filters]
+        fetching = [executor.submit(s.scan.prepare) for s in sites.values() if s.site.filters]
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         for future in fetching:
             future.result()
@@ -163,16 +177,16 @@ def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanRep
     def outcome(scan: PrunableScan) -> ScanOutcome:
         if not dead.keys().isdisjoint(scan.paths):
             return ScanOutcome.not_read(scan)
-        is_copied = scan in decisions.copied
-        return scan_of_sites(scan, materialized.optimized, sites, is_copied=is_copied)
+        own = [site for site in sites.values() if site.scan is scan]
+        return scan_of_sites(scan, own, is_copied=scan in decisions.copied)
 
     outcomes = list(executor.map(outcome, query.scans))
     planned = None
     if any(outcome.report.is_pruned for outcome in outcomes):
         planned = _rewritten(query, materialized, sites, outcomes, dead)
-    requests = sum(table.requests for table in query.prunable.tables.values())
     reports = tuple(outcome.report for outcome in outcomes)
-    return planned, PlanReport(reports, catalog_requests=requests), sites
+    report = PlanReport(reports, catalog_requests=query.prunable.catalog_requests)
+    return planned, report, sites
 
 
 def _rewritten(
@@ -189,7 +203,7 @@ def _rewritten(
     new = {**materialized.leaves, **dead}
     for outcome in outcomes:
         if outcome.instead is not None:
-            node = outcome.instead.node
+            node = outcome.instead
             if outcome.scan in sharing_scans:
                 node = query.catalyst.not_broadcast(node)
             new |= dict.fromkeys(outcome.scan.paths, node)
@@ -219,9 +233,8 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
         return df
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
-    scans = prunable_scans(catalyst, analyzed, catalyst.tree(analyzed), 1, named)
+    tree = catalyst.tree(analyzed)
     new: dict[Path, Any] = {}
-    for scan in scans.by_columns.values():
-        if isinstance(scan, TableScan):
-            new |= dict.fromkeys(scan.paths, scan.pruned(analyzed).node)
+    for scan in prunable_scans(catalyst, analyzed, tree, None, named).by_columns.values():
+        new |= dict.fromkeys(scan.paths, scan.pruned()[0])
     return rewritten_query(catalyst, df, analyzed, new)

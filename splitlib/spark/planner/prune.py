@@ -1,22 +1,31 @@
-"""Prune: scan sites by the keys of dimensions, and then by what other sites have left."""
+"""Prune: scan sites by the keys of dimensions, and then by what other sites have left.
+
+Each scan is then enumerated once, for all its sites together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
+import pyarrow as pa
+
+from splitlib.enumeration.report import ScanReport
+from splitlib.filtering.any_of import AnyOf
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
 from splitlib.spark.logical_plan import Path
-from splitlib.spark.plan_report import ScanPruning
+from splitlib.spark.plan_report import ScanPruning, strip
 from splitlib.spark.planner.keys import KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.masks import MaskedSite, pruned_scan
-from splitlib.spark.planner.scan_sites.named_table_scan import NamedSite, TableScan, opened_table
-from splitlib.spark.planner.scan_sites.partitioned import Pruned
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan
 from splitlib.spark.planner.scan_sites.pruned_site import Collected, PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+
+COPIED: Final = "the optimizer has put a copy of it into the plan, which may need every partition."
+"""Why a scan is read whole of whose copies the keys are not known."""
 
 PrunedSites = Mapping[Path, PrunedSite]
 """By their paths in the optimized plan."""
@@ -24,15 +33,11 @@ PrunedSites = Mapping[Path, PrunedSite]
 
 def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, PrunedSite]:
     """Scan sites before any keys are known."""
-    few = query.config.planner_small_fact_partitions
-    found: dict[Path, PrunedSite] = {}
+    found = {}
     for path, site in sites.items():
         scan = query.scan_of(site.leaf)
         assert scan is not None
-        if isinstance(scan, TableScan):
-            found[path] = NamedSite(catalyst=query.catalyst, site=site, scan=scan)
-        else:
-            found[path] = MaskedSite(catalyst=query.catalyst, site=site, scan=scan, few=few)
+        found[path] = PrunedSite(scan=scan, site=site)
     return found
 
 
@@ -52,7 +57,7 @@ def pruned_by_keys(
         path: [queries.submit(f.dimension, f.comparisons) for f in pruned.site.filters]
         for path, pruned in sites.items()
     }
-    found = dict(sites)
+    found = {path: pruned.with_conditions(plan) for path, pruned in sites.items()}
     for path, futures in asked.items():
         collected = []
         for join_filter, keys in zip(sites[path].site.filters, futures, strict=True):
@@ -60,8 +65,7 @@ def pruned_by_keys(
                 collected.append(Collected(join_filter.comparisons, keys.result()))
             except Unusable as reason:
                 found[path] = found[path].without_keys(reason)
-        if collected:
-            found[path] = found[path].pruned_by(plan, collected)
+        found[path] = found[path].pruned_by(plan, collected)
     for path in sites:
         found[path] = _pruned_by_sites(plan, found[path], found)
     return found
@@ -85,8 +89,8 @@ class ScanOutcome:
     """What became of one scan."""
 
     scan: PrunableScan
-    instead: Pruned | None
-    """What takes its place; None if it stays as it is."""
+    instead: Any
+    """The node that takes its place; None if it stays as it is."""
     report: ScanPruning
 
     @classmethod
@@ -96,18 +100,88 @@ class ScanOutcome:
 
 
 def scan_of_sites(
-    scan: PrunableScan, plan: Any, sites: PrunedSites, *, is_copied: bool
+    scan: PrunableScan, sites: Sequence[PrunedSite], *, is_copied: bool
 ) -> ScanOutcome:
     """The scan of all that any of its sites needs.
 
     Args:
-        scan: What stands at some of the sites.
-        plan: The optimized plan.
-        sites: Those of all scans.
+        scan: What stands at the sites.
+        sites: Where it stands in the optimized plan.
         is_copied: Whether it may also stand where nothing is known of it.
     """
-    if isinstance(scan, TableScan):
-        named = [s for s in sites.values() if isinstance(s, NamedSite) and s.scan is scan]
-        return ScanOutcome(scan, *opened_table(scan, plan, named, is_copied=is_copied))
-    masked = [s for s in sites.values() if isinstance(s, MaskedSite) and s.scan is scan]
-    return ScanOutcome(scan, *pruned_scan(scan, masked, is_copied=is_copied))
+    reasons = tuple(dict.fromkeys(reason for s in sites for reason in s.site.reasons))
+    used = tuple(dict.fromkeys(use for s in sites for use in s.used))
+    report = ScanPruning(scan.name, used, reasons=reasons)
+    if is_copied:
+        report = report.because(COPIED)
+    if scan.is_placeholder:
+        needed = _needed(sites) if sites and not is_copied else _EVERYTHING
+        node, found = scan.pruned(*needed)
+        report = replace(report, filters=() if is_copied else used)
+        return ScanOutcome(scan, node, _counted(report, scan, found))
+    if is_copied:
+        return ScanOutcome(scan, None, report)
+    return _of_session(scan, sites, report)
+
+
+def _of_session(
+    scan: PrunableScan, sites: Sequence[PrunedSite], report: ScanPruning
+) -> ScanOutcome:
+    """The scan of a table that Spark can read as well: left to it if keys leave nothing out."""
+    keyed = [site for site in sites if site.has_keys]
+    if not keyed:
+        because = report.because("no join compares its partition columns.", if_first=True)
+        return ScanOutcome(scan, None, because)
+    kept = _mask(scan, _needed(sites))
+    total = len(kept)
+    report = replace(report, partitions_total=total)
+    reason = None
+    if total <= scan.config.planner_small_fact_partitions:
+        reason = f"it has only {total} partitions."
+    elif len(keyed) < len(sites):
+        reason = "the same scan is also read where no keys reach it."
+    elif kept.true_count == _mask(scan, _read(sites)).true_count:
+        reason = "its keys are in every partition that is read."
+    if reason is not None:
+        return ScanOutcome(scan, None, report.because(reason))
+    node, found = scan.pruned(*_needed(sites))
+    counted = _counted(report, scan, found)
+    return ScanOutcome(scan, node, replace(counted, strip=strip(kept.to_pylist())))
+
+
+_Needed = tuple[Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]]
+"""Join keys, and other conditions, that hold of all that is needed."""
+_EVERYTHING: Final[_Needed] = ((), ())
+
+
+def _needed(sites: Sequence[PrunedSite]) -> _Needed:
+    """What holds of all that some of the sites needs."""
+    if len(sites) == 1:
+        return sites[0].needed
+    return (), (AnyOf([site.predicate for site in sites]),)
+
+
+def _read(sites: Sequence[PrunedSite]) -> _Needed:
+    """The same without any keys: what the query itself leaves."""
+    return _needed([replace(site, data=(), computed=()) for site in sites])
+
+
+def _mask(scan: PrunableScan, needed: _Needed) -> pa.BooleanArray:
+    """A flag per partition: whether it is needed."""
+    masks = [mask for _, mask in scan.match(*needed)]
+    return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
+
+
+def _counted(report: ScanPruning, scan: PrunableScan, found: ScanReport) -> ScanPruning:
+    metrics, relation = found.metrics, scan.relation
+    counts_files = relation is None or relation.names_files
+    files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
+    return replace(
+        report,
+        partitions_total=max(metrics.partitions_total, report.partitions_total or 0),
+        partitions_kept=metrics.partitions_matched,
+        files=metrics.files_selected if counts_files else None,
+        nbytes=metrics.bytes_selected if counts_files else None,
+        files_total=files_total,
+        nbytes_total=nbytes_total,
+    )

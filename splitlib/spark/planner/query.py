@@ -12,7 +12,6 @@ from splitlib.config import SplitConfig
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.comparable import TypeNames
-from splitlib.spark.planner.scan_sites.named_table_scan import TableScan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans
 
 
@@ -80,8 +79,8 @@ class Query:
             leaf: The leaf.
             copied: What it may be a copy of.
         """
-        if any(isinstance(scan, TableScan) for scan in (self.scan_of(leaf), *copied)):
-            return None  # a placeholder is never run
+        if any(scan is not None and scan.is_placeholder for scan in (self.scan_of(leaf), *copied)):
+            return None  # it is never run
         return self._size(self.catalyst.node(self.optimized, leaf.path))
 
     def size_in_analyzed(self, leaf: Node) -> int | None:

@@ -13,8 +13,8 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
+from splitlib.spark.read.known_table import saying_its_table
 from splitlib.spark.read.scan import scan_selected
-from splitlib.spark.scan.known_table import saying_its_table
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.time_zones import session_time_zone
@@ -22,6 +22,18 @@ from splitlib.table import Table
 
 
 def pruned_rows(
+    spark: SparkSession,
+    table: Table,
+    config: SplitConfig,
+    filters: Sequence[DynamicFilteringData],
+    static: Sequence[PartitionFilter | DynamicFilteringData],
+) -> tuple[DataFrame, ScanReport]:
+    """As :func:`pruned_scan`, in a plan in which Spark finds the table."""
+    rows, report = pruned_scan(spark, table, config, filters, static)
+    return saying_its_table(spark, rows, table), report
+
+
+def pruned_scan(
     spark: SparkSession,
     table: Table,
     config: SplitConfig,
@@ -70,4 +82,4 @@ def pruned_rows(
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
-    return saying_its_table(spark, rows, table), enumerator.explain()
+    return rows, enumerator.explain()

@@ -34,6 +34,20 @@ class CatalogTable(RelationTable):
         super().__init__(catalyst, leaf)
         self._partitions = partitions
 
+    @property
+    def name(self) -> str:
+        """See :class:`RelationTable`."""
+        return self._partitions.table
+
+    @property
+    def can_read_nothing(self) -> bool:
+        """See :class:`RelationTable`; one of Hive's would still be known as the table it is."""
+        return self.names_files
+
+    def prepare(self) -> None:
+        """See :class:`RelationTable`."""
+        self._partitions.prepare()
+
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`."""
         before = self._partitions.requests

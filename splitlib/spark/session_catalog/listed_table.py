@@ -34,6 +34,17 @@ class ListedTable(RelationTable):
         self._directories = catalyst.directories_of(index)
         self._listing = catalyst.files_of(self._directories)
 
+    @property
+    def name(self) -> str:
+        """See :class:`RelationTable`."""
+        return ", ".join(self._catalyst.roots_of(self._leaf))
+
+    @property
+    def listed_before(self) -> tuple[int | None, int | None]:
+        """See :class:`RelationTable`."""
+        files = self._listing.files
+        return len(files), pc.sum(files["size"], min_count=0).as_py()
+
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`."""
         number = pa.array(range(self._directories.size()), pa.int64())

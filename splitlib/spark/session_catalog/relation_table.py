@@ -48,6 +48,29 @@ class RelationTable(Connector):
         return self._metadata
 
     @property
+    @abstractmethod
+    def name(self) -> str:
+        """Of the table, or its directories."""
+
+    @property
+    def leaf(self) -> Any:
+        """The relation."""
+        return self._leaf
+
+    @property
+    def listed_before(self) -> tuple[int | None, int | None]:
+        """Files and bytes of all that Spark has listed by itself; None = it has not."""
+        return None, None
+
+    @property
+    def can_read_nothing(self) -> bool:
+        """Whether a scan of no files saves something."""
+        return False
+
+    def prepare(self) -> None:
+        """Ask for what will be needed, in whatever thread."""
+
+    @property
     def names_files(self) -> bool:
         """Whether Spark can be told the files to read, and not only the partitions."""
         return not self._catalyst.is_of_hive(self._leaf)

@@ -29,6 +29,11 @@ class WholeTable(RelationTable):
         super().__init__(catalyst, leaf)
         self._threads = threads
 
+    @property
+    def name(self) -> str:
+        """See :class:`RelationTable`."""
+        return self._metadata.location or ""
+
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`."""
         nothing = pa.RecordBatch.from_arrays([], names=[])

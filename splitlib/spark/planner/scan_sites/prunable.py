@@ -2,25 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.session_catalog import CatalogPartitions
-from splitlib.spark.logical_plan import Node
-from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
-from splitlib.spark.planner.scan_sites.named_table_scan import TableScan
-from splitlib.spark.planner.scan_sites.named_tables import NamedTable
-from splitlib.spark.planner.scan_sites.partitioned import (
-    CatalogScan,
-    Ids,
-    IndexedScan,
-    PartitionedScan,
-)
-from splitlib.spark.planner.scan_sites.session_table import SessionTable
+import pyarrow as pa
+from pyspark.sql.types import StructType
 
-PrunableScan = PartitionedScan | TableScan
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.report import ScanReport
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter
+from splitlib.model import PartitionBatch
+from splitlib.registry import SESSION
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.logical_plan import Expression, Node, Path
+from splitlib.spark.planner.lineage import RELATIONS, Step, leaf_columns, leaf_ids
+from splitlib.spark.planner.scan_sites.evaluated_filter import evaluate, partition_rows
+from splitlib.spark.planner.scan_sites.named_tables import NamedTable
+from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
+from splitlib.spark.schema import spark_schema
+from splitlib.spark.session_catalog.connector import relation_table
+from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
+from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.time_zones import session_time_zone
+from splitlib.table import Table
+
+Ids = Mapping[str, int | None]
+"""The id of each attribute of a leaf by its name, in the order of its output."""
+
+
+@dataclass(eq=False)
+class PrunableScan:
+    """One leaf of the analyzed plan, which may stand there several times."""
+
+    catalyst: Catalyst
+    leaf: Any
+    ids: Ids
+    table: Table
+    config: SplitConfig
+    is_placeholder: bool
+    """Whether the leaf stands for a table of a named catalog, so that Spark cannot read it."""
+    paths: list[Path] = field(default_factory=list)
+    """Where it stands in the plan."""
+
+    @property
+    def name(self) -> str:
+        """Of the table."""
+        return self.table.name
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns by which it can be pruned."""
+        accepted = set(self.table.list_accepted_filter_fields())
+        columns = spark_schema(self.table.metadata)
+        return StructType([column for column in columns if column.name in accepted])
+
+    @cached_property
+    def names(self) -> Mapping[int | None, str]:
+        """The names of the leaf's columns by their ids."""
+        return {i: name for name, i in self.ids.items()}
+
+    @property
+    def relation(self) -> RelationTable | None:
+        """The table as Spark knows it; None of a placeholder."""
+        connector = self.table.connector
+        return connector if isinstance(connector, RelationTable) else None
+
+    def prepare(self) -> None:
+        """Ask for what will be needed, while something else is being waited for."""
+        if self.relation is not None:
+            self.relation.prepare()
+
+    def evaluated(
+        self,
+        values: pa.RecordBatch,
+        columns: Collection[str],
+        plan: Any,
+        steps: Sequence[Step],
+        wanted: Mapping[str, Expression],
+    ) -> pa.Table:
+        """Expressions over some of its columns, a row per partition; see :func:`evaluate`.
+
+        Args:
+            values: Of the partitions.
+            columns: What the expressions read.
+            plan: Where they stand.
+            steps: What they build upon, in order.
+            wanted: By the name of the column.
+        """
+        schema = StructType([column for column in self.schema if column.name in columns])
+        positions = list(self.ids)
+        attributes = self.catalyst.attributes(
+            self.leaf, [positions.index(name) for name in schema.names]
+        )
+        rows = partition_rows(self.catalyst, values, schema, attributes)
+        return evaluate(self.catalyst, rows, plan, steps, wanted)
+
+    def match(
+        self,
+        filters: Sequence[DynamicFilteringData],
+        conditions: Sequence[PartitionFilter | DynamicFilteringData],
+    ) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
+        """All partitions, and which of them are kept: by join keys, and by what else holds."""
+        enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
+        for data in filters:
+            enumerator.set_dynamic_filtering_data(data)
+        return list(enumerator.match_partitions())
+
+    def kept_values(
+        self,
+        filters: Sequence[DynamicFilteringData],
+        conditions: Sequence[PartitionFilter | DynamicFilteringData],
+        columns: Sequence[str],
+    ) -> pa.RecordBatch | None:
+        """Columns of the partitions that are kept; None if partition values do not give them."""
+        found = []
+        for batch, mask in self.match(filters, conditions):
+            own = batch.values.schema.names if batch.fields is None else None
+            sources = {f.source: f.name for f in batch.fields or () if f.transform is None}
+            sources = sources if own is None else {name: name for name in own}
+            if not set(columns) <= sources.keys():
+                return None
+            kept = batch.values.filter(mask)
+            found.append(pa.table({name: kept[sources[name]] for name in columns}))
+        together = pa.concat_tables(found).combine_chunks() if found else None
+        return together.to_batches()[0] if together is not None and together.num_rows else None
+
+    def pruned(
+        self,
+        filters: Sequence[DynamicFilteringData] = (),
+        conditions: Sequence[PartitionFilter | DynamicFilteringData] = (),
+    ) -> tuple[Any, ScanReport]:
+        """The scan of what matters, to be put in the place of the leaf; and how it was selected.
+
+        Args:
+            filters: Join keys.
+            conditions: What else holds of its partitions.
+        """
+        reading = pruned_rows if self.is_placeholder else pruned_scan
+        rows, report = reading(self.catalyst.spark, self.table, self.config, filters, conditions)
+        node = analyzed_plan(rows)
+        if self.is_placeholder:
+            own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
+            renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
+            node = self.catalyst.projected(node, renamed)
+        return node, report
+
+    def reading_nothing(self) -> Any:
+        """A scan of nothing, which the optimizer can take neither for empty nor for this table.
+
+        None if there is none, or if it would save nothing.
+        """
+        if self.relation is None or not self.relation.can_read_nothing:
+            return None
+        return analyzed_plan(self.relation.scan_of_files(()))
 
 
 @dataclass(slots=True)
@@ -29,13 +168,18 @@ class PrunableScans:
 
     by_columns: dict[frozenset[int | None], PrunableScan] = field(default_factory=dict)
     """By the ids of the attributes of the columns that prune."""
-    tables: dict[str, SessionTable] = field(default_factory=dict)
-    """By name, those that the session's catalog keeps; each is asked once."""
+    partitions: dict[str, PartitionsByName] = field(default_factory=dict)
+    """By table, what the session's catalog has been asked; once for all scans of the table."""
 
     @property
     def columns(self) -> frozenset[int]:
         """The ids of all these columns."""
         return frozenset(i for ids in self.by_columns for i in ids if i is not None)
+
+    @property
+    def catalog_requests(self) -> int:
+        """To the session's catalog."""
+        return sum(partitions.requests for partitions in self.partitions.values())
 
     def of_leaf(self, leaf: Node) -> PrunableScan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
@@ -46,7 +190,11 @@ class PrunableScans:
 
 
 def prunable_scans(
-    catalyst: Catalyst, plan: Any, tree: Node, threads: int, named: Mapping[str, NamedTable]
+    catalyst: Catalyst,
+    plan: Any,
+    tree: Node,
+    config: SplitConfig | None,
+    named: Mapping[str, NamedTable],
 ) -> PrunableScans:
     """The scans of an analyzed plan that have partitions.
 
@@ -54,7 +202,7 @@ def prunable_scans(
         catalyst: Of the session.
         plan: The plan.
         tree: The same plan as :func:`splitlib.spark.logical_plan.parse_plan` shows it.
-        threads: How many listings at a time.
+        config: How tables of the session are enumerated; None = they are not.
         named: Tables of named catalogs by the root of their placeholders.
     """
     scans = PrunableScans()
@@ -66,7 +214,10 @@ def prunable_scans(
         key = frozenset(ids.values())
         if key not in seen:
             node = catalyst.node(plan, leaf.path)
-            seen[key] = scan = _scan(catalyst, node, ids, scans.tables, threads, named)
+            scan = _named_scan(catalyst, node, ids, named)
+            if scan is None and config is not None:
+                scan = _session_scan(catalyst, node, ids, config, scans.partitions)
+            seen[key] = scan
             if scan is not None:
                 scans.by_columns[frozenset(ids[name] for name in scan.schema.names)] = scan
         scan = seen[key]
@@ -75,24 +226,30 @@ def prunable_scans(
     return scans
 
 
-def _scan(
+def _named_scan(
+    catalyst: Catalyst, leaf: Any, ids: Ids, named: Mapping[str, NamedTable]
+) -> PrunableScan | None:
+    """The scan of the placeholder of a table of a named catalog; None if a leaf is none."""
+    known = named.get(catalyst.root_of(leaf) or "") if catalyst.reads_files(leaf) else None
+    if known is None:
+        return None
+    table = known.table.in_time_zone(session_time_zone(catalyst.spark))
+    return PrunableScan(catalyst, leaf, ids, table, known.config, is_placeholder=True)
+
+
+def _session_scan(
     catalyst: Catalyst,
     leaf: Any,
     ids: Ids,
-    tables: dict[str, SessionTable],
-    threads: int,
-    named: Mapping[str, NamedTable],
+    config: SplitConfig,
+    partitions: dict[str, PartitionsByName],
 ) -> PrunableScan | None:
-    """The scan of a leaf, None if it has no partitions or none that can be told apart."""
-    table = named.get(catalyst.root_of(leaf) or "") if catalyst.reads_files(leaf) else None
-    if table is not None:
-        return TableScan(catalyst, leaf, ids, table)
-    index = catalyst.listed_index_of(leaf)
-    if index is not None:
-        return IndexedScan(catalyst, leaf, ids, index)
-    metadata = catalyst.catalog_table_of(leaf)
-    if metadata is None:
+    """The scan of a leaf; None if it has no partitions, or none that can be told apart."""
+    if catalyst.partition_schema(leaf).isEmpty():
         return None
-    partitions = CatalogPartitions(catalyst.scala, catalyst.session, metadata)
-    known = tables.setdefault(partitions.name, SessionTable(partitions))
-    return CatalogScan(catalyst, leaf, ids, known, metadata, threads)
+    connector = relation_table(catalyst, leaf, config.listing_threads, partitions)
+    if connector is None:
+        return None
+    table = Table(connector.name, SESSION, connector)
+    table = table.in_time_zone(session_time_zone(catalyst.spark))
+    return PrunableScan(catalyst, leaf, ids, table, config, is_placeholder=False)

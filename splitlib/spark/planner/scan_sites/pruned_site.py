@@ -1,24 +1,36 @@
-"""A scan site with what the keys leave of it, so far as they are known.
-
-The base class of two kinds: partitions that Spark knows, of which a mask says which are kept, and
-tables of named catalogs, which splitlib enumerates with the filters themselves.
-"""
+"""A scan site with what the keys say of it, so far as they are known."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Final, NamedTuple, Self
 
-from splitlib.spark.jvm.catalyst import Catalyst
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import PartitionFilter, Predicate
+from splitlib.hive.partition_values import parse
+from splitlib.spark.logical_plan import Expression
 from splitlib.spark.plan_report import FilterUse
-from splitlib.spark.planner.join_graph import Comparison
+from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Keys, Unusable
+from splitlib.spark.planner.lineage import Lineage, Step
+from splitlib.spark.planner.scan_sites.evaluated_filter import (
+    UNDECIDED,
+    EvaluatedFilter,
+    named_step,
+)
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
+from splitlib.spark.predicates.domain_extraction import known_of
+from splitlib.spark.time_zones import session_time_zone
 
-COPIED = "the optimizer has put a copy of it into the plan, which may need every partition."
-"""Why a scan is read whole of whose copies the keys are not known."""
+# Conditions whose meaning takes few calls of the JVM to read.
+_QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
 class Collected(NamedTuple):
@@ -29,19 +41,43 @@ class Collected(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class PrunedSite(ABC):
+class PrunedSite:
     """One scan site."""
 
-    catalyst: Catalyst
+    scan: PrunableScan
+    """What stands there."""
     site: ScanSite
+    static: tuple[PartitionFilter | DynamicFilteringData, ...] = ()
+    """What the query itself says of its partitions."""
+    data: tuple[DynamicFilteringData, ...] = ()
+    """Keys of its columns."""
+    computed: tuple[PartitionFilter, ...] = ()
+    """Keys of what is computed from its columns."""
     used: tuple[FilterUse, ...] = ()
-    """The keys that have pruned it, for the report."""
+    """The keys, for the report."""
 
-    @abstractmethod
-    def prefetch(self) -> None:
-        """Ask for what will be needed, while something else is being waited for."""
+    @property
+    def has_keys(self) -> bool:
+        """Whether some keys reach it."""
+        return bool(self.used)
 
-    @abstractmethod
+    @property
+    def predicate(self) -> Predicate:
+        """What is known of the rows that are needed here."""
+        data = [part for part in self.static if isinstance(part, DynamicFilteringData)]
+        conditions = [part for part in self.static if not isinstance(part, DynamicFilteringData)]
+        columns = self.scan.table.metadata.filterable
+        return Predicate(columns, (*data, *self.data), (*conditions, *self.computed))
+
+    def with_conditions(self, plan: Any) -> Self:
+        """The same site with what the query itself says of it.
+
+        Args:
+            plan: The optimized plan, in which the conditions stand.
+        """
+        static = [part for one in self.site.conditions for part in self._static(plan, one)]
+        return replace(self, static=tuple(static))
+
     def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
         """The same site, of which only what meets the keys is left.
 
@@ -49,6 +85,32 @@ class PrunedSite(ABC):
             plan: The optimized plan, in which the comparisons stand.
             collected: What is known by now; more may come.
         """
+        data, computed = list(self.data), list(self.computed)
+        used, reasons = list(self.used), []
+        for one in collected:
+            of_columns, reason = self._of_columns(one)
+            evaluated = None
+            if of_columns is None or one.keys.excluded:
+                evaluated = self._evaluated_keys(plan, one)
+            data += [] if of_columns is None else [of_columns]
+            computed += [] if evaluated is None else [evaluated]
+            if of_columns is None and evaluated is None:
+                reasons.append(reason or "keys are compared with a computed value.")
+            else:
+                used.append(self._use_of(plan, one))
+        return replace(
+            self,
+            site=self.site.because(*reasons),
+            data=tuple(data),
+            computed=tuple(computed),
+            used=tuple(used),
+        )
+
+    def without_keys(self, reason: Unusable) -> Self:
+        """The same site, which some keys cannot prune."""
+        site = self.site.because(f"{reason}.")
+        wants_same_rows = site.wants_same_rows or reason.not_deterministic
+        return replace(self, site=replace(site, wants_same_rows=wants_same_rows))
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
         """What is left of its partition values, as keys for another site; None if that is unknown.
@@ -57,20 +119,138 @@ class PrunedSite(ABC):
             plan: Where the comparisons stand.
             comparisons: Whose keys come from this site and from nothing else.
         """
-        return None
+        if not self.has_keys or any(c.operator != "=" for c in comparisons):
+            return None
+        started = time.perf_counter()
+        steps = _steps([c.key_lineage for c in comparisons if c.key_lineage is not None])
+        columns = self._read_by(plan, steps, [c.key for c in comparisons])
+        kept = None if columns is None else self.scan.kept_values(*self.needed, columns)
+        if columns is None or kept is None:
+            return None
+        wanted = {f"k{i}": c.key for i, c in enumerate(comparisons)}
+        found = self._plain(kept, wanted)
+        if found is None:
+            found = self.scan.evaluated(kept, columns, plan, steps, wanted)
+            if pc.any(found[UNDECIDED]).as_py():
+                return None
+        data = DynamicFilteringData.from_arrow(found.select(list(wanted))).without_nulls()
+        return Keys(data, time.perf_counter() - started)
 
-    def without_keys(self, reason: Unusable) -> Self:
-        """The same site, which some keys cannot prune."""
-        site = self.site.because(f"{reason}.")
-        wants_same_rows = site.wants_same_rows or reason.not_deterministic
-        return replace(self, site=replace(site, wants_same_rows=wants_same_rows))
+    @property
+    def needed(
+        self,
+    ) -> tuple[
+        tuple[DynamicFilteringData, ...], tuple[PartitionFilter | DynamicFilteringData, ...]
+    ]:
+        """Join keys, and other conditions, that hold of all that is needed here."""
+        return self.data, (*self.static, *self.computed)
+
+    def _static(
+        self, plan: Any, condition: PartitionCondition
+    ) -> Iterator[PartitionFilter | DynamicFilteringData]:
+        scan, expression = self.scan, condition.condition
+        steps = condition.lineage.steps
+        if not steps and (scan.is_placeholder or expression.kind in _QUICKLY_READ):
+            read = scan.catalyst.expression_at(plan, expression.place)
+            known = known_of(read, scan.table.metadata.filterable)
+            if known is not None:
+                yield known.data
+                if known.is_exact:
+                    return
+        columns = self._read_by(plan, steps, [expression])
+        if columns is not None:
+            text = scan.catalyst.sql(scan.catalyst.expression_at(plan, expression.place))
+            yield EvaluatedFilter(
+                partial(
+                    scan.evaluated,
+                    columns=columns,
+                    plan=plan,
+                    steps=steps,
+                    wanted={"met": expression},
+                ),
+                columns,
+                lambda found: found["met"],
+                text,
+            )
+
+    def _of_columns(self, one: Collected) -> tuple[DynamicFilteringData | None, str | None]:
+        """Keys under the names of the table's columns, None if they are of computed values.
+
+        And why they do not prune, None if they do.
+        """
+        names = {}
+        for i, comparison in enumerate(one.comparisons):
+            column = self.scan.names.get(comparison.lineage.column)
+            if column is None:
+                return None, None
+            names[f"k{i}"] = column
+        if len(set(names.values())) < len(names):
+            return None, None
+        data = one.keys.data.renamed(names)
+        data = data.in_time_zone(session_time_zone(self.scan.catalyst.spark))
+        (applied,) = Predicate(self.scan.table.metadata.filterable, [data]).filters
+        return (data if applied.used_fields else None), applied.unused_because
+
+    def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
+        """Keys of what only Spark can compute; None if partition values alone do not decide it."""
+        comparisons, keys = one
+        steps = _steps([c.lineage for c in comparisons])
+        columns = self._read_by(plan, steps, [c.target for c in comparisons])
+        if columns is None:
+            return None
+        wanted = {f"k{i}": c.target for i, c in enumerate(comparisons)}
+
+        def test(found: pa.Table) -> pa.BooleanArray:
+            batch = pa.record_batch({name: found[name].combine_chunks() for name in wanted})
+            mask = Predicate(batch.schema, [keys.data]).match(batch)
+            for name, end in keys.excluded.items():
+                mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
+            return mask
+
+        return EvaluatedFilter(
+            partial(self.scan.evaluated, columns=columns, plan=plan, steps=steps, wanted=wanted),
+            columns,
+            test,
+            keys.data.describe(),
+        )
+
+    def _read_by(
+        self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]
+    ) -> tuple[str, ...] | None:
+        """The partition keys that expressions read; None if they read other columns, or nothing."""
+        read = frozenset().union(*(expression.references for expression in expressions))
+        catalyst = self.scan.catalyst
+        read |= catalyst.ids_read_by(named_step(catalyst, plan, step) for step in steps)
+        names = [name for name, i in self.scan.ids.items() if i in read]
+        keys = set(self.scan.table.partition_keys)
+        return tuple(names) if names and keys.issuperset(names) else None
+
+    def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
+        """Values of columns themselves, read without Spark; None if they have to be computed."""
+        found = {}
+        keys = self.scan.table.metadata.partition_schema
+        for name, expression in wanted.items():
+            column = self.scan.names.get(expression.attribute_id)
+            if expression.kind != "AttributeReference" or column is None:
+                return None
+            typed = parse(values[column], keys.field(column))
+            if typed.undecided is not None:
+                return None
+            found[name] = typed.values
+        return pa.table(found)
 
     def _use_of(self, plan: Any, collected: Collected) -> FilterUse:
         """What the report says of keys that have pruned it."""
         comparisons, keys = collected
+        catalyst = self.scan.catalyst
         fields = {
-            f"k{i}": self.catalyst.sql(self.catalyst.expression_at(plan, c.target.place))
+            f"k{i}": catalyst.sql(catalyst.expression_at(plan, c.target.place))
             for i, c in enumerate(comparisons)
         }
         description = keys.data.renamed(fields).describe()
         return FilterUse(tuple(fields.values()), description, keys.data.nbytes, keys.seconds)
+
+
+def _steps(lineages: Iterable[Lineage]) -> tuple[Step, ...]:
+    """What the lineages of several expressions build upon, in order."""
+    return tuple(dict.fromkeys(step for lineage in lineages for step in lineage.steps))

@@ -7,16 +7,20 @@ files it would find neither.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from splitlib.redaction import get_logger
 from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
+from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -35,13 +39,22 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, table: Table) -> Data
     """
     if table.metadata.location is None or internals_unavailable(spark) is not None:
         return rows
-    place = _location(table)
+    catalyst = Catalyst(spark)
     try:
-        relation = table_at(spark, table.name, place) or relation_of_directory(spark, place)
+        relation = _relation(catalyst, table)
     except JVM_ERRORS:
         _log.debug("Spark has no relation of %s.", table.name, exc_info=True)
         return rows
-    return rows.join(relation.where(F.lit(False)), F.lit(False), "left_anti")
+    return catalyst.dataframe(catalyst.beside(analyzed_plan(rows), [relation]))
+
+
+def _relation(catalyst: Catalyst, table: Table) -> Any:
+    """The leaf that Spark would read the table by, or one of the directory that it is in."""
+    if isinstance(table.connector, RelationTable):
+        return table.connector.leaf
+    place = _location(table)
+    known = table_at(catalyst, table.name, place)
+    return known or analyzed_plan(relation_of_directory(catalyst.spark, place))
 
 
 def _location(table: Table) -> str:

@@ -1,0 +1,40 @@
+"""What several readers of one table need together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.filtering.predicate import Predicate
+
+
+class AnyOf:
+    """A :class:`splitlib.filtering.predicate.PartitionFilter`: what one of some predicates keeps.
+
+    Args:
+        predicates: At least one.
+    """
+
+    def __init__(self, predicates: Sequence[Predicate]) -> None:
+        self._predicates = tuple(predicates)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The partition keys that one of them reads."""
+        used = (field for p in self._predicates for u in p.filters for field in u.used_fields)
+        return tuple(dict.fromkeys(used))
+
+    def describe(self) -> str:
+        """What each of them says."""
+        each = (
+            " and ".join(used.description for used in predicate.filters) or "all"
+            for predicate in self._predicates
+        )
+        return " or ".join(f"({text})" for text in each)
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        """True where a partition may match."""
+        return reduce(pc.or_, (predicate.match(values) for predicate in self._predicates))

@@ -1,0 +1,152 @@
+"""Conditions on partition values that only Spark can evaluate, such as casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.local_rows import local_rows
+from splitlib.spark.logical_plan import Expression
+from splitlib.spark.planner.lineage import Step, UnionOutput
+from splitlib.spark.sql_text import quoted
+
+UNDECIDED: Final = "__splitlib_undecided"
+
+
+class EvaluatedFilter:
+    """A :class:`splitlib.filtering.predicate.PartitionFilter` that Spark evaluates.
+
+    Args:
+        evaluate: Gives expressions for some partitions, as :func:`evaluate` does.
+        fields: The partition keys that the expressions read.
+        test: From the values of the expressions to the partitions that match.
+        text: What it is called in reports.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[pa.RecordBatch], pa.Table],
+        fields: Sequence[str],
+        test: Callable[[pa.Table], pa.BooleanArray],
+        text: str,
+    ) -> None:
+        self._evaluate = evaluate
+        self._test = test
+        self._text = text
+        self.fields = tuple(fields)
+        self._latest: tuple[pa.RecordBatch, pa.BooleanArray] | None = None
+
+    def describe(self) -> str:
+        """The condition as SQL."""
+        return self._text
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        """True where a partition may match; the latest answer is kept."""
+        values = values.select([n for n in values.schema.names if n.lower() in self._lower])
+        if self._latest is None or not self._latest[0].equals(values):
+            found = self._evaluate(values)
+            met = pc.fill_null(self._test(found), False)
+            self._latest = values, pc.or_(met, found[UNDECIDED].combine_chunks())
+        return self._latest[1]
+
+    @property
+    def _lower(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.fields)
+
+
+def partition_rows(
+    catalyst: Catalyst, values: pa.RecordBatch, schema: StructType, attributes: Any
+) -> Any:
+    """A plan with a row per partition: ``attributes``, and :data:`UNDECIDED`.
+
+    Args:
+        catalyst: Of the session.
+        values: Of the partitions, text or typed, by the names of ``schema`` in any case.
+        schema: The columns wanted.
+        attributes: What they are in plans, a ``Seq[Attribute]``.
+    """
+    present = {name.lower(): i for i, name in enumerate(values.schema.names)}
+    columns = {f"c{i}": values.column(present[key.name.lower()]) for i, key in enumerate(schema)}
+    typed = [F.col(name).try_cast(key.dataType) for name, key in zip(columns, schema, strict=True)]
+    doubt = F.lit(False)
+    for name, value in zip(columns, typed, strict=True):
+        doubt = doubt | (value.isNull() & F.col(quoted(name)).isNotNull())
+    rows = local_rows(catalyst.spark, pa.table(columns)).select(*typed, doubt.alias(UNDECIDED))
+    doubtful = catalyst.attribute(analyzed_plan(rows), len(schema))
+    return catalyst.local_relation(attributes.appended(doubtful), internal_rows(rows))
+
+
+def evaluate(
+    catalyst: Catalyst,
+    rows: Any,
+    plan: Any,
+    steps: Sequence[Step],
+    wanted: Mapping[str, Expression],
+) -> pa.Table:
+    """Expressions as Spark itself computes them, a row per partition.
+
+    Args:
+        catalyst: Of the session.
+        rows: As :func:`partition_rows` gives them.
+        plan: Where the expressions stand.
+        steps: What they build upon, in order.
+        wanted: By the name of the column.
+
+    Returns:
+        A column for each of ``wanted``, and :data:`UNDECIDED`: whether a value is none of its type,
+        or an expression raises for it, so that the partition has to stay.
+    """
+    doubts = [a for a in catalyst.output(rows) if a.name() == UNDECIDED]
+    named = [named_step(catalyst, plan, step) for step in steps]
+    columns = [
+        catalyst.alias(catalyst.expression_at(plan, expression.place), name)
+        for name, expression in wanted.items()
+    ]
+    try:
+        return _projected(catalyst, rows, named, columns, doubts)
+    except JVM_ERRORS:
+        return _attempted(catalyst, rows, named, columns, doubts)
+
+
+def _projected(
+    catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+) -> pa.Table:
+    """``columns``, and whether there is any of ``doubts``."""
+    for one in named:
+        rows = catalyst.projected(rows, [*catalyst.output(rows), one])
+    doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
+    found = catalyst.dataframe(catalyst.projected(rows, [*columns, doubt])).toArrow()
+    return found.combine_chunks()
+
+
+def _attempted(
+    catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
+) -> pa.Table:
+    """The same with a null, and a doubt, in the place of what raises."""
+    steps = []
+    for one in named:
+        if one.nodeName() == "Alias":
+            raised = catalyst.alias(catalyst.raises(one.child()), "raised")
+            steps += [raised, catalyst.alias(catalyst.attempted(one.child()), one.name(), one)]
+            doubts = [*doubts, raised.toAttribute()]
+    doubts = [*doubts, *(catalyst.raises(column.child()) for column in columns)]
+    tried = [catalyst.alias(catalyst.attempted(c.child()), c.name(), c) for c in columns]
+    return _projected(catalyst, rows, steps, tried, doubts)
+
+
+def named_step(catalyst: Catalyst, plan: Any, step: Step) -> Any:
+    """A step of a lineage as a named expression."""
+    if isinstance(step, UnionOutput):
+        union = catalyst.node(plan, step.node)
+        below = catalyst.node(plan, (*step.node, step.child))
+        outer = catalyst.attribute(union, step.position)
+        return catalyst.alias(catalyst.attribute(below, step.position), outer.name(), outer)
+    return catalyst.expression_at(plan, step)
