@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from splitlib.errors import (
     ConfigError,
     ConnectorNotFound,
     ConnectorNotInstalled,
-    SplitlibError,
     error_context,
 )
 from splitlib.redaction import remember
@@ -98,7 +98,7 @@ def open_table(
         connector: Of the connector.
         spark: A session, whose own catalogs have what no other is named for.
         spark_conf: Its settings ``spark.splitlib.*``, which may name catalogs.
-        config: How often to try again.
+        config: How often to try again; for all calls of the table that are given no other.
         options: The connector's own.
     """
     remember(name, options)
@@ -111,11 +111,25 @@ def open_table(
     if connector == SESSION:
         given = {} if spark is None else {"spark": spark}
         options = {**given, "listing_threads": config.listing_threads, **options}
-    opened = _opened(cls, connector, name, options, config)
+    made: Future[Connector] = Future()
+
+    def make() -> Connector:
+        opening = partial(cls.open, name, options)
+        made.set_result(source_call(opening, config, connector=connector, table=name))
+        return made.result()
+
     try:
-        return Table(name, connector, opened)
-    except SplitlibError:
-        opened.close()
+        # an object that the caller has made, such as a database in memory, may belong to its thread
+        of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
+        if of_thread and connector != SESSION:
+            opened = make()
+        else:
+            with error_context(connector=connector, table=name):
+                opened = run_bounded(make, config)
+        return Table(name, connector, opened, config)
+    except BaseException:
+        # a call that nobody waits for any more, as of Ctrl-C, may still open it
+        made.add_done_callback(lambda late: late.result().close())
         raise
 
 
@@ -141,24 +155,6 @@ def _by_catalog(
             hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
         )
     return table, connector, options
-
-
-def _opened(
-    cls: type[Connector],
-    connector: str,
-    table: str,
-    options: Mapping[str, Any],
-    config: SplitConfig,
-) -> Connector:
-    def call() -> Connector:
-        opening = partial(cls.open, table, options)
-        return source_call(opening, config, connector=connector, table=table)
-
-    # an object that the caller has made, such as a database in memory, may belong to its thread
-    if any(not isinstance(option, _OF_NO_THREAD) for option in options.values()):
-        return call()
-    with error_context(connector=connector, table=table):
-        return run_bounded(call, config)
 
 
 def _entry_points() -> list[EntryPoint]:

@@ -5,35 +5,61 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from splitlib.arrow.time_zones import in_zone
 from splitlib.config import SplitConfig
 from splitlib.connector_checks import checked_files, checked_partitions
-from splitlib.errors import error_context
+from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
-from splitlib.model import FileBatch, PartitionBatch, TableMetadata
+from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
 from splitlib.redaction import redact
+from splitlib.remote.bounded_calls import run_bounded
+from splitlib.remote.calls import current_call
 from splitlib.remote.retry import source_call
 from splitlib.spi import (
     Connector,
+    SupportsDeletionVectors,
     SupportsHosts,
     SupportsIdentityCheck,
     SupportsPartitionDetails,
+    SupportsPhysicalNames,
 )
 
 T = TypeVar("T")
 
+# Every file is opened, and all files of one call share its deadline.
+_FILES_PER_CALL: Final = 500
+
 
 class Table:
-    """One table, pinned when opened. Every call of its connector goes through here."""
+    """One table, pinned when opened. Every call of its connector goes through here.
 
-    def __init__(self, name: str, connector_name: str, connector: Connector) -> None:
+    A call is made again while its source is unavailable, ends at its deadline, and raises errors
+    that name the connector and the table. What it returns is complete.
+
+    Args:
+        name: Of the table.
+        connector_name: Of the connector, for errors.
+        connector: What answers.
+        config: How often calls are made again, and how long they may take, where a method is given
+            no settings of its own; by default those of the environment.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connector_name: str,
+        connector: Connector,
+        config: SplitConfig | None = None,
+    ) -> None:
         self.name = name
         self.connector_name = connector_name
         self.connector = connector
+        self._config = config
         with self._context():
             self.metadata: TableMetadata = connector.describe()
 
@@ -77,7 +103,7 @@ class Table:
 
         Tried again until the first batch has come, and not after it: batches might come twice.
         """
-        config = config or SplitConfig.resolve()
+        config = self._settings(config)
 
         def begin() -> tuple[Iterator[PartitionBatch], PartitionBatch | None]:
             batches = self.connector.list_partitions(predicate)
@@ -95,13 +121,20 @@ class Table:
             batch = self._call(lambda: following(batches), once)
 
     @property
+    def partitions_per_listing(self) -> int:
+        """How many partitions :meth:`list_files` takes at most."""
+        return self.connector.partitions_per_listing
+
+    @property
     def partitions_per_details(self) -> int | None:
         """How many partitions :meth:`load_details` takes; None = it has nothing to load."""
         if isinstance(self.connector, SupportsPartitionDetails):
             return self.connector.partitions_per_details
         return None
 
-    def load_details(self, partitions: PartitionBatch, config: SplitConfig) -> PartitionBatch:
+    def load_details(
+        self, partitions: PartitionBatch, config: SplitConfig | None = None
+    ) -> PartitionBatch:
         """See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`."""
         connector = self.connector
         assert isinstance(connector, SupportsPartitionDetails)
@@ -112,13 +145,13 @@ class Table:
 
         return self._call(load, config)
 
-    def check_identity(self, config: SplitConfig) -> None:
+    def check_identity(self, config: SplitConfig | None = None) -> None:
         """See :meth:`splitlib.spi.SupportsIdentityCheck.check_identity`."""
         if isinstance(connector := self.connector, SupportsIdentityCheck):
             self._call(connector.check_identity, config)
 
     def list_files(
-        self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig
+        self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig | None = None
     ) -> list[FileBatch]:
         """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
 
@@ -128,19 +161,86 @@ class Table:
 
         return self._call(find, config)
 
-    def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]] | None:
+    def hosts(
+        self, paths: Sequence[str], config: SplitConfig | None = None
+    ) -> list[Sequence[str]] | None:
         """See :meth:`splitlib.spi.SupportsHosts.hosts`; None = the connector does not know."""
-        if not isinstance(self.connector, SupportsHosts):
+        connector = self.connector
+        if not isinstance(connector, SupportsHosts):
             return None
-        with self._context():
-            return self.connector.hosts(paths)
+
+        def ask() -> list[Sequence[str]]:
+            found = list(connector.hosts(paths))
+            if len(found) != len(paths):
+                raise CorruptMetadata(f"There are hosts of {len(found)} files for {len(paths)}.")
+            return found
+
+        return self._call(ask, config)
+
+    @property
+    def knows_physical_names(self) -> bool:
+        """Whether :meth:`with_physical_names` can look up the names of columns in each file."""
+        return isinstance(self.connector, SupportsPhysicalNames)
+
+    def with_physical_names(
+        self, files: FileBatch, config: SplitConfig | None = None
+    ) -> list[FileBatch]:
+        """See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`.
+
+        Files that have the same names may come in several batches.
+        """
+        connector = self.connector
+        assert isinstance(connector, SupportsPhysicalNames)
+
+        def named(piece: FileBatch) -> list[FileBatch]:
+            found = list(connector.with_physical_names(piece))
+            _check_same_files(found, piece)
+            return found
+
+        rows = pa.array(range(len(files)), pa.int64())
+        pieces = (
+            files.take(rows[start : start + _FILES_PER_CALL])
+            for start in range(0, len(files), _FILES_PER_CALL)
+        )
+        return [one for piece in pieces for one in self._call(partial(named, piece), config)]
+
+    def read_vector(self, delete: DeleteFile, config: SplitConfig | None = None) -> pa.Int64Array:
+        """See :meth:`splitlib.spi.SupportsDeletionVectors.read_vector`.
+
+        Raises:
+            UnsupportedTable: if the connector does not decode deletion vectors.
+        """
+        connector = self.connector
+        if not isinstance(connector, SupportsDeletionVectors):
+            name = self.connector_name
+            raise UnsupportedTable(f"Connector {name} does not decode deletion vectors.")
+
+        def read() -> pa.Int64Array:
+            found = connector.read_vector(delete)
+            if found.type != pa.int64() or found.null_count:
+                raise CorruptMetadata("The positions of a deletion vector are no whole numbers.")
+            return found
+
+        return self._call(read, config)
 
     def close(self) -> None:
         """Give back connections."""
-        self.connector.close()
+        with self._context():
+            self.connector.close()
 
-    def _call(self, work: Callable[[], T], config: SplitConfig) -> T:
-        return source_call(work, config, connector=self.connector_name, table=self.name)
+    def _call(self, work: Callable[[], T], config: SplitConfig | None) -> T:
+        config = self._settings(config)
+
+        def call() -> T:
+            return source_call(work, config, connector=self.connector_name, table=self.name)
+
+        if current_call() is not None:  # whoever waits for it ends the wait
+            return call()
+        with self._context():
+            return run_bounded(call, config)
+
+    def _settings(self, config: SplitConfig | None) -> SplitConfig:
+        return config or self._config or SplitConfig.resolve()
 
     def _context(self) -> Any:
         return error_context(connector=self.connector_name, table=self.name)
@@ -154,3 +254,15 @@ class Table:
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
+
+
+def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
+    """Refuse an answer about other files than those asked about: rows would be lost."""
+    same = sorted(row for batch in found for row in _places(batch))
+    if same != sorted(_places(files)):
+        raise CorruptMetadata(f"Names of columns are of other files than the {len(files)} given.")
+
+
+def _places(files: FileBatch) -> Iterator[tuple[str, int]]:
+    columns = (files.files["path"].to_pylist(), files.files["partition"].to_pylist())
+    return zip(*columns, strict=True)

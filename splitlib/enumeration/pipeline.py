@@ -72,7 +72,7 @@ class ScanPipeline:
 
     def selected_files(self, calls: BoundedCalls) -> Iterator[SelectedFiles]:
         """The files that the filters leave, in batches."""
-        step = self._table.connector.partitions_per_listing
+        step = self._table.partitions_per_listing
         pending: deque[_Listing] = deque()
         for matched in self.matching_partitions(calls):
             for offset in range(0, len(matched.partitions), step):
@@ -186,7 +186,7 @@ class ScanPipeline:
         return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
 
     def _with_hosts(self, batch: FileBatch) -> FileBatch:
-        hosts = self._table.hosts(batch.files["path"].to_pylist())
+        hosts = self._table.hosts(batch.files["path"].to_pylist(), self._config)
         if hosts is None:
             return batch
         column = pa.array(hosts, pa.list_(pa.string()))

@@ -18,13 +18,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from splitlib.errors import UnsupportedTable, error_context
+from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id
 from splitlib.spark.file_scan import HADOOP_SPELLING, FileScan, canonical_paths
 from splitlib.spark.local_rows import local_rows
 from splitlib.spark.scan.files import scan_files
-from splitlib.spi import SupportsDeletionVectors
 
 if TYPE_CHECKING:
     from splitlib.spark.field_ids.reader import MappedReader
@@ -125,17 +124,13 @@ class Deletes:
             yield self._position_files()
 
     def _vectors(self) -> DataFrame:
-        connector, name = self._reader.table.connector, self._reader.table.connector_name
-        if not isinstance(connector, SupportsDeletionVectors):
-            raise UnsupportedTable(f"Connector {name} does not decode deletion vectors.")
         numbers, positions = [], []
-        with error_context(connector=name, table=self._reader.table.name):
-            for number, of_one in enumerate(self._of_each):
-                for delete in of_one:
-                    if delete.kind == "vector":
-                        found = connector.read_vector(delete)
-                        numbers.append(pa.repeat(pa.scalar(number, pa.int32()), len(found)))
-                        positions.append(found)
+        for number, of_one in enumerate(self._of_each):
+            for delete in of_one:
+                if delete.kind == "vector":
+                    found = self._reader.table.read_vector(delete)
+                    numbers.append(pa.repeat(pa.scalar(number, pa.int32()), len(found)))
+                    positions.append(found)
         table = pa.table({FILE: pa.chunked_array(numbers), POSITION: pa.chunked_array(positions)})
         deleted = self._local(table)
         return F.broadcast(deleted) if table.num_rows <= _FEW_ROWS else deleted

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from splitlib.errors import UnsupportedTable, error_context
+from splitlib.errors import UnsupportedTable
 from splitlib.model import FileBatch, ReadFormat
 from splitlib.spark.field_ids.columns import (
     Finder,
@@ -21,7 +21,6 @@ from splitlib.spark.field_ids.columns import (
 )
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.scan.files import scan_files, why_no_field_ids
-from splitlib.spi import SupportsPhysicalNames
 from splitlib.table import Table
 
 
@@ -44,7 +43,7 @@ class MappedReader:
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )
-        if skip and isinstance(table.connector, SupportsPhysicalNames):
+        if skip and table.knows_physical_names:
             self._by_id = self._by_id and nulls_empty_structs(spark)
 
     @property
@@ -61,14 +60,12 @@ class MappedReader:
         if files.read_format.columns != "id" or self._by_id:
             yield files
             return
-        connector, name = self.table.connector, self.table.connector_name
-        if not isinstance(connector, SupportsPhysicalNames):
+        if not self.table.knows_physical_names:
             raise UnsupportedTable(
                 "Its columns are found by identifier, which this Spark session cannot do.",
                 hint="use a classic session of PySpark 4.1 to 4.3.",
             )
-        with error_context(connector=name, table=self.table.name):
-            yield from connector.with_physical_names(files)
+        yield from self.table.with_physical_names(files)
 
     def read(
         self,
