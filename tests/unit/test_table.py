@@ -1,0 +1,191 @@
+"""``Table``: the one door to a connector, whose every call is bounded, repeated and checked."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import splitlib
+from splitlib import SplitConfig
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import DeleteFile, FileBatch, ReadFormat
+from splitlib.storage import StoredFile, file_batch
+from splitlib.table import Table
+from tests.support.memory_connector import DetailedConnector
+
+SOURCE = Path(__file__).parents[2] / "splitlib"
+DOOR = {"table.py", "spark/session_catalog.py"}
+ASKED_AS_A_CLASS = "SupportsTableNames"  # before any table is open
+OTHERS = {"self", "args", "error"}  # theirs is the name of a connector
+
+VECTOR = DeleteFile("vector", "/t/v", 10, "puffin")
+
+
+class Able(DetailedConnector):
+    """Has every ability; ``on_call`` is told of each call before it is answered."""
+
+    def check_identity(self):
+        self.on_call("check_identity")
+
+    def hosts(self, paths):
+        self.on_call("hosts")
+        return (["h"] for _ in paths)
+
+    def with_physical_names(self, files):
+        """Each file has other names than the one before."""
+        for i in range(len(files)):
+            self.on_call("with_physical_names")
+            yield FileBatch(
+                files.take(pa.array([i])).files, ReadFormat.of("parquet", columns={1: f"c{i % 2}"})
+            )
+
+    def read_vector(self, delete):
+        self.on_call("read_vector")
+        return pa.array([1, 5], pa.int64())
+
+
+def files_of(count: int) -> FileBatch:
+    found = file_batch((0, StoredFile(f"/t/{i}", 10, 1)) for i in range(count))
+    return FileBatch(found, ReadFormat.of("parquet", columns="id"))
+
+
+def paths_of(batches) -> list[str]:
+    return [path for batch in batches for path in batch.files["path"].to_pylist()]
+
+
+def partitions_of(table: Table):
+    return next(table.list_partitions(Predicate(table.metadata.partition_schema)))
+
+
+CALLS: dict[str, Callable[[Table], object]] = {
+    "list_partitions": partitions_of,
+    "load_details": lambda table: table.load_details(partitions_of(table)).refs.to_pylist(),
+    "list_files": lambda table: paths_of(
+        table.list_files(partitions_of(table), Predicate(table.metadata.partition_schema))
+    ),
+    "check_identity": lambda table: table.check_identity(),
+    "hosts": lambda table: table.hosts(["/a", "/b"]),
+    "with_physical_names": lambda table: paths_of(table.with_physical_names(files_of(4))),
+    "read_vector": lambda table: table.read_vector(VECTOR).to_pylist(),
+}
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_call_is_made_again_and_nothing_comes_twice(method):
+    expected = CALLS[method](Table("t", "memory", Able()))
+    calls = []
+
+    def on_call(called: str) -> None:
+        calls.append(called)
+        # the second time, some of the answer of a generator has come already
+        at_file = 3 if method == "with_physical_names" else 1
+        if called == method and calls.count(method) == at_file:
+            raise ConnectionResetError("gone")
+
+    found = CALLS[method](Table("t", "memory", Able(on_call=on_call)))
+    if method != "list_partitions":
+        assert found == expected
+    assert calls.count(method) > 1
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_call_says_where_it_failed(method):
+    def on_call(called: str) -> None:
+        if called == method:
+            raise ValueError("no such thing")
+
+    with pytest.raises(splitlib.SourceError, match=r"connector=memory, table=t"):
+        CALLS[method](Table("t", "memory", Able(on_call=on_call)))
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_call_that_hangs_ends_at_its_deadline(method):
+    let_go = threading.Event()
+    connector = Able(on_call=lambda called: called != method or let_go.wait(60))
+    table = Table("t", "memory", connector, SplitConfig(call_deadline_seconds=0.1))
+    try:
+        with pytest.raises(splitlib.SourceUnavailable, match=r"0\.1 seconds.*table=t"):
+            CALLS[method](table)
+    finally:
+        let_go.set()
+
+
+def test_many_files_are_named_in_several_calls():
+    calls = []
+
+    class Noting(Able):
+        def with_physical_names(self, files):
+            calls.append(len(files))
+            yield from super().with_physical_names(files)
+
+    files = files_of(1001)
+    named = Table("t", "memory", Noting()).with_physical_names(files)
+    assert paths_of(named) == files.files["path"].to_pylist()
+    assert calls == [500, 500, 1]
+    assert Table("t", "memory", Noting()).with_physical_names(files_of(0)) == []
+
+
+class Losing(Able):
+    """Leaves out some of each answer, or gives it twice."""
+
+    def hosts(self, paths):
+        return [["h"]]
+
+    def with_physical_names(self, files):
+        yield files.take(pa.array([0]))
+
+    def read_vector(self, delete):
+        return pa.array([1, None], pa.int64())
+
+
+class Repeating(Losing):
+    def with_physical_names(self, files):
+        yield files
+        yield files.take(pa.array([0]))
+
+    def read_vector(self, delete):
+        return pa.array([1.0])
+
+
+@pytest.mark.parametrize("method", ["hosts", "with_physical_names", "read_vector"])
+@pytest.mark.parametrize("connector", [Losing, Repeating])
+def test_an_answer_that_is_not_complete_is_refused(connector, method):
+    with pytest.raises(splitlib.CorruptMetadata, match="connector=memory, table=t"):
+        CALLS[method](Table("t", "memory", connector()))
+
+
+def test_a_connector_without_abilities():
+    table = Table("t", "memory", DetailedConnector())
+    assert table.partitions_per_listing == 1
+    assert table.partitions_per_details == 4
+    assert table.hosts(["/a"]) is None
+    assert not table.knows_physical_names
+    table.check_identity()
+    with pytest.raises(splitlib.UnsupportedTable, match="memory does not decode"):
+        table.read_vector(VECTOR)
+
+
+def asks_a_connector(code: str) -> list[str]:
+    """What in ``code`` takes the connector of a table, or asks for one of its abilities."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and node.attr == "connector":
+            found += [ast.unparse(node)] if ast.unparse(node.value) not in OTHERS else []
+        elif isinstance(node, ast.ImportFrom) and node.module == "splitlib.spi":
+            names = [name.name for name in node.names if name.name.startswith("Supports")]
+            found += [name for name in names if name != ASKED_AS_A_CLASS]
+    return found
+
+
+def test_nothing_but_table_asks_a_connector():
+    files = {str(path.relative_to(SOURCE)): path for path in SOURCE.rglob("*.py")}
+    assert DOOR & files.keys()
+    asking = {name: asks_a_connector(path.read_text("utf-8")) for name, path in files.items()}
+    assert {name: found for name, found in asking.items() if found and name not in DOOR} == {}
+    assert asks_a_connector("self.table.connector.hosts([])") == ["self.table.connector"]
+    assert asks_a_connector("from splitlib.spi import SupportsHosts") == ["SupportsHosts"]
