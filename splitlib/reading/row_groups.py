@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import parquet as pq
@@ -30,26 +30,29 @@ class RowGroupFilter:
     def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
         self._filters = tuple(filters)
         named = {name.lower() for data in self._filters for name in data.fields}
-        self._schema = pa.schema([f for f in schema if f.name.lower() in named and not is_char(f)])
+        self.columns: Final[pa.Schema] = pa.schema(
+            [f for f in schema if f.name.lower() in named and not is_char(f)]
+        )
+        """Those columns of ``schema`` that the filters are of: the others do not matter here."""
 
     def __bool__(self) -> bool:
-        return len(self._schema) > 0
+        return len(self.columns) > 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return RowGroupFilter, (self._schema, self._filters)
+        return RowGroupFilter, (self.columns, self._filters)
 
     @cached_property
     def _predicate(self) -> Predicate:
-        return Predicate(self._schema, self._filters)
+        return Predicate(self.columns, self._filters)
 
     def keeps(self, parquet: pq.ParquetFile, groups: Sequence[int], fit: Fit) -> list[int]:
         """Those of ``groups`` whose statistics do not rule out that a key is in them."""
         stored = parquet.schema_arrow
-        found = found_columns(stored.names, self._schema.names)
+        found = found_columns(stored.names, self.columns.names)
         known = {
             name: _statistics(parquet.metadata, groups, stored.field(column), kind, fit)
             for name, column in found.items()
-            if not pa.types.is_nested(kind := self._schema.field(name).type)
+            if not pa.types.is_nested(kind := self.columns.field(name).type)
         }
         if not known or not groups:
             return list(groups)

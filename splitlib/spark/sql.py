@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -41,9 +42,10 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     Raises:
         SplitlibError: if such a table cannot be read; and as :func:`optimize`.
     """
-    with named_tables(spark, query) as (text, tables):
-        df = spark.sql(text, *args, **kwargs)
-    planned, report = plan(df, tables)
+    with ExitStack() as opened:
+        with named_tables(spark, query, opened) as (text, tables):
+            df = spark.sql(text, *args, **kwargs)
+        planned, report = plan(df, tables)
     again = None if is_command(df) else lambda _: sql(spark, query, *args, **kwargs)
     remember(planned, report, again)
     return planned

@@ -92,6 +92,13 @@ class ReadOptions:
         table = open_table(
             self.table, self.connector, config=self.config, **{**self.others, **given}
         )
+        try:
+            return self._in_zone(table)
+        except BaseException:
+            table.close()
+            raise
+
+    def _in_zone(self, table: Table) -> Table:
         if self.time_zone is not None:
             return table.in_time_zone(self.time_zone)
         named = {name.lower() for data in self.filters for name in data.fields}
@@ -100,7 +107,6 @@ class ReadOptions:
         filters = [column for data in self.filters for column in data.schema]
         schemas = (table.metadata.partition_schema, filters, compared)
         if any(is_instant(column.type) for schema in schemas for column in schema):
-            table.close()
             raise ConfigError(
                 "Timestamps of partitions or filters are local times of the session's time zone, "
                 "which Spark does not tell a Python data source.",

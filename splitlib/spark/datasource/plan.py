@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,11 @@ from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.schema import arrow_schema, wanted_schema
 from splitlib.storage import Storage
+
+LOAD_AGAIN: Final = (
+    "leave it out, choose columns by the option 'columns', and load a table again that has been "
+    "altered."
+)
 
 
 class SplitsPartition(InputPartition):
@@ -49,46 +55,59 @@ class SplitReader:
             yield from read_split(split, self._schema, storage, row_groups=self._row_groups)
 
 
-class SplitPlanner(SplitReader):
-    """Opens the table and enumerates its splits; pickled, it is a mere :class:`SplitReader`.
+class Planned(NamedTuple):
+    """What an enumeration finds out."""
 
-    Raises:
-        ConfigError: if ``schema`` is not that of the table and the option ``columns``.
-        SplitlibError: as :func:`splitlib.load_table`.
+    splits: list[FileSplit]
+    """Those that the filters leave; the same in the same order for an equal table."""
+    row_groups: RowGroupFilter
+
+
+class SplitPlanner(ABC):
+    """Tells Spark of splits; pickled, it is a mere :class:`SplitReader`.
+
+    The table is open only while it is enumerated, because Spark does not always say when it needs
+    a reader no longer.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._table = options.open()
-        if wanted_schema(self._table, options.columns) != schema:
-            raise ConfigError(
-                "The schema given is not the table's.",
-                hint="leave it out, choose columns by the option 'columns', and load a table again "
-                "that has been altered.",
-            )
-        data = self._table.metadata.data_schema
-        row_groups = RowGroupFilter(data, options.filters_in_zone())
-        super().__init__(arrow_schema(schema), options.storage, row_groups)
+        self._schema = schema
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return SplitReader, (self._schema, self._storage, self._row_groups)
+    @abstractmethod
+    def row_groups(self) -> RowGroupFilter:
+        """Which row groups are read of each file."""
 
-    def plan(self) -> list[FileSplit]:
-        """The splits that the filters leave; the same in the same order for an equal table.
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See :meth:`SplitReader.read`."""
+        kind, arguments = self.__reduce__()
+        return kind(*arguments).read(partition)
+
+    def __reduce__(self) -> tuple[type[SplitReader], tuple[Any, ...]]:
+        return SplitReader, (
+            arrow_schema(self._schema),
+            self._options.storage,
+            self.row_groups(),
+        )
+
+    def plan(self) -> Planned:
+        """Open the table, enumerate it, and close it.
 
         Raises:
+            ConfigError: if the schema is not that of the table and the option ``columns``.
             UnsupportedTable: for files or partition values that cannot be read exactly.
-            SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
+            SplitlibError: as :func:`splitlib.load_table`, and
+                :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
-        with self._table as table:
+        with self._options.open() as table:
+            if wanted_schema(table, self._options.columns) != self._schema:
+                raise ConfigError("The schema given is not the table's.", hint=LOAD_AGAIN)
+            filters = self._options.filters_in_zone()
             enumerator = _ExactEnumerator(table, self._options.config)
-            for data in self._options.filters_in_zone():
+            for data in filters:
                 enumerator.set_dynamic_filtering_data(data)
-            return list(enumerator.enumerate_splits())
-
-    def close(self) -> None:
-        """Close the table."""
-        self._table.close()
+            splits = list(enumerator.enumerate_splits())
+            return Planned(splits, RowGroupFilter(table.metadata.data_schema, filters))
 
     def tasks(self, splits: Iterable[FileSplit]) -> list[SplitsPartition]:
         """The splits packed into tasks; one task without splits if there is none."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from splitlib.reading.reader import refuse_unreadable
+from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.plan import SplitPlanner, SplitsPartition
 from splitlib.spark.datasource.schema import wanted_schema
@@ -38,6 +40,13 @@ class SplitlibDataSource(DataSource):
     ``targetSplitBytes``, and those of the connector.
     """
 
+    # Spark calls `schema` and `reader` in processes of their own, which live on for other queries
+    # (measured: a daemon for each of both, from 4.0 to 4.3), and a DataFrame may be planned several
+    # times, as by a self-join. Connections cannot go from one to another, so each opens the table,
+    # and closes it. That the reader opens it anew is also what shows that it has been altered
+    # since. To enumerate it in `schema` already would be to do so for DataFrames that are never
+    # read, and twice for streams. Where the user gives the schema, only the reader opens it.
+
     # Not implemented: pushFilters. Spark keeps the partitions that it leaves with the loaded
     # DataFrame, not with the query: after `loaded.where("k = 1")`, `loaded` itself would have no
     # other rows. The method is also an error wherever its setting is off, as it is by default.
@@ -45,6 +54,7 @@ class SplitlibDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._is_planned = False
+        self._filtered_columns: pa.Schema | None = None
         self._options = ReadOptions.parse(options)
 
     @classmethod
@@ -60,6 +70,9 @@ class SplitlibDataSource(DataSource):
         """
         with self._options.open() as table:
             refuse_unreadable(table.metadata.read_format)
+            # pickled with the data source, it comes to the reader of a stream
+            filters = RowGroupFilter(table.metadata.data_schema, self._options.filters_in_zone())
+            self._filtered_columns = filters.columns
             return wanted_schema(table, self._options.columns)
 
     def reader(self, schema: StructType) -> BatchReader:
@@ -70,7 +83,7 @@ class SplitlibDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """A reader for one streaming query."""
         self._is_planned = True
-        return StreamReader(self._options, schema)
+        return StreamReader(self._options, schema, self._filtered_columns)
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark sends it to every task along with its reader, and asks only for its name there.
@@ -78,8 +91,17 @@ class SplitlibDataSource(DataSource):
 
 
 class BatchReader(SplitPlanner, DataSourceReader):
-    """Reads all splits at once."""
+    """Reads all splits at once. Spark makes one for each DataFrame, which pins what it reads."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        # at once: the row groups are asked for before the partitions, by the same process
+        self._splits, self._row_groups = self.plan()
+
+    def row_groups(self) -> RowGroupFilter:
+        """Which row groups are read of each file."""
+        return self._row_groups
 
     def partitions(self) -> list[SplitsPartition]:
-        """The tasks. Spark asks once for each DataFrame, which pins what it reads."""
-        return self.tasks(self.plan())
+        """The tasks."""
+        return self.tasks(self._splits)

@@ -13,12 +13,14 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from splitlib.errors import SourceError
+from splitlib.errors import ConfigError, SourceError
+from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.spark.datasource.options import ReadOptions
-from splitlib.spark.datasource.plan import SplitPlanner, SplitsPartition
+from splitlib.spark.datasource.plan import LOAD_AGAIN, SplitPlanner, SplitsPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,13 +45,40 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     Before Spark 4.2, which does not say where a batch starts, all splits are one micro-batch.
     """
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: ReadOptions, schema: StructType, filtered_columns: pa.Schema | None
+    ) -> None:
+        """Make a reader that opens nothing yet.
+
+        Args:
+            options: Of the data source.
+            schema: The columns to read.
+            filtered_columns: Those that :class:`RowGroupFilter` needs, where they are known.
+        """
         super().__init__(options, schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
+        self._filtered_columns = filtered_columns
+
+    def row_groups(self) -> RowGroupFilter:
+        """Which row groups are read of each file.
+
+        Spark pickles the reader in a process that never asks it for splits: there nothing is
+        enumerated, and the table opened only if the user gave the schema and there are filters.
+        """
+        filters = self._options.filters_in_zone()
+        columns = self._filtered_columns
+        if columns is None and filters:
+            with self._options.open() as table:
+                columns = table.metadata.data_schema
+        return RowGroupFilter(columns or pa.schema([]), filters)
 
     @cached_property
     def _splits(self) -> list[FileSplit]:
-        return self.plan()
+        splits, row_groups = self.plan()
+        if self._filtered_columns not in (None, row_groups.columns):
+            # executors would compare keys with statistics of another type
+            raise ConfigError("Columns of the filters have been altered.", hint=LOAD_AGAIN)
+        return splits
 
     @cached_property
     def _fingerprints(self) -> list[str]:
@@ -105,8 +134,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Nothing to do: nothing is kept for a batch."""
 
     def stop(self) -> None:
-        """Close the table, which is still open if nothing was enumerated."""
-        self.close()
+        """Nothing to do: the table is open only while it is enumerated."""
 
     def _offset(self, position: int) -> dict[str, Any]:
         return {"position": position, "fingerprint": self._fingerprints[position]}

@@ -159,8 +159,8 @@ class TableReader:
             config=config,
             **self._options,
         )
-        zone = session_time_zone(self.spark)
-        with opened.in_time_zone(zone) as table:
+        with opened:
+            table = opened.in_time_zone(session_time_zone(self.spark))
             schema = spark_schema(table.metadata)
             found = [
                 keys

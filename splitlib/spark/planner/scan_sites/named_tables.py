@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -86,10 +86,17 @@ class NamedTable:
 
 
 @contextmanager
-def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
+def named_tables(
+    spark: SparkSession, query: str, opened: ExitStack
+) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
     """The query with its named tables as views, for as long as it takes to analyze it.
 
     Yields the text, and the tables that are still to be opened up, by the root of each.
+
+    Args:
+        spark: Session of the query.
+        query: Any SQL.
+        opened: Closes the tables, which are still needed to plan the query.
 
     Raises:
         SplitlibError: as :func:`splitlib.load_table`; ``UnsupportedTable`` if the query is a
@@ -120,6 +127,7 @@ def named_tables(spark: SparkSession, query: str) -> Iterator[tuple[str, Mapping
         try:
             for parts in sorted({piece.parts[:3] for piece in named}):
                 table = NamedTable.open(spark, ".".join(parts))
+                opened.enter_context(table.table)
                 if prunable and table.table.partition_keys:
                     rows, root = table.placeholder()
                     tables[root] = table
