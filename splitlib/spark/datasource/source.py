@@ -40,12 +40,12 @@ class SplitlibDataSource(DataSource):
     ``targetSplitBytes``, and those of the connector.
     """
 
-    # Spark calls `schema` and `reader` in processes of their own, which live on for other queries
-    # (measured: a daemon for each of both, from 4.0 to 4.3), and a DataFrame may be planned several
-    # times, as by a self-join. Connections cannot go from one to another, so each opens the table,
-    # and closes it. That the reader opens it anew is also what shows that it has been altered
-    # since. To enumerate it in `schema` already would be to do so for DataFrames that are never
-    # read, and twice for streams. Where the user gives the schema, only the reader opens it.
+    # Spark calls `schema` and `reader` in processes of two daemons (measured with 4.0 and 4.3), and
+    # plans a DataFrame more than once, in 4.0 for each query, elsewhere for a self-join. A
+    # connection cannot go from one to the other, so each opens the table, and closes it. Opened
+    # anew, it also shows whether it has been altered since. To enumerate it in `schema` already
+    # would list it for DataFrames that are never read, and twice for streams. Where the user gives
+    # the schema, only the reader opens it.
 
     # Not implemented: pushFilters. Spark keeps the partitions that it leaves with the loaded
     # DataFrame, not with the query: after `loaded.where("k = 1")`, `loaded` itself would have no
@@ -91,7 +91,7 @@ class SplitlibDataSource(DataSource):
 
 
 class BatchReader(SplitPlanner, DataSourceReader):
-    """Reads all splits at once. Spark makes one for each DataFrame, which pins what it reads."""
+    """Reads all splits at once. Spark makes one whenever it plans, which pins what is read."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
