@@ -54,14 +54,16 @@ def test_a_stream(spark, opens, tmp_path, filters, given):
     reader = spark.readStream.format("counted").options(**filters)
     stream = (reader.schema(SCHEMA) if given else reader).load("t")
     assert opens.taken() == (0 if given else 1)
-    for i in range(2):
+    # the types of the filters' columns are not in the schema that a user gives, so that the first
+    # process asks the table for them
+    most = 2 if given and filters else 1
+    for query in ("first", "second"):
         writer = stream.writeStream.format("parquet").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(tmp_path / f"log{i}"))
-        writer.start(str(tmp_path / f"copy{i}")).awaitTermination()
-        assert spark.read.parquet(str(tmp_path / f"copy{i}")).count() == 6
-        # the types of the filters' columns are not in the schema that a user gives, so the first
-        # process asks the table for them; Spark keeps what it pickled for the next query
-        assert opens.taken() == (2 if given and filters and not i else 1)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"{query}_log"))
+        writer.start(str(tmp_path / query)).awaitTermination()
+        assert spark.read.parquet(str(tmp_path / query)).count() == 6
+        # 4.0 pickles the reader again for each query
+        assert opens.taken() in ({most} if query == "first" else {1, most})
 
 
 @pytest.mark.parametrize(
