@@ -184,7 +184,7 @@ def test_logs():
 
 def test_every_logger_of_splitlib_is_redacting():
     import splitlib.spark.planner.optimize
-    import splitlib.spark.planner.scan_sites.session_table  # noqa: F401
+    import splitlib.spark.planner.scan_sites.prunable  # noqa: F401
 
     loggers = [
         logger

@@ -19,7 +19,7 @@ from splitlib.table import Table
 from tests.support.memory_connector import DetailedConnector
 
 SOURCE = Path(__file__).parents[2] / "splitlib"
-DOOR = {"table.py", "spark/session_catalog.py"}
+DOOR = {"table.py", "spark/session_catalog/relation_table.py"}
 ASKED_AS_A_CLASS = "SupportsTableNames"  # before any table is open
 OTHERS = {"self", "args", "error"}  # theirs is the name of a connector
 

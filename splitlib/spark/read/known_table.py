@@ -20,7 +20,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
-from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.relation_table import relation_of
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -50,8 +50,9 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, table: Table) -> Data
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:
     """The leaf that Spark would read the table by, or one of the directory that it is in."""
-    if isinstance(table.connector, RelationTable):
-        return table.connector.leaf
+    own = relation_of(table)
+    if own is not None:
+        return own.leaf
     place = _location(table)
     known = table_at(catalyst, table.name, place)
     return known or analyzed_plan(relation_of_directory(catalyst.spark, place))

@@ -16,7 +16,7 @@ from splitlib.spark.predicates.row_filters import many_keys, row_conditions, und
 from splitlib.spark.read.known_table import saying_its_table
 from splitlib.spark.read.scan import scan_selected
 from splitlib.spark.schema import spark_schema
-from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.relation_table import relation_of
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
@@ -59,15 +59,16 @@ def pruned_scan(
     filters = [data.in_time_zone(zone) for data in filters]
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
-    if isinstance(table.connector, RelationTable) and not table.connector.names_files:
-        rows = table.connector.scan_of_partitions(enumerator.select_partitions())
+    relation = relation_of(table)
+    if relation is not None and not relation.names_files:
+        rows = relation.scan_of_partitions(enumerator.select_partitions())
         return rows, enumerator.explain()
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
     tested = {name for data in (*filters, *by_column) for name in data.fields}
-    if isinstance(table.connector, RelationTable):
-        rows = table.connector.scan_of_files(selected)
+    if relation is not None:
+        rows = relation.scan_of_files(selected)
     else:
         rows = scan_selected(
             spark,

@@ -18,6 +18,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.scan.file_group import FileGroup
 from splitlib.spi import Connector
+from splitlib.table import Table
 
 _REF = "ref"
 
@@ -108,6 +109,12 @@ class RelationTable(Connector):
     @abstractmethod
     def _blocks(self, files: pa.Table) -> Any:
         """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known."""
+
+
+def relation_of(table: Table) -> RelationTable | None:
+    """The relation that Spark reads a table by; None if it has to be told how to read its files."""
+    connector = table.connector
+    return connector if isinstance(connector, RelationTable) else None
 
 
 def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:

@@ -27,7 +27,7 @@ from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.connector import relation_table
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.relation_table import RelationTable, relation_of
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
@@ -69,8 +69,7 @@ class PrunableScan:
     @property
     def relation(self) -> RelationTable | None:
         """The table as Spark knows it; None of a placeholder."""
-        connector = self.table.connector
-        return connector if isinstance(connector, RelationTable) else None
+        return relation_of(self.table)
 
     def prepare(self) -> None:
         """Ask for what will be needed, while something else is being waited for."""
