@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import functions as sf
 
-from splitlib.spark.jvm.listing import PATH
 from splitlib.spark.jvm.file_statuses import file_statuses
 from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.listing import PATH
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.scan.files import scan_files
 from splitlib.spark.scan.pinned import pinned_scan
