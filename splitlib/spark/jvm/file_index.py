@@ -27,6 +27,7 @@ PINNED_ROOT: Final = "http://pinned-by-splitlib/"
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _BLOCK = "org.apache.hadoop.fs.BlockLocation"
+_LOCATED = "org.apache.hadoop.fs.LocatedFileStatus"
 _SPARK = "org.apache.spark.sql.execution.datasources."
 
 
@@ -37,7 +38,7 @@ def pinned_index(
     keys: Any,
     rows: Any,
     name: str,
-    blocks: Any = None,
+    known: Any = None,
 ) -> Any:
     """An index of given files. Nothing is looked at, so that they need not exist.
 
@@ -51,14 +52,15 @@ def pinned_index(
         keys: The ``StructType`` of the partition columns.
         rows: Their values, an ``Array[InternalRow]``; None = the files have no partitions.
         name: What tells it from other indexes.
-        blocks: Where the blocks of each file lie, a ``Seq[BlockLocation[]]``; None = not known.
+        known: The same files as their filesystem shows them, a ``Seq[FileStatus]``: spelled so, and
+            with where their blocks lie. None = as ``files`` says.
 
     Raises:
         RuntimeError: if Spark would read other files than those.
     """
     statuses = file_statuses(scala.jvm, files)
-    if blocks is not None:
-        statuses = _located(scala, statuses, blocks)
+    if known is not None and known.nonEmpty():
+        statuses = _as_known(scala, statuses, known)
     root = scala.jvm.class_(PATH)(f"{PINNED_ROOT}{name}")
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
@@ -113,13 +115,16 @@ def _indexes(
     return lambda roots: class_(session, roots, given, schema, cache, spec, scala.none)
 
 
-def _located(scala: Scala, statuses: Any, blocks: Any) -> Any:
-    """The same ``FileStatus[]``, which say where their blocks lie."""
-    together = scala.functions.constructor(
-        "org.apache.hadoop.fs.LocatedFileStatus", FILE_STATUS, f"[L{_BLOCK};"
-    )
-    located = scala.seq_of_array(statuses).lazyZip(blocks)
-    made = located.map(scala.functions.function(together, 2), scala.build_from)
+def _as_known(scala: Scala, statuses: Any, known: Any) -> Any:
+    """The same ``FileStatus[]`` with what a filesystem has shown of the files."""
+    functions, made = scala.functions, scala.seq_of_array(statuses)
+    if scala.jvm.is_a(known.head(), _LOCATED):
+        blocks = known.map(functions.calling(_LOCATED, "getBlockLocations"))
+        located = functions.constructor(_LOCATED, FILE_STATUS, f"[L{_BLOCK};")
+        made = made.lazyZip(blocks).map(functions.function(located, 2), scala.build_from)
+    paths = known.map(functions.calling(FILE_STATUS, "getPath"))
+    spell = functions.method(FILE_STATUS, "setPath", PATH)
+    made.lazyZip(paths).foreach(functions.function(spell, 2))
     return scala.array(FILE_STATUS, made)
 
 

@@ -23,7 +23,6 @@ _ARGUMENTS: Final = (
     "org.apache.spark.sql.SparkSession",
     "scala.collection.immutable.Map",
 )
-_LOCATED: Final = "org.apache.hadoop.fs.LocatedFileStatus"
 _OPERATIONS: Final = "scala.collection.SeqOps"
 # The scheme and the authority of a path.
 _STORE: Final = r"[^:/]+:(?://[^/]*)?"
@@ -37,7 +36,7 @@ class Listing(NamedTuple):
     files: pa.RecordBatch
     """As :data:`splitlib.model.FILE_SCHEMA`; ``partition`` is the number of the directory."""
     statuses: Any
-    """The same files as a ``Seq[FileStatus]``, which knows where their blocks lie."""
+    """The same files as their filesystem shows them, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
     """The numbers of directories that do not exist."""
 
@@ -94,20 +93,6 @@ def files_of(scala: Scala, statuses: Any, lengths: pa.Array) -> Listing:
     ]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     return Listing(files, statuses.toIndexedSeq())
-
-
-def blocks_of(scala: Scala, statuses: Any, rows: pa.Array) -> Any:
-    """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known.
-
-    Args:
-        scala: Of the session's JVM.
-        statuses: A ``Seq[FileStatus]``.
-        rows: The numbers of the files in it.
-    """
-    if not len(rows) or not scala.jvm.is_a(statuses.head(), _LOCATED):
-        return None
-    blocks = scala.functions.calling(_LOCATED, "getBlockLocations")
-    return scala.positions(rows).map(statuses).map(blocks)
 
 
 def qualified(scala: Scala, session: Any, locations: Any) -> Any:

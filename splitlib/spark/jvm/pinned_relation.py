@@ -72,7 +72,7 @@ def pinned_leaf(
     files: pa.Table,
     partitions: pa.Table,
     rows: Any,
-    blocks: Any = None,
+    known: Any = None,
 ) -> Any:
     """A ``LogicalRelation`` over given files, otherwise the same.
 
@@ -82,7 +82,7 @@ def pinned_leaf(
         files: Columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
         partitions: What tells the values of one partition from those of another.
         rows: The values, an ``Array[InternalRow]``; None = the files have no partitions.
-        blocks: As for :func:`splitlib.spark.jvm.file_index.pinned_index`.
+        known: As for :func:`splitlib.spark.jvm.file_index.pinned_index`.
 
     Raises:
         RuntimeError: if Spark would read other files than those.
@@ -94,7 +94,7 @@ def pinned_leaf(
     for option, value in PINNED_OPTIONS.items():
         options = options.updated(option, value)
     pinned = relation.copy(
-        pinned_index(scala, session, files, keys, rows, name, blocks),
+        pinned_index(scala, session, files, keys, rows, name, known),
         keys,
         relation.dataSchema(),
         relation.bucketSpec(),

@@ -17,13 +17,12 @@ from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
-from splitlib.spark.jvm.listing import PATH, qualified
+from splitlib.spark.jvm.listing import PATH, qualified, texts
 from splitlib.spark.jvm.scala import Scala
 
 _log = get_logger(__name__)
 
 _PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
-_UTILS: Final = "org.apache.spark.sql.execution.datasources.PartitioningUtils"
 _MAP: Final = "scala.collection.immutable.Map"
 _STRUCT: Final = "org.apache.spark.sql.types.StructType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
@@ -127,14 +126,16 @@ class CatalogPartitions:
             return False
         return _identity(now) == _identity(self._table)
 
-    def names_of(self, partitions: Any) -> list[str]:
-        """The names of some partitions, in their order."""
+    def values_of(self, partitions: Any) -> list[tuple[str, ...]]:
+        """The texts of the values of some partitions, in their order, the keys in theirs."""
         functions = self._scala.functions
-        spec = functions.method(_PARTITION, "spec")
-        name = functions.method(_UTILS, "getPathFragment", _MAP, _STRUCT)
-        name = functions.bound(name, 1, self._partition_schema)
-        text = partitions.map(functions.function(functions.then(spec, name))).mkString("\n")
-        return _lines(text)
+        specs = partitions.map(functions.calling(_PARTITION, "spec"))
+        value = functions.method(_MAP, "apply", "java.lang.Object")
+        columns = [
+            texts(specs.map(functions.function(functions.bound(value, 1, str(key)))))
+            for key in self._partition_schema.names()
+        ]
+        return list(zip(*columns, strict=True))
 
     def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
         """All of these in one; of each, those at some positions, None = all."""

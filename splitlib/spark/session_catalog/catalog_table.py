@@ -93,5 +93,5 @@ class CatalogTable(RelationTable):
     def _rows(self, refs: pa.Array) -> Any:
         return self._partitions.rows(refs.to_pylist())
 
-    def _blocks(self, files: pa.Table) -> Any:
-        return self._partitions.blocks(files["path"].to_pylist())
+    def _statuses(self, files: pa.Table) -> Any:
+        return self._partitions.statuses(files["path"].to_pylist())

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.listing import blocks_of
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Predicate
@@ -60,9 +59,9 @@ class ListedTable(RelationTable):
     def _rows(self, refs: pa.Array) -> Any:
         return self._catalyst.rows_of(self._directories, refs)
 
-    def _blocks(self, files: pa.Table) -> Any:
+    def _statuses(self, files: pa.Table) -> Any:
         row = pc.index_in(files["path"], value_set=self._listing.files["path"])
-        return blocks_of(self._catalyst.scala, self._listing.statuses, row.combine_chunks())
+        return self._catalyst.scala.positions(row.combine_chunks()).map(self._listing.statuses)
 
     @cached_property
     def _values(self) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from splitlib.errors import TableNotFound
 from splitlib.hive.partition_values import NULL_PARTITION, parse, split_names
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.listing import Listing, blocks_of, list_directories
+from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, quoted
 
@@ -115,11 +115,11 @@ class PartitionsByName:
                 self._keep_files(new, self._listed(new))
             return [self._files[name] for name in names]
 
-    def blocks(self, paths: Sequence[str]) -> Any:
-        """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known."""
+    def statuses(self, paths: Sequence[str]) -> Any:
+        """Some files that were listed, as their filesystem shows them: a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
-            return blocks_of(self._catalyst.scala, self._statuses, rows)
+            return self._catalyst.scala.positions(rows).map(self._statuses)
 
     def check_identity(self) -> None:
         """Make sure that the table is the one whose partitions these are.
@@ -165,7 +165,8 @@ class PartitionsByName:
                     self._keep(self._catalog.by_condition(condition), some)
         for name in missing:
             if name not in self._fetched:
-                found = self._catalog.by_values(self._values(name))
+                (values,) = self._values([name])
+                found = self._catalog.by_values(dict(zip(self.schema.names, values, strict=True)))
                 self._fetched[name] = None if found is None else _Fetched(found, {name: 0})
                 self.requests += 1
 
@@ -173,9 +174,11 @@ class PartitionsByName:
         """What a request has given of the partitions that it asked for, and maybe others."""
         if partitions is None:
             return
-        positions = {name: i for i, name in enumerate(self._catalog.names_of(partitions))}
+        by_values = dict(zip(self._values(names), names, strict=True))
+        values = self._catalog.values_of(partitions)
+        positions = {by_values[v]: i for i, v in enumerate(values) if v in by_values}
         fetched = _Fetched(partitions.toIndexedSeq(), positions)
-        self._fetched |= {name: fetched for name in names if name in positions}
+        self._fetched |= dict.fromkeys(positions, fetched)
 
     def _condition(self, names: Sequence[str]) -> str | None:
         """SQL that holds for these partitions; None if it cannot be said in plain literals."""
@@ -191,7 +194,8 @@ class PartitionsByName:
                 best = f"{quoted(key.name)} IN ({', '.join(literals)})"
         return best
 
-    def _values(self, name: str) -> dict[str, str]:
-        """The text of a partition's values, by key."""
-        texts = split_names(pa.array([name]), self.schema.names).to_pylist()[0]
-        return {key: NULL_PARTITION if text is None else text for key, text in texts.items()}
+    def _values(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """The texts of the values of some partitions, as a catalog has them."""
+        columns = split_names(pa.array(names, pa.string()), self.schema.names).columns
+        texts = ([text or NULL_PARTITION for text in column.to_pylist()] for column in columns)
+        return list(zip(*texts, strict=True))

@@ -90,12 +90,12 @@ class RelationTable(Connector):
             group.add(one.files.files, pa.record_batch(refs, names=[*names, _REF]))
         none = pa.table({_REF: pa.array([], pa.string())})
         files, partitions = group.files(), group.values(none=none)
-        blocks = self._blocks(files)
+        known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
         rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._catalyst.dataframe(
-            pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, blocks)
+            pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
         )
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
@@ -107,8 +107,8 @@ class RelationTable(Connector):
         """The values of some partitions, an ``Array[InternalRow]``."""
 
     @abstractmethod
-    def _blocks(self, files: pa.Table) -> Any:
-        """Where the blocks of some files lie, a ``Seq[BlockLocation[]]``; None = not known."""
+    def _statuses(self, files: pa.Table) -> Any:
+        """Some files as their filesystem shows them, a ``Seq[FileStatus]``; None = not known."""
 
 
 def relation_of(table: Table) -> RelationTable | None:

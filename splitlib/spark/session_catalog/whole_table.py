@@ -56,5 +56,5 @@ class WholeTable(RelationTable):
     def _rows(self, refs: pa.Array) -> Any:
         return None
 
-    def _blocks(self, files: pa.Table) -> Any:
+    def _statuses(self, files: pa.Table) -> Any:
         return None

@@ -35,7 +35,7 @@ class EvaluatedFilter:
         self,
         evaluate: Callable[[pa.RecordBatch], pa.Table],
         fields: Sequence[str],
-        test: Callable[[pa.Table], pa.BooleanArray],
+        test: Callable[[Mapping[str, pa.Array]], pa.BooleanArray],
         text: str,
     ) -> None:
         self._evaluate = evaluate
@@ -53,8 +53,9 @@ class EvaluatedFilter:
         values = values.select([n for n in values.schema.names if n.lower() in self._lower])
         if self._latest is None or not self._latest[0].equals(values):
             found = self._evaluate(values)
-            met = pc.fill_null(self._test(found), False)
-            self._latest = values, pc.or_(met, found[UNDECIDED].combine_chunks())
+            columns = {name: found[name].combine_chunks() for name in found.column_names}
+            met = pc.fill_null(self._test(columns), False)
+            self._latest = values, pc.or_(met, columns[UNDECIDED])
         return self._latest[1]
 
     @property

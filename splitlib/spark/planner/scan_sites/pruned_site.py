@@ -200,8 +200,8 @@ class PrunedSite:
             return None
         wanted = {f"k{i}": c.target for i, c in enumerate(comparisons)}
 
-        def test(found: pa.Table) -> pa.BooleanArray:
-            batch = pa.record_batch({name: found[name].combine_chunks() for name in wanted})
+        def test(found: Mapping[str, pa.Array]) -> pa.BooleanArray:
+            batch = pa.record_batch({name: found[name] for name in wanted})
             mask = Predicate(batch.schema, [keys.data]).match(batch)
             for name, end in keys.excluded.items():
                 mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
