@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.named_tables.placeholders import named_tables
 from splitlib.spark.plan_records import remember
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
-from splitlib.spark.planner.scan_sites.named_tables import named_tables
 
 
 def optimize(df: DataFrame) -> DataFrame:

@@ -24,6 +24,7 @@ from splitlib.spark.jvm.dataframes import have_same_schema
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
+from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
@@ -39,7 +40,6 @@ from splitlib.spark.planner.prune import (
 )
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.rewrite import is_command, rewritten_query
-from splitlib.spark.planner.scan_sites.named_tables import NamedTable
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, prunable_scans
 from splitlib.spark.session import settings_of
 

@@ -32,7 +32,7 @@ from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import can_be_parsed, is_statement
-from splitlib.spark.planner.sql_names import Piece, pieces_of
+from splitlib.spark.named_tables.sql_names import Piece, pieces_of
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of

@@ -1,0 +1,1 @@
+"""Tables of named splitlib catalogs in the text of a query."""
