@@ -6,7 +6,7 @@ ignored: others of the same source may be as wrong and look right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -14,28 +14,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import CorruptMetadata
+from splitlib.hive.partition_values import table_fields
 from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBatch, TableMetadata
 
 
-def checked_partitions(batch: PartitionBatch, keys: pa.Schema) -> PartitionBatch:
-    """``batch``, whose columns are the partition keys or the fields that it names.
+def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> PartitionBatch:
+    """``batch``, whose columns are the fields that it names, or all partition keys in order.
 
     Raises:
         CorruptMetadata: for other columns, types or lengths.
     """
     values = batch.values
-    expected = keys.names if batch.fields is None else [field.name for field in batch.fields]
-    if [name.lower() for name in values.schema.names] != [name.lower() for name in expected]:
-        _refuse(f"Partitions have the values {values.schema.names}, not {expected}.")
+    _check_names(values.schema.names, [field.name for field in batch.fields])
+    if metadata.read_format.columns == "name" and all(f.transform is None for f in batch.fields):
+        # only files whose columns are found by identifier may hold a partition key themselves
+        _check_names([field.source for field in batch.fields], metadata.partition_keys)
     if values.num_columns and values.num_rows != len(batch):
         _refuse(f"There are {values.num_rows} rows of values for {len(batch)} partitions.")
     if batch.file_counts is not None and len(batch.file_counts) != len(batch):
         _refuse(f"There are {len(batch.file_counts)} file counts for {len(batch)} partitions.")
-    if batch.fields is None:
-        for field, key in zip(values.schema, keys, strict=True):
-            if not (pa.types.is_string(field.type) or _same_type(field.type, key.type)):
-                _refuse(f"Values of partition key {key.name} are {field.type}, not {key.type}.")
+    check_value_types(batch, metadata.filterable)
     return batch
+
+
+def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
+    if [name.lower() for name in given] != [name.lower() for name in expected]:
+        _refuse(f"Partitions have the values {list(given)}, not {list(expected)}.")
+
+
+def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
+    """Refuse values of ``columns`` that are neither text nor of the column's type.
+
+    Raises:
+        CorruptMetadata: naming one of them.
+    """
+    values = batch.values.schema
+    for field, key in zip(values, table_fields(values, batch.fields, columns), strict=True):
+        if not (pa.types.is_string(field.type) or _same_type(field.type, key.type)):
+            _refuse(f"Values of partition key {key.name} are {field.type}, not {key.type}.")
 
 
 def checked_files(

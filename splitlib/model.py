@@ -6,7 +6,7 @@ object each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -29,6 +29,9 @@ FIELD_ID = b"PARQUET:field_id"
 
 # The value, as JSON, that rows of files older than the column have in it; none = null.
 INITIAL_DEFAULT = b"splitlib.initial_default"
+
+# The default of a field that ``__post_init__`` fills in; a connector may leave it out or give None.
+_FILLED_IN: Any = None
 
 FILE_SCHEMA = pa.schema(
     [
@@ -89,6 +92,11 @@ class PartitionField:
     """The table's column; ``a.b`` for a field of a struct."""
     transform: Transform | None = None
     """None = the value itself."""
+
+    @classmethod
+    def identities(cls, columns: Iterable[str]) -> tuple[PartitionField, ...]:
+        """The fields of columns that have the table's own names and values."""
+        return tuple(cls(name, name) for name in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,23 +190,34 @@ class TableMetadata:
     spark_schema: str | None = None
     """Spark's own JSON of ``schema`` where the catalog keeps one: it can say what Arrow cannot
     (column defaults, collations, intervals)."""
-    filter_schema: pa.Schema | None = None
-    """The columns whose join keys can prune, ``a.b`` for a field of a struct; None = the partition
-    columns."""
+    filter_schema: pa.Schema = _FILLED_IN
+    """The columns whose join keys can prune, ``a.b`` for a field of a struct; by default the
+    partition columns."""
     dropped_schema: pa.Schema | None = None
     """Columns that the table no longer has, in their last types, with their :data:`FIELD_ID`: an
     equality delete may compare them."""
+    has_statistics: bool = _FILLED_IN
+    """Whether the catalog has statistics of files, by which any column of :attr:`filter_schema`
+    prunes them; by default, whether that is given. Without statistics only partition columns
+    prune, and :attr:`filter_schema` holds just those of :attr:`schema`."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.has_statistics
+        if given is None:
+            object.__setattr__(self, "has_statistics", self.filter_schema is not None)
+        if self.filter_schema is None or not self.has_statistics:
+            keys = pa.schema([self.schema.field(key) for key in self.partition_keys])
+            object.__setattr__(self, "filter_schema", keys)
 
     @property
     def filterable(self) -> pa.Schema:
         """The columns whose join keys can prune."""
-        return self.partition_schema if self.filter_schema is None else self.filter_schema
+        return self.filter_schema
 
     @property
     def partition_schema(self) -> pa.Schema:
         """The partition columns alone, those that lie in structs too."""
-        known = self.schema if self.filter_schema is None else self.filter_schema
-        return pa.schema([known.field(key) for key in self.partition_keys])
+        return pa.schema([self.filter_schema.field(key) for key in self.partition_keys])
 
     @property
     def data_schema(self) -> pa.Schema:
@@ -220,11 +239,17 @@ class PartitionBatch:
     """The connector's own handle of each partition, of any Arrow type, opaque to everyone else."""
     requests: Requests = Requests()
     """What it took to list them."""
-    fields: tuple[PartitionField, ...] | None = None
-    """What each column of :attr:`values` says of the table; None = they are its partition keys."""
+    fields: tuple[PartitionField, ...] = _FILLED_IN
+    """What the columns of :attr:`values` say of the table; by default each is a partition key."""
     file_counts: pa.Array | None = None
     """How many files each partition has, where that is known before they are listed."""
     manifests: Manifests = Manifests()
+
+    def __post_init__(self) -> None:
+        given: Any = self.fields
+        if given is None:
+            names = self.values.schema.names
+            object.__setattr__(self, "fields", PartitionField.identities(names))
 
     def __len__(self) -> int:
         # not values.num_rows: a batch without columns has no rows

@@ -88,11 +88,10 @@ class Table:
             ConfigError: if the zone is not known.
         """
         moved = copy.copy(self)
-        known = self.metadata.filter_schema
         moved.metadata = replace(
             self.metadata,
             schema=in_zone(self.schema, zone),
-            filter_schema=None if known is None else in_zone(known, zone),
+            filter_schema=in_zone(self.metadata.filter_schema, zone),
         )
         return moved
 
@@ -111,8 +110,7 @@ class Table:
 
         def following(batches: Iterator[PartitionBatch]) -> PartitionBatch | None:
             batch = next(batches, None)
-            keys = self.metadata.partition_schema
-            return None if batch is None else checked_partitions(batch, keys)
+            return None if batch is None else checked_partitions(batch, self.metadata)
 
         batches, batch = self._call(begin, config)
         once = replace(config, retry_attempts=1)
@@ -141,7 +139,7 @@ class Table:
 
         def load() -> PartitionBatch:
             loaded = connector.load_details(partitions)
-            return checked_partitions(loaded, self.metadata.partition_schema)
+            return checked_partitions(loaded, self.metadata)
 
         return self._call(load, config)
 

@@ -66,7 +66,11 @@ def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
     if predicate.matches_nothing:
         return
     for batch in table.list_partitions(predicate):
-        rows = pc.indices_nonzero(predicate.match(batch.values)) if predicate.keys else None
+        rows = (
+            pc.indices_nonzero(predicate.match(batch.values, batch.fields))
+            if predicate.keys
+            else None
+        )
         kept = batch if rows is None else batch.take(rows)
         for row in range(len(kept)):
             yield _Found(kept, row)

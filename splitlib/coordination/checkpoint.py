@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from splitlib.arrow import ipc
-from splitlib.connector_checks import checked_partitions
+from splitlib.connector_checks import check_value_types, checked_partitions
 from splitlib.enumeration.selected_files import SelectedFiles, typed_values
 from splitlib.errors import InvalidCheckpoint, SplitlibError
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
@@ -28,6 +28,7 @@ from splitlib.model import (
     PartitionBatch,
     PartitionField,
     ReadFormat,
+    TableMetadata,
 )
 from splitlib.redaction import without_credentials
 
@@ -61,7 +62,7 @@ _WRONG = (
     struct.error,
 )
 _T = TypeVar("_T")
-_Kind = tuple[pa.Schema, tuple[PartitionField, ...] | None]
+_Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
@@ -110,7 +111,7 @@ def encode(checkpoint: Checkpoint) -> bytes:
     for (_, fields), positions in _by_kind(checkpoint.splits).items():
         some = [checkpoint.splits[i] for i in positions]
         streams.append(_to_stream(positions, some, formats, deletes))
-        kinds.append(fields and [[f.name, f.source, f.transform is None] for f in fields])
+        kinds.append([[f.name, f.source, f.transform is None] for f in fields])
     for file in {file for each in deletes for file in each}:
         _refuse_credentials("A path", file.path)
     header = {
@@ -127,19 +128,19 @@ def encode(checkpoint: Checkpoint) -> bytes:
     return ipc.seal(body, _FORMAT)
 
 
-def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
+def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Checkpoint:
     """The inverse of :func:`encode`; safe with bytes from anyone.
 
     Args:
         data: What :func:`encode` made.
         scan: The scan that is to go on.
-        keys: The partition keys with the table's types.
+        metadata: Of its table.
 
     Raises:
         InvalidCheckpoint: if the bytes were damaged, or are of another scan or something else.
     """
     try:
-        return _decoded(list(_sections(ipc.unseal(data, _FORMAT))), scan, keys)
+        return _decoded(list(_sections(ipc.unseal(data, _FORMAT))), scan, metadata)
     except InvalidCheckpoint:
         raise
     except _WRONG as error:
@@ -149,7 +150,9 @@ def decode(data: bytes, scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
         ) from error
 
 
-def _decoded(sections: Sequence[bytes], scan: Mapping[str, Any], keys: pa.Schema) -> Checkpoint:
+def _decoded(
+    sections: Sequence[bytes], scan: Mapping[str, Any], metadata: TableMetadata
+) -> Checkpoint:
     header_bytes, known_files, *rest = sections
     header = json.loads(header_bytes)
     for what, value in scan.items():
@@ -163,7 +166,7 @@ def _decoded(sections: Sequence[bytes], scan: Mapping[str, Any], keys: pa.Schema
     kinds, filters = header["kinds"], rest[len(header["kinds"]) :]
     splits: dict[int, TrackedSplit] = {}
     for fields, stream in zip(kinds, rest[: len(kinds)], strict=True):
-        splits.update(_from_stream(stream, fields, keys, formats, deletes))
+        splits.update(_from_stream(stream, fields, metadata, formats, deletes))
     if any(not isinstance(name, str | int | None) for name in header["producers"]):
         raise ipc.Unreadable("a producer has another name")
     return Checkpoint(
@@ -266,7 +269,7 @@ def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
 def _from_stream(
     stream: bytes,
     fields: Sequence[tuple[str, str, bool]] | None,
-    keys: pa.Schema,
+    metadata: TableMetadata,
     formats: Sequence[ReadFormat],
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
@@ -281,19 +284,21 @@ def _from_stream(
     if any(column.null_count for column in own.columns):
         raise ipc.Unreadable("something of a split is missing")
     every = pa.array(range(batch.num_rows), pa.int64())
+    if fields is None:  # written by a version that left the table's own columns out
+        fields = [(name, name, True) for name in values.schema.names]
     # a transform cannot be written, so a column that came from one decides nothing from now on
-    known = None
-    if fields is not None:
-        known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
+    known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
     partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
-    if fields is None:
-        checked_partitions(partitions, keys)
-    elif not {name for name, _, _ in fields} <= set(values.schema.names):
+    if len(known) == len(fields):
+        checked_partitions(partitions, metadata)
+    elif {name for name, _, _ in fields} <= set(values.schema.names):
+        check_value_types(partitions, metadata.filterable)
+    else:
         raise ipc.Unreadable(f"partitions have the values {values.schema.names}")
     columns = [own["path"], own["file_size"], own["modified"], every]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     origin = SelectedFiles(partitions, FileBatch(files, ReadFormat("")))
-    typed = typed_values(partitions, keys)
+    typed = typed_values(partitions, metadata.partition_schema)
     for row, stored in enumerate(own.to_pylist()):
         position = stored.pop("position")
         split = FileSplit(

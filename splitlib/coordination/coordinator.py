@@ -112,8 +112,7 @@ class DynamicFileSplitEnumerator:
             InvalidCheckpoint: if ``state`` was damaged, or is of another table or snapshot.
             InvalidFilter: if a producer has given ``enumerator`` another filter than before.
         """
-        keys = enumerator.table.metadata.partition_schema
-        checkpoint = decode(state, enumerator.identity(), keys)
+        checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
         for event in checkpoint.filters:
             enumerator.set_dynamic_filtering_data(event.data, event.producer)
         restored = cls(enumerator, assigner)

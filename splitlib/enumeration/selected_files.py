@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from splitlib.arrow.values import python_value, python_values
-from splitlib.hive.partition_values import parse, partition_name
+from splitlib.hive.partition_values import parse, partition_name, table_fields
 from splitlib.model import FileBatch, PartitionBatch
 
 HOSTS = "hosts"
@@ -27,10 +27,10 @@ class SelectedFiles:
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
     """The values of each partition as a reader sees them, by key."""
-    fields = keys if batch.fields is None else batch.values.schema
+    fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
-        field.name: python_values(parse(batch.values.column(i), field).values)
-        for i, field in enumerate(fields)
+        field.name: python_values(parse(column, field).values)
+        for field, column in zip(fields, batch.values.columns, strict=True)
     }
 
 

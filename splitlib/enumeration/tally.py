@@ -102,10 +102,10 @@ class ScanTally:
         self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
     ) -> pa.BooleanArray:
         """What ``predicate`` keeps; counts what its filters drop that are not in ``before``."""
-        if not predicate.keys or not partitions.values.num_columns:
+        if not predicate.keys:
             return pa.repeat(not predicate.matches_nothing, len(partitions))
         with self.timed("match"):
-            matches = predicate.match_each(partitions.values, partitions.fields)
+            matches = predicate.match_each(partitions)
         with self._lock:
             for used, mask in zip(predicate.filters, matches.each, strict=True):
                 if before is None or used not in before.filters:

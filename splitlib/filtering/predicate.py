@@ -21,8 +21,14 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain
 from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
-from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse
-from splitlib.model import ColumnStatistics, PartitionField
+from splitlib.hive.partition_values import (
+    TypedValues,
+    is_char,
+    is_collated,
+    parse,
+    table_fields,
+)
+from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField
 
 _COLLATED: Final = "by its collation other bytes are equal, too"
 
@@ -37,7 +43,8 @@ class PartitionFilter(Protocol):
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
         """True (or null) where a partition may match.
 
-        ``values`` has a column for each of :attr:`fields`, as the connector gave it.
+        ``values`` has a column for each of :attr:`fields`, named as the table does, as the
+        connector gave it: typed, or as text.
         """
 
     def describe(self) -> str:
@@ -85,6 +92,7 @@ class Predicate:
     ) -> None:
         self._schema = {field.name.lower(): field for field in schema}
         self._matchers: list[list[Matcher]] = []
+        self._own = PartitionField.identities(schema.names)
         self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
         self._static = tuple(static)
         self.filters: tuple[AppliedFilter, ...]
@@ -119,36 +127,39 @@ class Predicate:
         Args:
             values: A column per partition key or, for a connector that walks key by key, of the
                 keys known so far: what needs another key then keeps everything.
-            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
+            fields: As :attr:`splitlib.model.PartitionBatch.fields`; by default each column is the
+                table's of that name.
         """
-        return self.match_each(values, fields).together
+        own = self._own if fields is None else fields
+        return self.match_each(
+            PartitionBatch(values, pa.nulls(values.num_rows), fields=own)
+        ).together
 
-    def match_each(
-        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
-    ) -> Matches:
+    def match_each(self, partitions: PartitionBatch) -> Matches:
         """What each of :attr:`filters` keeps on its own, and all of them together."""
-        present = {name.lower(): i for i, name in enumerate(values.schema.names)}
-        types = self._schema if fields is None else {f.name.lower(): f for f in values.schema}
+        values, fields, rows = partitions.values, partitions.fields, len(partitions)
+        types = table_fields(values.schema, fields, self._schema.values())
+        present = {field.name.lower(): i for i, field in enumerate(types)}
         matchers_of = self._matchers_for(fields)
         columns = {
-            key: parse(values.column(present[key]), types[key])
+            key: parse(values.column(present[key]), types[present[key]])
             for key in {k for matchers in matchers_of for m in matchers for k in m.keys}
             if key in present
         }
         masks = []
         for matchers in matchers_of:
-            mask = pa.repeat(True, values.num_rows)
+            mask = pa.repeat(True, rows)
             for matcher in matchers:
                 if all(key in columns for key in matcher.keys):
                     mask = pc.and_(mask, _keep_undecided(matcher, columns))
             masks.append(mask)
-        masks += self._match_static(values, fields)
+        masks += self._match_static(partitions)
         undecided = {
-            types[key].name: pc.sum(column.undecided).as_py()
+            types[present[key]].name: pc.sum(column.undecided).as_py()
             for key, column in columns.items()
             if column.undecided is not None
         }
-        return Matches(self._together(masks, values.num_rows), tuple(masks), undecided)
+        return Matches(self._together(masks, rows), tuple(masks), undecided)
 
     def match_bounds(
         self,
@@ -161,26 +172,23 @@ class Predicate:
             statistics: Of at least one column of the table or, with ``fields``, of those.
             fields: As :attr:`splitlib.model.PartitionBatch.fields`.
         """
+        matchers_of = self._matchers_for(self._own if fields is None else fields)
         columns = {name.lower(): known for name, known in statistics.items()}
         masks = [
             matcher.match_bounds(columns)
-            for matchers in self._matchers_for(fields)
+            for matchers in matchers_of
             for matcher in matchers
             if any(key in columns for key in matcher.keys)
         ]
         return self._together(masks, len(next(iter(columns.values())).lower))
 
-    def _match_static(
-        self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None
-    ) -> list[pa.BooleanArray]:
-        if fields is not None:
-            plain = {f.source: values[f.name] for f in fields if f.transform is None}
-            values = pa.record_batch(plain) if plain else values
+    def _match_static(self, partitions: PartitionBatch) -> list[pa.BooleanArray]:
+        values = _by_source(partitions)
         present = {name.lower() for name in values.schema.names}
         masks = []
         for static in self._static:
-            mask = pa.repeat(True, values.num_rows)
-            if all(field.lower() in present for field in static.fields):
+            mask = pa.repeat(True, len(partitions))
+            if present and all(field.lower() in present for field in static.fields):
                 mask = pc.fill_null(static.match(values), True)
             masks.append(mask)
         return masks
@@ -191,10 +199,8 @@ class Predicate:
             together = pc.and_(together, mask)
         return together
 
-    def _matchers_for(self, fields: tuple[PartitionField, ...] | None) -> list[list[Matcher]]:
+    def _matchers_for(self, fields: tuple[PartitionField, ...]) -> list[list[Matcher]]:
         """The filters as they show in partition values; computed once per kind of partition."""
-        if fields is None:
-            return self._matchers
         if fields not in self._derived:
             self._derived[fields] = [
                 [derived for matcher in matchers for derived in _derive(matcher, fields)]
@@ -267,23 +273,33 @@ class Predicate:
         return None
 
 
+def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
+    """The values that are a column's own, under the names of the columns."""
+    given = {name.lower(): i for i, name in enumerate(partitions.values.schema.names)}
+    own = [f for f in partitions.fields if f.transform is None and f.name.lower() in given]
+    columns = [partitions.values.column(given[field.name.lower()]) for field in own]
+    return pa.RecordBatch.from_arrays(columns, names=[field.source for field in own])
+
+
 def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Matcher]:
     """What a filter on columns says of partition values that follow from them."""
+    fields = tuple(field for field in fields if field.source.lower() in matcher.keys)
+    own = {field.name.lower() for field in fields if _is_own(field)}
+    if len(own) == len(fields) == len(matcher.keys):
+        yield matcher  # as it is: what it has worked out is kept
+        return
     if isinstance(matcher, ValueMatcher):
         columns: dict[str, pa.Array] = {}
         sources = dict(zip(matcher.keys, matcher.rows, strict=True))
         for field in fields:
-            values = sources.get(field.source.lower())
-            if values is not None:
-                name = field.name.lower()
-                columns[name] = values if field.transform is None else field.transform(values)
+            values = sources[field.source.lower()]
+            name = field.name.lower()
+            columns[name] = values if field.transform is None else field.transform(values)
         if columns:
             rows = distinct(_with_mistaken(pa.table(columns), fields))
             yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
     elif isinstance(matcher, RangeMatcher):
         for field in fields:
-            if field.source.lower() != matcher.keys[0]:
-                continue
             ends: Any = (matcher.lower, matcher.upper)
             if field.transform is not None:
                 if not field.transform.preserves_order:
@@ -295,6 +311,11 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
                 if pc.greater(*ends).as_py():
                     continue  # the transform went below the least value of its type, and wrapped
             yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
+
+
+def _is_own(field: PartitionField) -> bool:
+    """Whether it is a column of the table under its own name."""
+    return field.transform is None and field.name.lower() == field.source.lower()
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:

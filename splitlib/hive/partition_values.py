@@ -16,7 +16,7 @@ from splitlib.arrow.casting import try_cast
 from splitlib.arrow.time_zones import is_instant, local_to_instant
 from splitlib.arrow.values import normal_floats
 from splitlib.errors import SourceError
-from splitlib.model import COLLATED, LOGICAL_TYPE
+from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Directory value of null, and of the empty string of a string key."""
@@ -106,6 +106,29 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
         values = try_cast(column, key.type)
     undecided = pc.and_(pc.is_null(values), pc.is_valid(column))
     return TypedValues(comparable(values, key), undecided if pc.any(undecided).as_py() else None)
+
+
+def table_fields(
+    values: pa.Schema, fields: Iterable[PartitionField], columns: Iterable[pa.Field]
+) -> list[pa.Field]:
+    """What each column of partition values is parsed as.
+
+    A column's own value has the table's type, be it typed or text; the result of a transform has
+    the type in which it comes.
+
+    Args:
+        values: The columns of partition values.
+        fields: What they say of the table.
+        columns: Of the table; what is the value of another one has the type in which it comes, too.
+    """
+    known = {column.name.lower(): column for column in columns}
+    sources = {f.name.lower(): f.source.lower() for f in fields if f.transform is None}
+    found = []
+    for given in values:
+        column = known.get(sources.get(given.name.lower(), ""), given)
+        same_name = column.name.lower() == given.name.lower()
+        found.append(column if same_name else column.with_name(given.name))
+    return found
 
 
 def is_char(key: pa.Field) -> bool:

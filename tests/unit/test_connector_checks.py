@@ -122,6 +122,11 @@ def partitions(values, refs=("0",), **more):
         (partitions({"k": pa.array([0], pa.int64())}), "key k are int64, not int32"),
         (partitions({"k": ["0"]}, file_counts=pa.array([1, 2])), "2 file counts"),
         (partitions({"k": ["0"]}, fields=(PartitionField("x", "a"),)), r"not \['x'\]"),
+        (
+            partitions({"x": [0]}, fields=(PartitionField("x", "a"),)),
+            r"values \['a'\], not \['k'\]",
+        ),
+        (partitions({"x": [0]}, fields=(PartitionField("x", "k"),)), "key x are int64, not int32"),
     ],
 )
 def test_partitions(batch, message):

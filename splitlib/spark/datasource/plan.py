@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
@@ -15,7 +14,7 @@ from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import ConfigError, UnsupportedTable
-from splitlib.hive.partition_values import parse
+from splitlib.hive.partition_values import parse, table_fields
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.reading.columns import NATIVE
 from splitlib.reading.reader import read_split, refuse_unreadable
@@ -124,24 +123,21 @@ class _ExactEnumerator(DynamicFileEnumerator):
             refuse_unreadable(selected.files.read_format)
             if selected.partitions is not checked:
                 checked = selected.partitions
-                refuse_inexact(checked.values, self.table.metadata.partition_schema)
+                refuse_inexact(checked, self.table.metadata.partition_schema)
             yield selected
 
 
-def refuse_inexact(values: pa.RecordBatch, keys: pa.Schema) -> None:
+def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
     """Refuse partition values that Spark may read otherwise than :func:`parse` does.
 
     Raises:
         UnsupportedTable: naming one of them.
     """
-    for key, column in zip(keys, values.columns, strict=True):
-        if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
-            continue
-        doubtful = parse(column, key).undecided or pa.repeat(False, len(column))
-        if pa.types.is_integer(key.type):  # Arrow takes 0x1F for a number
-            digits = pc.match_substring_regex(column, r"^-?[0-9]+$")
-            doubtful = pc.or_(doubtful, pc.fill_null(pc.invert(digits), False))
-        if pc.any(doubtful).as_py():
+    values = partitions.values
+    parsed_as = table_fields(values.schema, partitions.fields, keys)
+    for key, column in zip(parsed_as, values.columns, strict=True):
+        doubtful = parse(column, key).undecided
+        if doubtful is not None:
             text = column.filter(doubtful)[0].as_py()
             raise UnsupportedTable(
                 f"Partition value {text!r} of {key.name!r} is not plainly a {key.type}.",

@@ -128,15 +128,10 @@ def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Ar
     A file need not have such a column: one taken over from Hive has not.
     """
     columns = {f.name.lower(): f for f in schema}
-    values = partitions.values
-    if partitions.fields is None:
-        sources = {name: name for name in values.schema.names}
-    else:
-        sources = {f.source: f.name for f in partitions.fields if f.transform is None}
     return {
-        field_id(column): values[name].cast(column.type)
-        for source, name in sources.items()
-        if (column := columns.get(source.lower())) is not None
+        field_id(column): partitions.values[field.name].cast(column.type)
+        for field in partitions.fields
+        if field.transform is None and (column := columns.get(field.source.lower())) is not None
     }
 
 

@@ -28,7 +28,7 @@ _WITH_STATISTICS = ("parquet", "orc")
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
     """The columns that prune nothing and whose keys let Spark skip parts of files all the same."""
-    if table.filter_schema is not None or table.read_format.name not in _WITH_STATISTICS:
+    if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
 
@@ -40,12 +40,11 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
         table: With the columns.
         selected: What is left of it; its partitions have been tested by value already.
     """
-    if table.filter_schema is None:
+    if not table.has_statistics:
         tested = tested_columns(table)
         return pa.schema([field for field in table.schema if field.name in tested])
     decided = [
-        {f.source.lower() for f in one.partitions.fields or () if f.transform is None}
-        for one in selected
+        {f.source.lower() for f in one.partitions.fields if f.transform is None} for one in selected
     ]
     of_all = set.intersection(*decided) if decided else set()
     names = {name.lower() for name in table.filter_schema.names} - of_all

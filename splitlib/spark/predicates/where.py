@@ -131,7 +131,7 @@ def static_filters(
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
     """What a conjunct says of columns whose statistics the catalog has; None if nothing."""
-    if table.filter_schema is None:
+    if not table.has_statistics:
         return None
     return known_of(conjunct.expression, table.filter_schema)
 
@@ -155,7 +155,7 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> App
         reason = f"{', '.join(padded)}: strings of a length are compared with padding"
     elif not read:
         reason = "it reads no column"
-    elif table.filter_schema is None:
+    elif not table.has_statistics:
         reason = f"{', '.join(others)}: no partition key"
     else:
         reason = "statistics of columns do not decide it"

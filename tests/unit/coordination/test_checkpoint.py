@@ -267,7 +267,7 @@ def tracked(split, values, row=0, fields=None):
 
 def round_trip(splits, keys):
     written = encode(Checkpoint({"table": "t"}, False, [], splits, b""))
-    return decode(written, {"table": "t"}, keys)
+    return decode(written, {"table": "t"}, TableMetadata(keys, tuple(keys.names), PARQUET))
 
 
 def test_every_field_of_a_split_survives():
@@ -291,7 +291,7 @@ class Year:
 
 
 def test_the_order_is_kept_across_kinds_of_partitions():
-    year = pa.record_batch({"k": [7], "year": [2024]})
+    year = pa.record_batch({"k": pa.array([7], pa.int32()), "year": [2024]})
     plain = pa.record_batch({"k": pa.array([1, 2, 3], pa.int32())})
     fields = (PartitionField("k", "k"), PartitionField("year", "ts", cast(Transform, Year())))
     splits = []
@@ -313,7 +313,7 @@ def test_filters_of_all_kinds_come_along():
         DynamicFilteringEvent(DynamicFilteringData.exceeded(KEYS)),
     ]
     written = encode(Checkpoint({}, True, events, [], b"x" * 32))
-    again = decode(written, {}, KEYS)
+    again = decode(written, {}, TableMetadata(KEYS, ("k",), PARQUET))
     assert (again.filters, again.complete, again.known_files) == (events, True, b"x" * 32)
 
 

@@ -15,13 +15,14 @@ from splitlib import DynamicFilteringData, InvalidCheckpoint
 from splitlib.arrow import ipc as wire
 from splitlib.coordination.checkpoint import Checkpoint, TrackedSplit, decode, encode
 from splitlib.filtering.data import DynamicFilteringEvent
+from splitlib.model import ReadFormat, TableMetadata
 from tests.support.memory_connector import MemoryConnector, enumerator_of
 from tests.support.mutations import limit_memory, mutated, run_apart
 
 FORMAT = b"SLC1"  # how the bytes of a checkpoint end
 MUTATIONS = 3000
 SCAN = {"table": "t"}
-KEYS = pa.schema([("k", pa.int32())])
+METADATA = TableMetadata(pa.schema([("k", pa.int32())]), ("k",), ReadFormat("parquet"))
 
 
 def sample() -> bytes:
@@ -72,7 +73,7 @@ def attack(seed: int, count: int) -> Counter[str]:
     found: Counter[str] = Counter()
     for _ in range(count):
         try:
-            repr(decode(resealed(body, source), SCAN, KEYS).filters)
+            repr(decode(resealed(body, source), SCAN, METADATA).filters)
             found["used"] += 1
         except InvalidCheckpoint:
             found["refused"] += 1
@@ -107,21 +108,21 @@ def with_header(**changes):
     ids=str,
 )
 def test_a_header_that_does_not_fit_is_refused(changes):
-    assert len(decode(with_header(), SCAN, KEYS).splits) == 6
+    assert len(decode(with_header(), SCAN, METADATA).splits) == 6
     with pytest.raises(InvalidCheckpoint):
-        decode(with_header(**changes), SCAN, KEYS)
+        decode(with_header(**changes), SCAN, METADATA)
 
 
 def test_a_deep_header_is_refused():
     _, *rest = sections_of(wire.unseal(sample(), FORMAT))
     with pytest.raises(InvalidCheckpoint, match="no checkpoint"):
-        decode(sealed([b"[" * 100_000, *rest]), SCAN, KEYS)
+        decode(sealed([b"[" * 100_000, *rest]), SCAN, METADATA)
 
 
 @pytest.mark.parametrize("keys", [pa.schema([("other", pa.int32())]), pa.schema([])])
 def test_other_keys_are_refused(keys):
     with pytest.raises(InvalidCheckpoint, match="no checkpoint"):
-        decode(sample(), SCAN, keys)
+        decode(sample(), SCAN, TableMetadata(keys, tuple(keys.names), METADATA.read_format))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from splitlib import DynamicFilteringData
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.predicate import Predicate
+from splitlib.model import PartitionField
 
 from_values = DynamicFilteringData.from_values
 UTC = dt.UTC
@@ -188,6 +190,62 @@ def test_a_static_condition_over_a_key_that_is_not_known_yet_keeps(fields):
     batch = pa.record_batch({"d": ["1", "2"]})
     predicate = Predicate(SCHEMA, (), [Static(fields, [False, False])])
     assert predicate.match(batch).to_pylist() == [True, True]
+
+
+class Half:
+    """A transform: half of a number."""
+
+    preserves_order = True
+
+    def __call__(self, values):
+        return pc.divide(values, pa.scalar(2, values.type))
+
+    def mistaken(self, results):
+        return None
+
+
+HALVED = (PartitionField("half", "d", Half()), PartitionField("e", "s"))
+
+
+@pytest.mark.parametrize("fields", [None, (PartitionField("d", "d"),), (PartitionField("d", "D"),)])
+def test_text_is_parsed_with_the_type_of_its_column(fields):
+    batch = pa.record_batch({"d": ["1", "01", "2", "one"]})
+    predicate = Predicate(SCHEMA, [from_values({"d": [1]})])
+    assert predicate.match(batch, fields).to_pylist() == [True, True, False, True]
+
+
+def test_a_column_under_another_name_has_the_type_of_its_source():
+    schema = pa.schema([("d", pa.int32()), ("e", pa.string())])
+    batch = pa.record_batch({"e": ["1", "01", "2", "one"]})  # not the table's e
+    for data in (from_values({"d": [1]}), DynamicFilteringData.from_range({"d": (0, 1)})):
+        kept = Predicate(schema, [data]).match(batch, (PartitionField("e", "d"),))
+        assert kept.to_pylist() == [True, True, False, True]
+
+
+def test_the_result_of_a_transform_has_its_own_type():
+    batch = pa.record_batch({"half": pa.array([1, 2, 3], pa.int32()), "e": ["x", "y", "z"]})
+    both = from_values({"d": [2, 4], "s": ["x", "x"]})
+    assert Predicate(SCHEMA, [both]).match(batch, HALVED).to_pylist() == [True, False, False]
+    ends = DynamicFilteringData.from_range({"d": (4, 5)})
+    assert Predicate(SCHEMA, [ends]).match(batch, HALVED).to_pylist() == [False, True, False]
+
+
+def test_static_conditions_see_columns_under_their_own_names():
+    batch = pa.record_batch({"half": pa.array([1, 2], pa.int32()), "e": ["x", "y"]})
+    for fields, expected in [
+        (("s",), [True, False]),
+        (("e",), [True, True]),  # how the partitions call it
+        (("d",), [True, True]),  # is not known, only its half
+        (("d", "s"), [True, True]),
+    ]:
+        predicate = Predicate(SCHEMA, (), [Static(fields, [True, False])])
+        assert predicate.match(batch, HALVED).to_pylist() == expected
+
+
+def test_a_static_condition_never_sees_the_result_of_a_transform():
+    fields = (PartitionField("d", "d", Half()),)
+    predicate = Predicate(SCHEMA, (), [Static(("d",), [False, False])])
+    assert predicate.match(pa.record_batch({"d": [1, 2]}), fields).to_pylist() == [True, True]
 
 
 def test_a_code_of_many_fields_does_not_wrap_around():
