@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -43,6 +44,8 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
+# Arrow reads time zone files without the rules that they end with, which hold from 2038 on.
+_LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 
 
@@ -90,8 +93,29 @@ def is_instant(kind: pa.DataType) -> bool:
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
     """Wall-clock times of the zone ``kind.tz`` as instants; null where daylight saving skips one.
 
-    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it.
+    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it. A time
+    is null, too, if :func:`has_unknown_clock`.
     """
     early = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="earliest")
     late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
-    return pc.if_else(pc.equal(early, late), early, pa.scalar(None, early.type))
+    known = pc.and_(pc.equal(early, late), pc.invert(has_unknown_clock(local, kind.tz)))
+    return pc.if_else(known, early, pa.scalar(None, early.type))
+
+
+def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
+    """Which instants or local times are so late that Arrow's clock of ``zone`` may be an hour off.
+
+    Arrow knows no daylight saving after the year 2037.
+    """
+    if not _has_daylight_saving(zone):
+        return pa.repeat(False, len(times))
+    return pc.greater_equal(times, pa.scalar(_LAST_KNOWN_DAY, times.type))
+
+
+@lru_cache
+def _has_daylight_saving(zone: str) -> bool:
+    """Whether the clocks of ``zone`` are still changed in the last year that Arrow knows."""
+    months = [_LAST_KNOWN_DAY.replace(month=month) for month in range(1, 13)]
+    instants = pa.array(months, pa.timestamp("s", zone))
+    offsets = pc.subtract(pc.local_timestamp(instants), instants.cast(pa.timestamp("s")))
+    return len(pc.unique(offsets)) > 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
-from splitlib.arrow.time_zones import local_to_instant
+from splitlib.arrow.time_zones import has_unknown_clock, is_instant, local_to_instant
 from splitlib.hive.partition_values import comparable
 
 # Spark compares an integer with a decimal as a decimal of this precision.
@@ -31,6 +31,8 @@ class Coerced(NamedTuple):
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
     """``keys`` as values of the partition key ``key``; None if that cannot be decided exactly."""
+    if is_instant(keys.type) and not is_instant(key.type) and _has_unknown_clock(keys):
+        return None
     converted = _convert(keys, key.type)
     if converted is None:
         return None
@@ -85,6 +87,10 @@ def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
     return try_cast(keys, target)
+
+
+def _has_unknown_clock(instants: pa.Array) -> bool:
+    return bool(pc.any(has_unknown_clock(instants, instants.type.tz)).as_py())
 
 
 def _wall_clock(keys: pa.Array) -> pa.Array:

@@ -140,6 +140,16 @@ def test_exact_conversions(target, given_keys, expected):
     assert coerced.matchable.to_pylist() == [value is not None for value in expected]
 
 
+def test_the_date_of_an_instant_after_2037_is_undecidable_in_daylight_saving():
+    """In July 2050 midnight in New York is 04:00 UTC; Arrow takes that for 23:00."""
+    key = pa.field("d", pa.date32())
+    late = pa.array([dt.datetime(2050, 7, 1, 4, tzinfo=UTC)])
+    assert coerce(late.cast(pa.timestamp("us", "America/New_York")), key) is None
+    without = coerce(late.cast(pa.timestamp("us", "America/Caracas")), key)
+    assert without is not None
+    assert without.values.to_pylist() == [dt.date(2050, 7, 1)]
+
+
 @pytest.mark.parametrize(
     ("target", "source"),
     [
