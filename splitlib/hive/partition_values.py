@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,9 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # FileUtils.escapePathName of Hive 2.3: these characters and all control characters
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+
+# What needs more digits overflows in Arrow's parser of decimals, not always with an error.
+_MAX_DIGITS = 38
 
 
 def escape(text: str) -> str:
@@ -94,8 +98,9 @@ class TypedValues(NamedTuple):
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     """Values of one partition column in the type of ``key``, whatever the connector gave.
 
-    Text is parsed with the table's type; typed values only take the comparable form, in which
-    CHAR has no trailing spaces, -0.0 is 0.0, and every NaN is the same.
+    Text is parsed with the table's type, and is undecided unless it has just one meaning, also to
+    Spark's cast; typed values only take the comparable form, in which CHAR has no trailing spaces,
+    -0.0 is 0.0, and every NaN is the same.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -103,9 +108,39 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
         local = try_cast(column, pa.timestamp(key.type.unit))
         values = local_to_instant(local, key.type)
     else:
-        values = try_cast(column, key.type)
+        values = _without_misread(column, try_cast(column, key.type))
     undecided = pc.and_(pc.is_null(values), pc.is_valid(column))
     return TypedValues(comparable(values, key), undecided if pc.any(undecided).as_py() else None)
+
+
+def _without_misread(texts: pa.Array, values: pa.Array) -> pa.Array:
+    """``values``, null where Arrow has read them from text that Spark reads otherwise."""
+    if pa.types.is_floating(values.type):
+        odd = pc.is_nan(values)
+        plain = r"^(?i:nan)$"  # no sign, no payload
+    elif pa.types.is_decimal(values.type):
+        whole, scale = values.type.precision - values.type.scale, values.type.scale
+        odd = pc.greater(pc.binary_length(texts), _MAX_DIGITS - scale)
+        if _any_exponent(texts):
+            odd = pc.or_(odd, pc.match_substring(texts, "e", ignore_case=True))
+        plain = rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{scale}}})?([eE]-[0-9]+)?$"
+    else:
+        return values
+    if not pc.any(odd).as_py():
+        return values
+    misread = pc.and_(odd, pc.invert(pc.match_substring_regex(texts, plain)))
+    return pc.if_else(misread, pa.scalar(None, values.type), values)
+
+
+def _any_exponent(texts: pa.Array) -> bool:
+    """Whether there is an E: Arrow's own search would take longer than parsing the numbers."""
+    _, offsets, characters = texts.buffers()
+    if not len(texts) or characters is None:
+        return False
+    ends = np.frombuffer(offsets, np.int32)
+    first, last = ends[texts.offset], ends[texts.offset + len(texts)]
+    found = memoryview(characters)[first:last].tobytes()
+    return b"e" in found or b"E" in found
 
 
 def table_fields(

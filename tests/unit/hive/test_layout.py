@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -72,6 +74,45 @@ def test_a_time_that_does_not_exist_is_undecided():
     values, undecided = typed(["2020-03-08 02:30:00", "2020-03-08 03:30:00.0"], kind)
     assert undecided.to_pylist() == [True, False]
     assert values[1].as_py().hour == 3
+
+
+def test_after_2037_a_time_in_a_zone_with_daylight_saving_is_undecided():
+    """Arrow would take noon of that July for noon of standard time."""
+    texts = ["2037-07-01 12:00:00", "2050-07-01 12:00:00"]
+    summer = typed(texts, pa.timestamp("us", "America/New_York"))
+    assert summer.undecided.to_pylist() == [False, True]
+    assert summer.values[0].as_py().utcoffset() == dt.timedelta(hours=-4)
+    for zone in ("UTC", "Asia/Tokyo", "+02:00"):
+        assert typed(texts, pa.timestamp("us", zone)).undecided is None
+
+
+@pytest.mark.parametrize("others", [[], ["x"]])
+@pytest.mark.parametrize(
+    ("kind", "plain", "odd"),
+    [
+        (pa.float64(), ["nan", "NaN", "-inf"], ["-nan", "+NaN", "nan(1)"]),
+        (pa.int32(), ["-31", "031"], ["0x1F", "0X1f"]),
+        (pa.decimal128(38, 0), ["9" * 38, "1e-0", "007"], ["9" * 39, "3" + "0" * 38, "3.4e38"]),
+        (pa.decimal128(38, 18), ["9" * 20 + "." + "9" * 18, "0E-18"], ["3" + "0" * 37, "1e37"]),
+    ],
+    ids=str,
+)
+def test_what_arrow_alone_takes_for_a_value_is_undecided(kind, plain, odd, others):
+    for text in odd:
+        values, undecided = typed([*plain, text, None, *others], kind)
+        assert undecided.to_pylist() == [False] * len(plain) + [True, False] + [True] * len(others)
+        assert values.is_valid().to_pylist()[: len(plain)] == [True] * len(plain)
+        assert typed([text], kind).values.null_count == 1
+    assert typed(plain, kind).undecided is None
+
+
+def test_a_view_of_texts_is_parsed_as_a_copy():
+    texts = pa.array(["1e0", "1.5", None, "2", "3E0"])
+    key = pa.field("k", pa.decimal128(5, 2))
+    for offset in range(6):
+        for length in range(6 - offset):
+            view = texts.slice(offset, length)
+            assert parse(view, key) == parse(pa.array(view.to_pylist(), pa.string()), key)
 
 
 @pytest.mark.parametrize("other", ["k", "K"])
