@@ -1,4 +1,4 @@
-"""Following one partition takes few files, which CONTRIBUTING names; `read` and `sql` share most."""
+"""Following one partition takes few files, of which `read` and `sql` share most."""
 
 import ast
 import re

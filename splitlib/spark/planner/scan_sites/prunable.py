@@ -121,9 +121,7 @@ class PrunableScan:
         """Columns of the partitions that are kept; None if partition values do not give them."""
         found = []
         for batch, mask in self.match(filters, conditions):
-            own = batch.values.schema.names if batch.fields is None else None
-            sources = {f.source: f.name for f in batch.fields or () if f.transform is None}
-            sources = sources if own is None else {name: name for name in own}
+            sources = {f.source: f.name for f in batch.fields if f.transform is None}
             if not set(columns) <= sources.keys():
                 return None
             kept = batch.values.filter(mask)
