@@ -114,6 +114,7 @@ class ScanPipeline:
                 for ready in self._with_details(calls, matching, predicate):
                     self._tally.count(partitions_matched=len(ready))
                     yield MatchedPartitions(ready, predicate, self._tally)
+        self._tally.warn_of_undecided()
 
     def _listed_partitions(self, calls: BoundedCalls) -> Iterator[PartitionBatch]:
         batches = self._table.list_partitions(self._predicate(), self._config)

@@ -112,10 +112,14 @@ class ScanTally:
                     dropped = len(mask) - pc.sum(mask, min_count=0).as_py()
                     self._dropped[used] = self._dropped.get(used, 0) + dropped
             for key, number in matches.undecided.items() if before is None else ():
-                if key not in self._undecided:
-                    _log.warning("Values of partition key %s do not parse; they are kept.", key)
                 self._undecided[key] = self._undecided.get(key, 0) + number
         return matches.together
+
+    def warn_of_undecided(self) -> None:
+        """Log which partition keys have values that do not parse."""
+        with self._lock:
+            for key in self._undecided:
+                _log.warning("Values of partition key %s do not parse; they are kept.", key)
 
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
         """What has happened by now, for people."""

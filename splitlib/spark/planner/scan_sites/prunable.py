@@ -227,7 +227,9 @@ def _named_scan(
     catalyst: Catalyst, leaf: Any, ids: Ids, named: Mapping[str, NamedTable]
 ) -> PrunableScan | None:
     """The scan of the placeholder of a table of a named catalog; None if a leaf is none."""
-    known = named.get(catalyst.root_of(leaf) or "") if catalyst.reads_files(leaf) else None
+    if not named or not catalyst.reads_files(leaf):
+        return None
+    known = named.get(catalyst.root_of(leaf) or "")
     if known is None:
         return None
     table = known.table.in_time_zone(session_time_zone(catalyst.spark))
