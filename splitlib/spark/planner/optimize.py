@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -169,8 +169,8 @@ def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanRep
     if decisions.dimensions:
         fetching = [executor.submit(s.scan.prepare) for s in sites.values() if s.site.filters]
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
-        for future in fetching:
-            future.result()
+        # what could not be fetched by now is asked for again, with retries
+        wait(fetching)
         sites = pruned_by_keys(query, materialized.optimized, sites, executor)
     dead = finding_dead.result()
 

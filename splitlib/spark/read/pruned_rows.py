@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +21,8 @@ from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.relation_table import relation_of
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
+
+_LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
 
 
 def pruned_rows(
@@ -62,7 +66,8 @@ def pruned_scan(
     relation = relation_of(table)
     if relation is not None and not relation.names_files:
         rows = relation.scan_of_partitions(enumerator.select_partitions())
-        return rows, enumerator.explain()
+        report = enumerator.explain()
+        return rows, replace(report, notes=(*report.notes, _LISTED_LATER))
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
