@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.time_zones import jvm_time_zone
-from tests.integration.conftest import JVM_ZONE
+from tests.conftest import JVM_ZONE
 from tests.integration.formats.hive_reader import Hive
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
