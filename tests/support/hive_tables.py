@@ -16,11 +16,20 @@ def encoded(data):
     return base64.b64encode(data.to_bytes()).decode()
 
 
+def way_of(metastore, connector):
+    """How tables of a metastore are addressed by a connector; the session's own need nothing."""
+    return {"connector": "hive", "uri": metastore.uri} if connector == "hive" else {}
+
+
 class HiveTables:
     """Makes tables, each with a name of its own."""
 
     def __init__(self, spark, metastore):
         self.spark, self.metastore = spark, metastore
+
+    def way(self, connector="hive"):
+        """How a table is addressed: as the metastore has it, or as the session has it."""
+        return way_of(self.metastore, connector)
 
     def create(self, definition, *statements):
         name = f"default.{next(_names)}"
@@ -44,8 +53,8 @@ class DataSourceTables(HiveTables):
             options |= {"connector": "hive", "uri": self.metastore.uri}
         return self.spark.read.format("splitlib").options(**options).load(table)
 
-    def native(self, table):
-        return splitlib.read(self.spark).table(table, connector="hive", uri=self.metastore.uri)
+    def native(self, table, connector="hive"):
+        return splitlib.read(self.spark).table(table, **self.way(connector))
 
     def same(self, table, **options):
         """Equal schema and rows; returns the number of rows."""

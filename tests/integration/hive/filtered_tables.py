@@ -16,6 +16,8 @@ from splitlib_hive.client import MetastoreClient, parse_uris
 from tests.support.hive_tables import HiveTables
 from tests.support.thrift_client import thrift_client
 
+HOW = ("pinned", "paths", "session")
+
 
 class FilteredTables(HiveTables):
     """Adds partitions that no SQL statement could add, and compares what both sides read."""
@@ -50,11 +52,13 @@ class FilteredTables(HiveTables):
         self.spark.catalog.refreshTable(table)
 
     def reader(self, table, how="auto", **settings):
-        reader = splitlib.read(self.spark).table(table, connector="hive", uri=self.metastore.uri)
-        return reader.config(spark_scan=how, **settings)
+        """A reader; how the files are read, or ``session`` for the session's own table."""
+        way = self.way("session" if how == "session" else "hive")
+        how = "auto" if how == "session" else how
+        return splitlib.read(self.spark).table(table, **way).config(spark_scan=how, **settings)
 
     def same(self, table, dimension, on, *, null_safe=False, where=None, **settings):
-        """Equal schema and rows, through both ways of reading; returns the number of rows."""
+        """Equal schema and rows, through every way of reading; returns the number of rows."""
         fact = self.spark.table(table)
         condition = None
         for fact_key, dimension_key in on.items():
@@ -65,7 +69,7 @@ class FilteredTables(HiveTables):
         if where:
             expected = expected.where(where)
         rows = Counter(expected.collect())
-        for how in ("pinned", "paths"):
+        for how in HOW:
             reader = self.reader(table, how, **settings)
             if on:
                 reader = reader.filtered_by(dimension, on, null_safe=null_safe)

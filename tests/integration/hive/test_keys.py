@@ -115,8 +115,9 @@ def test_odd_values(tables):
         assert tables.same(table, rows.where("a % 2 = 0"), {"k": "k"}) == (len(ODD) + 1) // 2
         for value in ODD:
             keys = DynamicFilteringData.from_values({"k": [value]})
-            loaded = tables.reader(table).filtered_by(keys).load()
-            assert [row.k for row in loaded.collect()] == [value]
+            for how in ("pinned", "session"):
+                loaded = tables.reader(table, how).filtered_by(keys).load()
+                assert [row.k for row in loaded.collect()] == [value]
 
 
 def test_several_keys(tables):

@@ -8,6 +8,7 @@ import pytest
 
 import splitlib
 from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.integration.hive.filtered_tables import HOW
 from tests.support.thrift_client import thrift_client
 
 pytestmark = pytest.mark.spark
@@ -40,8 +41,9 @@ def test_a_missing_directory(tables):
     dimension = tables.spark.sql("SELECT id AS k FROM range(10)")
     assert tables.same(table, dimension, {"k": "k"}, missing_partition="skip") == 1
     assert tables.same(table, dimension.where("k = 1"), {"k": "k"}) == 1
-    with pytest.raises(splitlib.MissingPartition, match=r"k=2.*missing_partition"):
-        tables.reader(table).filtered_by(dimension, "k").load()
+    for how in ("auto", "session"):
+        with pytest.raises(splitlib.MissingPartition, match=r"k=2.*missing_partition"):
+            tables.reader(table, how).filtered_by(dimension, "k").load()
 
 
 def test_an_older_schema(tables):
@@ -166,9 +168,10 @@ def test_nested_columns(tables):
         "PARTITIONED BY (k INT) STORED AS PARQUET",
         "INSERT INTO {t} VALUES (map('a', 1), array(named_struct('x', 1, 'y', 'abc')), 1)",
     )
-    loaded = tables.reader(table).load()
-    assert loaded.schema == tables.spark.table(table).schema
-    assert loaded.collect() == tables.spark.table(table).collect()
+    for how in HOW:
+        loaded = tables.reader(table, how).load()
+        assert loaded.schema == tables.spark.table(table).schema
+        assert loaded.collect() == tables.spark.table(table).collect()
 
 
 @pytest.mark.parametrize("form", ["TEXTFILE", "PARQUET"])
@@ -188,7 +191,7 @@ def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
         thrift.alter_table(*table.split("."), described)
     tables.spark.catalog.refreshTable(table)
     expected = tables.spark.table(table)
-    for how in ("pinned", "paths"):
+    for how in HOW:
         loaded = tables.reader(table, how).load()
         assert loaded.schema == expected.schema
         assert sorted(map(str, loaded.collect())) == sorted(map(str, expected.collect())), how
