@@ -17,4 +17,5 @@ class SessionHarness(HiveHarness):
         self._spark = spark
 
     def _address(self, name: str) -> TableAddress:
-        return TableAddress(f"default.{name}", {"spark": self._spark})
+        # a call lists some directories for each of its threads, and the kit's tables are small
+        return TableAddress(f"default.{name}", {"spark": self._spark, "listing_threads": 1})

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 
+from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.listing import PATH, qualified, texts
-from splitlib.spark.jvm.scala import Scala
+from splitlib.spark.jvm.scala import Scala, each
 
 _log = get_logger(__name__)
 
@@ -26,6 +27,14 @@ _PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition
 _MAP: Final = "scala.collection.immutable.Map"
 _STRUCT: Final = "org.apache.spark.sql.types.StructType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
+
+_NO_SUCH_NAME: Final = (
+    "CATALOG_NOT_FOUND",
+    "REQUIRES_SINGLE_PART_NAMESPACE",
+    "SCHEMA_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "PARSE_SYNTAX_ERROR",
+)
 
 
 class CatalogPartitions:
@@ -158,23 +167,64 @@ def _identity(table: Any) -> tuple[str, ...]:
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
 
 
-def leaf_of_table(catalyst: Catalyst, name: str) -> Any | None:
-    """What Spark has for the name of a table, under attributes of its own; None if nothing.
+class TableRead(NamedTuple):
+    """What Spark has for the name of a table."""
+
+    plan: Any
+    """How its rows are read."""
+    leaf: Any
+    """The relation in that plan; the plan itself if it reads something else."""
+
+
+def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
+    """What Spark has for the name of a table; None if nothing.
 
     Args:
         catalyst: Of the session.
         name: As in ``spark.table(name)``.
+
+    Raises:
+        UnsupportedTable: if Spark has no data source for it.
     """
     try:
         # what it remembers of a table (files, too) is not for the user's session
         plan = catalyst.own_session.table(name).queryExecution().analyzed()
     except AnalysisException as error:
-        if "NOT_FOUND" in (error.getCondition() or ""):
+        if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+            found = str(error).partition("\n")[0]
+            hint = "add its packages to the session; spark.table needs them as well."
+            raise UnsupportedTable(found, hint=hint) from error
+        if error.getCondition() in _NO_SUCH_NAME:
             return None
         raise
     while catalyst.kind(plan) == "SubqueryAlias":
         plan = plan.child()
-    return plan.newInstance() if catalyst.is_table(plan) else plan
+    if catalyst.is_table(plan):
+        leaf = plan.newInstance()  # under attributes of its own
+        return TableRead(leaf, leaf)
+    return TableRead(plan, _relation_below(catalyst, plan) or plan)
+
+
+def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
+    """The relation whose rows a plan shows with their partition values unchanged, or None.
+
+    Spark itself pads CHAR where it is read, and what guards a table may hide rows and values of it.
+    """
+    shown = []
+    while catalyst.kind(plan) in ("Project", "Filter"):
+        if catalyst.kind(plan) == "Project":
+            shown.append(list(each(plan.projectList())))
+        plan = plan.child()
+    if not catalyst.is_table(plan):
+        return None
+    keys = {str(name) for name in catalyst.partition_schema(plan).fieldNames()}
+    changed = (
+        expression
+        for expressions in shown
+        for expression in expressions
+        if expression.name() in keys and expression.nodeName() != "AttributeReference"
+    )
+    return plan if all("readSidePadding(" in str(one.sql()) for one in changed) else None
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
@@ -193,7 +243,8 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
         metadata = state.catalog().getTableMetadata(identifier)
         if not _is_at(catalyst.scala.jvm, metadata, location):
             return None
-        return leaf_of_table(catalyst, metadata.identifier().quotedString())
+        read = read_of_table(catalyst, metadata.identifier().quotedString())
+        return read.leaf if read is not None and catalyst.is_table(read.leaf) else None
     except JVM_ERRORS:
         _log.debug("The session does not know %s.", name, exc_info=True)
         return None

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from splitlib.errors import MissingPartition
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate
@@ -33,6 +34,8 @@ class CatalogTable(RelationTable):
     def __init__(self, catalyst: Catalyst, leaf: Any, partitions: PartitionsByName) -> None:
         super().__init__(catalyst, leaf)
         self._partitions = partitions
+        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
+        self.partitions_per_listing = 4 * partitions.threads
 
     @property
     def name(self) -> str:
@@ -51,9 +54,11 @@ class CatalogTable(RelationTable):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`."""
         before = self._partitions.requests
-        names, values = self._partitions.names()
+        with errors_of_the_jvm():
+            names, values = self._partitions.names()
         yield PartitionBatch(values, names, Requests(catalog=self._partitions.requests - before))
 
+    @errors_of_the_jvm()
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
         before = self._partitions.requests
@@ -67,7 +72,9 @@ class CatalogTable(RelationTable):
         """See :meth:`splitlib.spi.Connector.list_files`."""
         names = partitions.refs.to_pylist()
         batches = []
-        for row, (name, files) in enumerate(zip(names, self._partitions.files(names), strict=True)):
+        with errors_of_the_jvm():
+            listed = self._partitions.files(names)
+        for row, (name, files) in enumerate(zip(names, listed, strict=True)):
             if files is None:
                 raise MissingPartition("Its directory does not exist.", partition=name)
             number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
@@ -80,6 +87,7 @@ class CatalogTable(RelationTable):
             Requests(storage=len(names)),
         )
 
+    @errors_of_the_jvm()
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`."""
         self._partitions.check_identity()
@@ -88,7 +96,7 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
-        return self._catalyst.dataframe(self._catalyst.reading_partitions(self._leaf, partitions))
+        return self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
 
     def _rows(self, refs: pa.Array) -> Any:
         return self._partitions.rows(refs.to_pylist())

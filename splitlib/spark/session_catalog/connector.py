@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self, cast
 
 from pyspark.sql import SparkSession
@@ -10,12 +10,14 @@ from pyspark.sql import SparkSession
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_catalog import leaf_of_table
+from splitlib.spark.jvm.session_catalog import read_of_table
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.table_names import names_of_tables
 from splitlib.spark.session_catalog.whole_table import WholeTable
 from splitlib.spi import Connector, check_options
 
@@ -31,15 +33,17 @@ class SessionConnector(Connector):
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
         """See :meth:`Connector.open`; ``name`` is as in ``spark.table(name)``."""
-        check_options(options, ("spark", "listing_threads"))
-        spark: Any = options.get("spark") or SparkSession.getActiveSession()
-        if not hasattr(spark, "createDataFrame"):
-            raise ConfigError(
-                "Tables of the session's catalog need a session, and none is active.",
-                hint="pass spark=..., or another connector.",
-            )
+        spark = _session(options)
         threads = options.get("listing_threads") or SplitConfig.resolve().listing_threads
         return cast("Self", _opened(spark, name, int(threads)))
+
+    @classmethod
+    def table_names(
+        cls, database: str | None, options: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        """See :class:`splitlib.spi.SupportsTableNames`; views too, but no temporary ones."""
+        with errors_of_the_jvm():
+            yield from names_of_tables(_session(options), database)
 
 
 def relation_table(
@@ -65,13 +69,26 @@ def relation_table(
     return CatalogTable(catalyst, leaf, partitions)
 
 
+def _session(options: Mapping[str, Any]) -> Any:
+    check_options(options, ("spark", "listing_threads"))
+    spark: Any = options.get("spark") or SparkSession.getActiveSession()
+    if not hasattr(spark, "createDataFrame"):
+        raise ConfigError(
+            "Tables of the session's catalog need a session, and none is active.",
+            hint="pass spark=..., or another connector.",
+        )
+    return spark
+
+
 def _opened(spark: SparkSession, name: str, threads: int) -> Connector:
     if internals_unavailable(spark) is not None:
         raise UnsupportedTable("TODO")
     catalyst = Catalyst(spark)
-    leaf = leaf_of_table(catalyst, name)
-    if leaf is None:
-        raise TableNotFound("The session has no such table.")
+    with errors_of_the_jvm():
+        read = read_of_table(catalyst, name)
+    if read is None:
+        raise TableNotFound("The session has no such table.", hint="check the name.")
+    leaf = read.leaf
     table: RelationTable | None = None
     if catalyst.is_table(leaf):
         has_keys = not catalyst.partition_schema(leaf).isEmpty()
@@ -85,4 +102,4 @@ def _opened(spark: SparkSession, name: str, threads: int) -> Connector:
             "It is a view." if kind == "View" else f"Spark reads it by {kind}, not as files.",
             hint="use splitlib.sql, which plans the query that reads it.",
         )
-    return table
+    return table.read_by(read.plan)

@@ -28,6 +28,9 @@ class ListedTable(RelationTable):
         index: Its ``InMemoryFileIndex``.
     """
 
+    partitions_per_listing = 10_000
+    """What is listed already costs the same for many."""
+
     def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
         super().__init__(catalyst, leaf)
         self._directories = catalyst.directories_of(index)

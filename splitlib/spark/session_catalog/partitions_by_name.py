@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import TableNotFound
-from splitlib.hive.partition_values import NULL_PARTITION, parse, split_names
+from splitlib.errors import SourceError, TableNotFound
+from splitlib.hive.partition_values import NULL_PARTITION, escape, parse, split_names
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.listing import Listing, list_directories
@@ -46,7 +47,7 @@ class PartitionsByName:
     def __init__(self, catalyst: Catalyst, catalog: CatalogPartitions, threads: int) -> None:
         self._catalyst = catalyst
         self._catalog = catalog
-        self._threads = threads
+        self.threads = threads
         self._lock = threading.RLock()
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
@@ -77,6 +78,7 @@ class PartitionsByName:
             if self._names is None:
                 names = pa.array(self._catalog.names(), pa.string())
                 self.requests += 1
+                self._check_keys(names)
                 self._names = names, split_names(names, self.schema.names)
             return self._names
 
@@ -129,14 +131,21 @@ class PartitionsByName:
         """
         if not self._catalog.is_same_table():
             raise TableNotFound(
-                "The table was dropped and created anew, or moved, since it was opened.",
+                f"{self.table} was dropped, created anew or moved since it was opened.",
                 hint="open it again.",
             )
+
+    def _check_keys(self, names: pa.Array) -> None:
+        """Refuse names of other keys than the table had when it was opened."""
+        pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
+        if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
+            self.check_identity()
+            raise SourceError(f"A partition name has not the keys {', '.join(self.schema.names)}.")
 
     def _listed(self, names: Sequence[str]) -> Listing:
         directories = self._catalog.directories(self.partitions(names))
         catalyst = self._catalyst
-        return list_directories(catalyst.scala, catalyst.session, directories, self._threads)
+        return list_directories(catalyst.scala, catalyst.session, directories, self.threads)
 
     def _keep_files(self, names: Sequence[str], listing: Listing) -> None:
         paths = listing.files["path"].to_pylist()

@@ -31,13 +31,19 @@ class RelationTable(Connector):
         leaf: The relation as it stands in a plan; a scan of it keeps its attributes.
     """
 
-    partitions_per_listing = 1000
-    """A call lists several directories at a time."""
-
     def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
         self._catalyst = catalyst
-        self._leaf = leaf
+        self._leaf = self._plan = leaf
         self._metadata = _metadata(catalyst, leaf)
+
+    def read_by(self, plan: Any) -> Self:
+        """The same table, whose rows are read by a plan over the relation, such as one that pads.
+
+        Args:
+            plan: Each of its nodes has one child, the last is the relation.
+        """
+        self._plan = plan
+        return self
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
@@ -94,13 +100,22 @@ class RelationTable(Connector):
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
         rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
-        return self._catalyst.dataframe(
+        return self._rows_of(
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
         )
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
         """The rows of some partitions, under the attributes of the relation."""
         raise NotImplementedError
+
+    def _rows_of(self, relation: Any) -> DataFrame:
+        """The rows of a relation that stands in place of the table's."""
+        depth, node = 0, self._plan
+        while not node.children().isEmpty():
+            depth, node = depth + 1, node.children().head()
+        return self._catalyst.dataframe(
+            self._catalyst.replaced(self._plan, {(0,) * depth: relation})
+        )
 
     @abstractmethod
     def _rows(self, refs: pa.Array) -> Any:

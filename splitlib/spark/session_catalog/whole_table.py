@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from splitlib.errors import MissingPartition
 from splitlib.model import FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.listing import list_directories
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate
@@ -43,14 +44,15 @@ class WholeTable(RelationTable):
         """See :meth:`splitlib.spi.Connector.list_files`."""
         catalyst = self._catalyst
         directories = catalyst.directories_at([self._metadata.location or ""])
-        found = list_directories(catalyst.scala, catalyst.session, directories, self._threads)
+        with errors_of_the_jvm():
+            found = list_directories(catalyst.scala, catalyst.session, directories, self._threads)
         if found.missing:
             raise MissingPartition("The table's directory does not exist.")
         yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
         """See :class:`RelationTable`; all or nothing."""
-        rows = self._catalyst.dataframe(self._leaf)
+        rows = self._rows_of(self._leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
 
     def _rows(self, refs: pa.Array) -> Any:

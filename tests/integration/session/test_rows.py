@@ -1,0 +1,199 @@
+"""The session's own tables have the rows and the schema of ``spark.table``."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib import DynamicFilteringData
+
+pytestmark = pytest.mark.spark
+
+ODD = ["", " ", "a b ", "%", "%25", "a/b=c", "é", "日本", "line\nend", "\t", "q'\"", "x" * 200]
+
+
+@pytest.mark.parametrize("made_by", ["hive", "spark"])
+def test_odd_values(tables, made_by):
+    """Empty text and null are one partition, and both are null."""
+    rows = [*enumerate(ODD), (len(ODD), None)]
+    tables.spark.createDataFrame(rows, "a INT, k STRING").createOrReplaceTempView("odd")
+    table = tables.create(
+        "(a INT) PARTITIONED BY (k STRING) STORED AS PARQUET"
+        if made_by == "hive"
+        else "(a INT, k STRING) USING parquet PARTITIONED BY (k)",
+        "INSERT INTO {t} SELECT * FROM odd",
+    )
+    keys = tables.spark.sql("SELECT k FROM odd WHERE a % 2 = 1")
+    assert tables.same_in_session(table) == len(rows)
+    assert tables.same_in_session(table, keys, {"k": "k"}) == len(ODD) // 2
+    for value in ODD[1:]:
+        given = DynamicFilteringData.from_values({"k": [value]})
+        loaded = tables.session_reader(table).filtered_by(given).load()
+        assert [row.k for row in loaded.collect()] == [value]
+        assert splitlib.explain(loaded).metrics.partitions_matched == 1
+    null = tables.spark.sql("SELECT CAST(NULL AS STRING) AS k")
+    assert tables.same_in_session(table, null, {"k": "k"}, null_safe=True) == 2
+
+
+def test_keys_in_upper_case(tables):
+    table = tables.create(
+        "(A INT, Day INT, `Shop Name` STRING) USING orc PARTITIONED BY (Day, `Shop Name`)",
+        "INSERT INTO {t} SELECT id, id % 4, concat('S', id % 2) FROM range(16)",
+    )
+    keys = tables.spark.sql("SELECT 1 AS d, 'S1' AS s")
+    assert tables.same_in_session(table, keys, {"day": "d", "shop name": "s"}) == 4
+    assert tables.same_in_session(table, keys, {"DAY": "d"}) == 4
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("form", ["PARQUET", "TEXTFILE"])
+def test_a_value_that_is_none_of_its_type(tables, ansi, form):
+    """Spark fails on it, or reads null; and so do we."""
+    table = tables.create(f"(a INT) PARTITIONED BY (k INT) STORED AS {form}")
+    for text in ("1", "one", "02"):
+        tables.add_partition(table, [text], rows=None)
+        directory = tables.directory(table) / f"k={text}"
+        directory.mkdir()
+        if form == "PARQUET":
+            pq.write_table(pa.table({"a": pa.array([7], pa.int32())}), directory / "f.parquet")
+        else:
+            (directory / "f").write_text("7\n")
+    with changed(tables.spark, {"spark.sql.ansi.enabled": ansi}):
+        ways = (
+            lambda: tables.spark.table(table).collect(),
+            lambda: tables.session_reader(table).load().collect(),
+        )
+        plain, ours = (outcome(way) for way in ways)
+    assert ours == plain or (plain == "an error" and Counter(ours)[(7, 1)] == 1)
+    one = DynamicFilteringData.from_values({"k": [1]})
+    matched = splitlib.explain(tables.session_reader(table).filtered_by(one).load()).metrics
+    assert matched.partitions_matched == 2  # what cannot be compared is kept
+
+
+def outcome(work):
+    """Its rows, or that it fails."""
+    try:
+        return sorted(map(tuple, work()), key=repr)
+    except Exception:
+        return "an error"
+
+
+def test_names_that_are_no_data(tables):
+    table = tables.create(
+        "(a INT, k INT) USING parquet PARTITIONED BY (k)", "INSERT INTO {t} VALUES (1, 1), (2, 2)"
+    )
+    directory = tables.directory(table) / "k=1"
+    (data,) = directory.glob("*.parquet")
+    hidden = ("_x", ".x", "_metadata", "_common_metadata", "x._COPYING_", "_a=1", "sub/f.parquet")
+    for name in (*hidden, "a b%20é.parquet", "_temporary/0/f.parquet"):
+        (directory / name).parent.mkdir(exist_ok=True, parents=True)
+        shutil.copy(data, directory / name)
+    (directory / "empty.parquet").touch()
+    tables.spark.catalog.refreshTable(table)
+    expected = [*(row.a for row in tables.spark.table(table).collect())]
+    assert tables.same_in_session(table) == len(expected)
+
+
+FORMS = {
+    "csv": "USING csv OPTIONS (header 'true', multiLine 'true', sep '|', nullValue 'NIL')",
+    "json": "USING json OPTIONS (compression 'gzip')",
+    "text": "USING text",
+    "orc": "USING orc",
+    "parquet": "USING parquet",
+}
+SERDES = {
+    "avro": "STORED AS AVRO",
+    "rcfile": "STORED AS RCFILE",
+    "sequence": "STORED AS SEQUENCEFILE",
+    "text": "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' ESCAPED BY '\\\\'",
+    "csv": "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde'",
+    "regex": """ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.RegexSerDe'
+        WITH SERDEPROPERTIES ('input.regex' = '([a-z]*).*')""",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (b) INTO 2 BUCKETS"])
+def test_formats(tables, form, buckets):
+    table = tables.create(
+        f"(b STRING, k INT) {FORMS[form]} PARTITIONED BY (k) {buckets}",
+        "INSERT INTO {t} SELECT concat('s|,', id, '\\n', 'é'), id % 5 FROM range(50)",
+    )
+    keys = tables.spark.sql("SELECT 3 AS k")
+    assert tables.same_in_session(table, keys, {"k": "k"}) >= 10
+    assert tables.same_in_session(table, None, {}, where="k = 2 AND b LIKE 's%'") >= 10
+
+
+@pytest.mark.parametrize("form", SERDES)
+def test_serdes(tables, form):
+    """Whatever Hive's SerDes read; splitlib need not know how."""
+    written = tables.create(
+        "(b STRING) PARTITIONED BY (k INT) " + SERDES["text" if form == "regex" else form],
+        "INSERT INTO {t} SELECT concat('s', id), id % 5 FROM range(20)",
+    )
+    table = written
+    if form == "regex":  # it does not write
+        table = tables.create(f"(b STRING) PARTITIONED BY (k INT) {SERDES[form]}")
+        for k in range(5):
+            location = tables.directory(written) / f"k={k}"
+            tables.add_partition(table, [str(k)], rows=None, location=location)
+    keys = tables.spark.sql("SELECT 3 AS k")
+    assert tables.same_in_session(table, keys, {"k": "k"}) == 4
+    loaded = tables.session_reader(table).filtered_by(keys, "k").load()
+    assert splitlib.explain(loaded).metrics.partitions_matched == 1
+    assert tables.same_in_session(table) == 20
+
+
+def test_a_filter_of_paths_that_the_session_names(tables, tmp_path):
+    """Spark's own listing follows it, and so does ours."""
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    tables.add_partition(table, ["1"], rows=[1])
+    tables.add_partition(table, ["2"], rows=[2], location=tmp_path / "_logs" / "k=2")
+    name = "mapreduce.input.pathFilter.class"
+    filter_ = "org.apache.hadoop.mapred.OutputLogFilter"
+    with changed(tables.spark, {name: filter_}):
+        assert tables.same_in_session(table) == 1
+    tables.spark.catalog.refreshTable(table)
+    assert tables.same_in_session(table) == 2
+
+
+def test_partitions_in_other_storages(tables):
+    """A storage that is not asked for need not be there."""
+    table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    tables.add_partition(table, ["1"], rows=[1])
+    tables.spark.sql(f"ALTER TABLE {table} ADD PARTITION (k = 2) LOCATION '{ELSEWHERE}'")
+    keys = tables.spark.sql("SELECT 1 AS k")
+    loaded = tables.session_reader(table).filtered_by(keys, "k").load()
+    assert [tuple(row) for row in loaded.collect()] == [(1, 1)]
+
+
+ELSEWHERE = "file:///nowhere/at/all"
+
+
+def test_the_in_memory_catalog_of_a_view_is_refused_with_advice(tables):
+    spark = tables.spark
+    table = tables.create("(a INT, k INT) USING parquet PARTITIONED BY (k)")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT a FROM {table} WHERE a > 1")
+    view = tables.create("(a INT) USING parquet")
+    spark.sql(f"CREATE VIEW {view}_view AS SELECT a FROM {view}")
+    for name in ("passing", f"{view}_view"):
+        with pytest.raises(splitlib.UnsupportedTable, match=r"view.*Hint: use splitlib\.sql"):
+            tables.open(name)
+    for name in ("nosuch", "default.nosuch", "nosuch.t", "no such name", "a.b.c"):
+        with pytest.raises(splitlib.TableNotFound, match="connector=session"):
+            tables.open(name)
+
+
+@pytest.mark.parametrize("provider", ["delta", "no.such.Provider"])
+def test_a_provider_that_spark_does_not_have(tables, provider):
+    table = tables.create("(a INT, k INT) USING parquet PARTITIONED BY (k)")
+    tables.altered(table, **{"spark.sql.sources.provider": provider})
+    with pytest.raises(splitlib.UnsupportedTable, match=provider) as caught:
+        tables.open(table)
+    assert len(str(caught.value)) < 400
