@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
 from splitlib.hive.partition_values import NULL_PARTITION, escape, split_names
+from splitlib.hive.table_formats import is_recursive
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import Storage, file_batch
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import MetastoreClient, parse_uris
-from splitlib_hive.table import is_recursive, read_format, table_metadata
+from splitlib_hive.table import read_format, table_metadata
 
 _NUMBERS = {
     "connect_timeout_seconds": 10.0,

@@ -1,1 +1,1 @@
-"""How Hive spells partition names, partition values and column types. Pure: nothing is called."""
+"""How Hive spells partition names, partition values and column types, and reads files. Pure."""

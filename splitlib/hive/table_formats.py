@@ -1,0 +1,125 @@
+"""How the files of a table are read, by what a Hive metastore or Spark's catalog says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from splitlib.errors import UnsupportedTable
+from splitlib.model import ReadFormat
+from splitlib.storage import SELECTING_OPTIONS
+
+# Spark's own data sources that read files given one by one.
+_SOURCES = ("parquet", "orc", "json", "csv", "text")
+_SERDES = {
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": "parquet",
+    "parquet.hive.serde.ParquetHiveSerDe": "parquet",
+    "org.apache.hadoop.hive.ql.io.orc.OrcSerde": "orc",
+    "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
+    "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
+}
+# What the text SerDes look at. With others, such as its statistics, every partition would have a
+# read format of its own.
+_TEXT_PROPERTIES = (
+    "colelction.delim",  # Hive's own spelling
+    "collection.delim",
+    "escape.delim",
+    "escapeChar",
+    "field.delim",
+    "hive.serialization.extend.additional.nesting.levels",
+    "hive.serialization.extend.nesting.levels",
+    "mapkey.delim",
+    "quoteChar",
+    "separatorChar",
+    "serialization.encoding",
+    "serialization.format",
+    "serialization.last.column.takes.rest",
+    "serialization.null.format",
+    "textinputformat.record.delimiter",
+    "timestamp.formats",
+)
+_TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
+_KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parquet, orc and text."
+
+
+def refuse_unreadable(
+    kind: str, provider: str, input_format: str, parameters: Mapping[str, str]
+) -> None:
+    """Refuse tables whose rows are not simply those in their files: views, deltas, other systems'.
+
+    Args:
+        kind: Of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
+        provider: Spark's name of the data source, if Spark made the table.
+        input_format: Hive's class.
+        parameters: Of the table.
+
+    Raises:
+        UnsupportedTable: with the connector to use, where there is one.
+    """
+    by = parameters.get("table_type", "").upper()
+    provider, input_format = provider.lower(), input_format.lower()
+    if kind.endswith("VIEW"):
+        raise UnsupportedTable("It is a view.", hint="read the tables below it.")
+    if parameters.get("transactional", "").lower() == "true":
+        raise UnsupportedTable(
+            "It is a transactional (ACID) table, whose files hold deltas of rows.",
+            hint="read it with Hive, or copy it into a table that is not transactional.",
+        )
+    if by == "ICEBERG" or provider == "iceberg":
+        raise UnsupportedTable("It is an Iceberg table.", hint="use connector='iceberg'.")
+    if by == "DELTA" or provider == "delta":
+        raise UnsupportedTable("It is a Delta table.", hint="read it with Spark's delta source.")
+    if provider == "hudi" or "hudi" in input_format or "hoodie" in input_format:
+        raise UnsupportedTable("It is a Hudi table.", hint="read it with Spark's hudi source.")
+    if parameters.get("storage_handler"):
+        raise UnsupportedTable("Its rows are kept by a storage handler, not in files.")
+    if "symlinktextinputformat" in input_format:
+        raise UnsupportedTable("It is a table of symlinks.", hint="read the tables linked to.")
+
+
+def source_format(provider: str, options: Mapping[str, str]) -> ReadFormat:
+    """How Spark's own data source reads a table's files.
+
+    Args:
+        provider: Spark's name of the data source.
+        options: As the catalog keeps them, with Hive's own among them.
+
+    Raises:
+        UnsupportedTable: for other data sources, and options that select files.
+    """
+    name = provider.lower()
+    if name not in _SOURCES:
+        raise UnsupportedTable(f"Its data source is {name!r}.", hint=_KNOWN)
+    options = {k: v for k, v in options.items() if k not in ("path", "serialization.format")}
+    if selecting := [name for name in options if name.lower() in SELECTING_OPTIONS]:
+        raise UnsupportedTable(f"It takes only some of its files, by {', '.join(selecting)}.")
+    return ReadFormat.of(name, options)
+
+
+def serde_format(
+    serde: str | None, input_format: str | None, properties: Mapping[str, str]
+) -> ReadFormat:
+    """How files written through one of Hive's SerDes are read.
+
+    Args:
+        serde: Its class.
+        input_format: The class that finds records in the files.
+        properties: What the SerDe is started with.
+
+    Raises:
+        UnsupportedTable: for a SerDe or file format that Spark's own readers do not know.
+    """
+    name = _SERDES.get(serde or "")
+    if name is None or (name.startswith("hive-") and input_format != _TEXT_INPUT):
+        raise UnsupportedTable(
+            f"Its SerDe is {serde or 'unknown'} over {input_format}.", hint=_KNOWN
+        )
+    if name.startswith("hive-"):
+        given = {key: properties[key] for key in _TEXT_PROPERTIES if key in properties}
+        return ReadFormat.of(name, given)
+    return ReadFormat.of(name)
+
+
+def is_recursive(form: ReadFormat) -> bool:
+    """Whether the table's files may also lie in directories below its own."""
+    options = {name.lower(): value for name, value in form.options}
+    return options.get("recursivefilelookup", "false").lower() == "true"
