@@ -109,8 +109,9 @@ def open_table(
     cls = connector_class(connector)
     config = config or SplitConfig.resolve(spark_conf=spark_conf)
     if connector == SESSION:
-        given = {} if spark is None else {"spark": spark}
-        options = {**given, "listing_threads": config.listing_threads, **options}
+        given: dict[str, Any] = {} if spark is None else {"spark": spark}
+        given |= {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
+        options = {**given, **options}
     made: Future[Connector] = Future()
 
     def make() -> Connector:

@@ -47,7 +47,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
         .options(**scan.options)
         # `k=v` directories mean nothing here
         .options(recursiveFileLookup="true")
-        .load(_without_globs(pc.unique(scan.files["path"])))
+        .load(without_globs(pc.unique(scan.files["path"])))
     )
     spelled = _as_spark_spells(rows, scan.files["path"])
     index = scan.row_index
@@ -72,7 +72,8 @@ def with_row_index(rows: DataFrame, name: str) -> DataFrame:
     return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
 
 
-def _without_globs(paths: pa.Array) -> list[str]:
+def without_globs(paths: pa.Array) -> list[str]:
+    """Paths as Spark's readers take them, for the files of just these names."""
     # `__globPaths__=false` would do, but not on Spark Connect
     literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
     return literal

@@ -16,6 +16,7 @@ from splitlib.spark.jvm.session_catalog import read_of_table
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
+from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.session_catalog.table_names import names_of_tables
 from splitlib.spark.session_catalog.whole_table import WholeTable
@@ -28,14 +29,17 @@ class SessionConnector(Connector):
     Options:
         spark: The session; by default the active one.
         listing_threads: Directories listed at the same time; by default the setting of this name.
+        spark_scan: How files will be read, by default the setting of this name; by paths, nothing
+            but Spark's public API is used to find them.
     """
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
         """See :meth:`Connector.open`; ``name`` is as in ``spark.table(name)``."""
-        spark = _session(options)
-        threads = options.get("listing_threads") or SplitConfig.resolve().listing_threads
-        return cast("Self", _opened(spark, name, int(threads)))
+        spark, config = _session(options), SplitConfig.resolve()
+        threads = int(options.get("listing_threads") or config.listing_threads)
+        how = str(options.get("spark_scan") or config.spark_scan)
+        return cast("Self", _opened(spark, name, threads, how))
 
     @classmethod
     def table_names(
@@ -70,7 +74,7 @@ def relation_table(
 
 
 def _session(options: Mapping[str, Any]) -> Any:
-    check_options(options, ("spark", "listing_threads"))
+    check_options(options, ("spark", "listing_threads", "spark_scan"))
     spark: Any = options.get("spark") or SparkSession.getActiveSession()
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(
@@ -80,9 +84,9 @@ def _session(options: Mapping[str, Any]) -> Any:
     return spark
 
 
-def _opened(spark: SparkSession, name: str, threads: int) -> Connector:
-    if internals_unavailable(spark) is not None:
-        raise UnsupportedTable("TODO")
+def _opened(spark: SparkSession, name: str, threads: int, how: str) -> Connector:
+    if internals_unavailable(spark, how) is not None:
+        return PublicTable(spark, name, threads)
     catalyst = Catalyst(spark)
     with errors_of_the_jvm():
         read = read_of_table(catalyst, name)

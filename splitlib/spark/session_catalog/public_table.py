@@ -1,0 +1,250 @@
+"""A table of the session's catalog, asked through public API alone, as Spark Connect needs it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
+from splitlib.hive.partition_values import NULL_PARTITION, split_names
+from splitlib.hive.table_formats import (
+    is_recursive,
+    refuse_unreadable,
+    serde_format,
+    source_format,
+)
+from splitlib.hive.types import from_spark_json
+from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
+from splitlib.spark.session_catalog.directory_files import files_by_directory
+from splitlib.spark.session_catalog.public_statements import PublicStatements
+from splitlib.spark.sql_text import quoted
+from splitlib.spi import Connector, Predicate
+
+_REDACTED = "*********(redacted)"
+# The handle of a partition once its details are known; before that it is its name.
+_REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
+
+
+class PublicTable(Connector):
+    """A table whose catalog is asked by SQL, and whose files Spark lists as data.
+
+    Args:
+        spark: The session.
+        name: As in ``spark.table(name)``.
+        threads: Statements at the same time.
+
+    Raises:
+        TableNotFound: if there is none.
+        UnsupportedTable: if reading its files could give other rows than ``spark.table``.
+    """
+
+    partitions_per_details = 100
+    """See :class:`splitlib.spi.SupportsPartitionDetails`."""
+    partitions_per_listing = 100
+    """A job of Spark's lists several directories."""
+
+    def __init__(self, spark: SparkSession, name: str, threads: int) -> None:
+        self._ask = PublicStatements(spark)
+        self._described = self._ask.described(name)
+        self._threads = threads
+        self._formats: list[ReadFormat] = []
+        self._lock = threading.Lock()
+        _refuse_unlisted(self._described)
+        form = _read_format(self._described)
+        # whatever the session's current schema will be
+        parts = (*self._described["namespace"], self._described["table_name"])
+        self._table = quoted(str(self._described["catalog_name"]), *parts)
+        schema = self._ask.schema(self._table)
+        self._metadata = TableMetadata(
+            from_spark_json(schema),
+            tuple(self._described.get("partition_columns") or ()),
+            form,
+            self._described.get("location"),
+            spark_schema=json.dumps(schema),
+        )
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        """Not the way to it: see :class:`splitlib.spark.session_catalog.SessionConnector`."""
+        raise NotImplementedError
+
+    def describe(self) -> TableMetadata:
+        """See :meth:`Connector.describe`."""
+        return self._metadata
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`Connector.list_partitions`: all names in one request."""
+        keys = self._metadata.partition_keys
+        if not keys:
+            nothing = pa.RecordBatch.from_arrays([], names=[])
+            whole = self._ref(None, self._metadata.location, self._metadata.read_format)
+            yield PartitionBatch(nothing, pa.array([whole], _REF))
+            return
+        names = self._ask.partition_names(self._table)
+        yield PartitionBatch(split_names(names, keys), names, Requests(catalog=1))
+
+    def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
+        """See :class:`splitlib.spi.SupportsPartitionDetails`: one request for each partition."""
+        keys = self._metadata.partition_keys
+        if not keys:
+            return partitions
+        names = partitions.refs.to_pylist()
+        specs = split_names(partitions.refs, keys).to_pylist()
+        with ThreadPoolExecutor(self._threads, "splitlib-partition") as pool:
+            found = list(pool.map(self._described_partition, specs))
+        rows = [row for row, one in enumerate(found) if one is not None]
+        requests = len(names)
+        if len(rows) < len(names):
+            requests += 1
+            self._refuse_respelled([n for n, one in zip(names, found, strict=True) if one is None])
+        refs = [
+            self._ref(names[row], one["location"], _read_format(self._described, one))
+            for row, one in enumerate(found)
+            if one is not None
+        ]
+        kept = partitions.take(pa.array(rows, pa.int64()))
+        return PartitionBatch(kept.values, pa.array(refs, _REF), Requests(catalog=requests))
+
+    def check_identity(self) -> None:
+        """See :class:`splitlib.spi.SupportsIdentityCheck`."""
+        if _identity(self._ask.described(self._table)) != _identity(self._described):
+            raise TableNotFound(
+                "The table was dropped and created anew, or moved, since it was opened.",
+                hint="open it again.",
+            )
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`Connector.list_files`."""
+        refs = partitions.refs
+        locations = pc.struct_field(refs, "location").to_pylist()
+        found = self._files(locations, pc.struct_field(refs, "name").to_pylist())
+        files = files_by_directory(found, locations, self._below)
+        forms = pc.struct_field(refs, "read_format")
+        form_of_each = forms.take(files["partition"])
+        requests = Requests(storage=len(partitions))
+        for number in pc.unique(forms).to_pylist():
+            of_form = files.filter(pc.equal(form_of_each, number))
+            yield FileBatch(of_form, self._formats[number], requests)
+            requests = Requests()
+
+    @property
+    def _below(self) -> Literal["ignored", "refused", "read"]:
+        """What is done about files in directories below a partition's."""
+        if is_recursive(self._metadata.read_format):
+            return "read"
+        # Spark may find partitions there, or Hive the rows of some values
+        in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
+        return "refused" if in_doubt else "ignored"
+
+    def _files(self, locations: list[str], names: list[str | None]) -> pa.Table:
+        try:
+            return self._ask.files(sorted(set(locations)))
+        except MissingPartition as error:
+            if len(locations) == 1:
+                error.partition = names[0]
+            else:  # the one that is missing says so
+                for location, name in zip(locations, names, strict=True):
+                    self._files([location], [name])
+            raise
+
+    def _described_partition(self, spec: dict[str, str | None]) -> dict[str, Any] | None:
+        """What the catalog says of a partition; None if it has it not, or by another spelling."""
+        found = self._ask.described_partition(self._table, spec)
+        if found is None or _named(found["partition_values"]) != _named(spec):
+            return None
+        return found
+
+    def _refuse_respelled(self, names: list[str]) -> None:
+        """Make sure that partitions which were not found have gone.
+
+        Raises:
+            UnsupportedTable: if one has not; Spark looks for ``k=7`` when asked for ``k=07``.
+        """
+        there = self._ask.partition_names(self._table)
+        still = pc.is_in(pa.array(names), value_set=there).to_pylist()
+        for name, is_there in zip(names, still, strict=True):
+            if is_there:
+                raise UnsupportedTable(
+                    "Spark's public API finds no partition whose values are spelled so.",
+                    hint="use a classic session with spark_scan='auto', or connector='hive'.",
+                    partition=name,
+                )
+
+    def _ref(self, name: str | None, location: str | None, form: ReadFormat) -> dict[str, Any]:
+        with self._lock:
+            if form not in self._formats:
+                self._formats.append(form)
+            number = self._formats.index(form)
+        return {"name": name, "location": location, "read_format": number}
+
+
+def _named(values: Mapping[str, str | None]) -> dict[str, str]:
+    """Values as they stand in a name, in which null and the empty text are the same."""
+    return {key: value or NULL_PARTITION for key, value in values.items()}
+
+
+def _is_source(described: Mapping[str, Any]) -> bool:
+    """Whether Spark reads the table through its own data source and not through a SerDe."""
+    return str(described.get("provider", "hive")).lower() != "hive"
+
+
+def _refuse_unlisted(described: Mapping[str, Any]) -> None:
+    """Refuse a table whose rows are not simply those in its files, or whose partitions nobody has.
+
+    Raises:
+        UnsupportedTable: so.
+    """
+    refuse_unreadable(
+        described["type"],
+        described.get("provider", ""),
+        described.get("input_format", ""),
+        described.get("table_properties", {}),
+    )
+    if not described.get("location"):
+        raise UnsupportedTable("Spark does not read it as files.")
+    if not described.get("partition_columns"):
+        return
+    if _is_source(described):
+        if described.get("partition_provider") != "Catalog":
+            raise UnsupportedTable(
+                "Its partitions are not in the session's catalog.",
+                hint="run MSCK REPAIR TABLE on it in Spark, or use connector='files'.",
+            )
+        if is_recursive(_read_format(described)):
+            raise UnsupportedTable("Spark reads no partitions with recursiveFileLookup.")
+
+
+def _read_format(
+    described: Mapping[str, Any], partition: Mapping[str, Any] | None = None
+) -> ReadFormat:
+    """How the files of a table, or of one partition of it, are read.
+
+    Raises:
+        UnsupportedTable: for formats that cannot be read, and for what Spark hides.
+    """
+    given = dict(described.get("storage_properties", {}))
+    if _is_source(described):
+        form = source_format(described["provider"], given)
+    else:
+        given |= described.get("table_properties", {})
+        if partition is not None:
+            given |= partition.get("storage_properties", {})
+            given |= partition.get("partition_parameters", {})
+        storage = described if partition is None else partition
+        form = serde_format(storage.get("serde_library"), storage.get("input_format"), given)
+    if hidden := [name for name, value in form.options if value == _REDACTED]:
+        raise UnsupportedTable(f"Spark does not show its options {', '.join(hidden)}.")
+    return form
+
+
+def _identity(described: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a table from another one of its name."""
+    names = ("created_time", "type", "provider", "location", "partition_columns")
+    return tuple(described.get(name) for name in names)
