@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from splitlib.errors import TableNotFound
+from splitlib.spark.session_catalog import SessionConnector
 from splitlib.spi import SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames
 from splitlib.testing import HiveMetastore
-from splitlib.spark.session_catalog import SessionConnector
 from splitlib_conformance import ConnectorConformance, Harness
 from splitlib_conformance.base import Subject
 from tests.conformance.session_harness import SessionHarness
