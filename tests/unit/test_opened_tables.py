@@ -133,6 +133,6 @@ def test_no_table_is_opened_anywhere_else():
         "loading.py",
         "registry.py",
         "spark/datasource/options.py",
-        "spark/planner/scan_sites/named_tables.py",
+        "spark/named_tables/placeholders.py",
         "spark/read/reader.py",
     }

@@ -78,7 +78,7 @@ class TableReader:
         if not isinstance(name, str):
             raise ConfigError(
                 f"A table is given by its name, not by a {type(name).__name__}.",
-                hint="read(spark).table('db.t', connector=…)",
+                hint="read(spark).table('db.t')",
             )
         return replace(self, _name=name, _connector=connector, _options=options)
 
@@ -148,7 +148,7 @@ class TableReader:
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         if self._name is None:
-            raise ConfigError("No table is given.", hint="read(spark).table('db.t', connector=…)")
+            raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
         opened = open_table(

@@ -249,6 +249,6 @@ def _session_scan(
     connector = relation_table(catalyst, leaf, config.listing_threads, partitions)
     if connector is None:
         return None
-    table = Table(connector.name, SESSION, connector)
+    table = Table(connector.name, SESSION, connector, config)
     table = table.in_time_zone(session_time_zone(catalyst.spark))
     return PrunableScan(catalyst, leaf, ids, table, config, is_placeholder=False)
