@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
-from tests.integration.planner_tables import explained, pruned, rows_of
+from tests.integration.planner.tables import explained, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 

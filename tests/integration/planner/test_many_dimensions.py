@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.planner import join_graph as discovery
-from tests.integration.planner_tables import pruned, rows_of
+from tests.integration.planner.tables import pruned, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
-from tests.integration.planner_tables import INNER, explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import INNER, explained, planner_tables, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import splitlib
 from splitlib.spark.logical_plan import UnknownPlan
 from splitlib.spark.planner import optimize
-from tests.integration.planner_tables import INNER, explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import INNER, explained, planner_tables, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 

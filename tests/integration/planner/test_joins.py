@@ -19,7 +19,7 @@ from benchmarks.tpcds.settings import changed
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.plan_report import ScanPruning
 from splitlib.testing import HiveMetastore
-from tests.integration.planner_tables import INNER, explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import INNER, explained, planner_tables, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 

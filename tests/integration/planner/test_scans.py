@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from tests.integration.planner_tables import explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import explained, planner_tables, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 
