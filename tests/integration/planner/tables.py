@@ -30,10 +30,16 @@ CREATE TABLE p_days USING parquet AS
 CREATE TABLE p_weeks USING parquet AS SELECT CAST(id AS int) AS week, id * 10 AS no FROM range(5);
 CREATE VIEW p_view AS SELECT v, day AS tag FROM p_sales WHERE v >= 0;
 """
-_TABLES = ("p_sales", "p_returns", "p_upper", "p_text", "p_two", "p_days", "p_weeks")
+FACTS = ("p_sales", "p_returns", "p_upper", "p_text", "p_two")
+"""Those with partitions."""
+_TABLES = (*FACTS, "p_days", "p_weeks")
 
 INNER = "SELECT f.*, d.name FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
 """Leaves one of 21 partitions."""
+
+TWICE = """SELECT a.v, b.v FROM p_sales a JOIN p_days d ON a.day = d.id AND d.week = 1
+  JOIN p_sales b ON a.s = b.s JOIN p_days e ON b.day = e.id AND e.name = 'n7'"""
+"""One fact table at two places, of which one needs 4 partitions, and the other 1 of these."""
 
 
 @contextmanager
@@ -60,9 +66,13 @@ def explained(df: DataFrame) -> PlanReport:
 
 
 def pruned(df: DataFrame) -> list[tuple[str, int]]:
-    """Table and partitions left of the scans that were pruned."""
+    """Table and partitions left of the scans that were pruned.
+
+    A report on a table of a named catalog has these numbers also where nothing was pruned.
+    """
     return sorted(
         (scan.table.rpartition(".")[2], scan.partitions_kept)
         for scan in explained(df).scans
         if scan.partitions_kept is not None
+        and (scan.partitions_kept != scan.partitions_total or not scan.partitions_kept)
     )

@@ -12,9 +12,18 @@ from pyspark.sql import SparkSession
 import splitlib
 from splitlib.spark.logical_plan import UnknownPlan
 from splitlib.spark.planner import optimize
-from tests.integration.planner.tables import INNER, explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import (
+    FACTS,
+    INNER,
+    explained,
+    planner_tables,
+    pruned,
+    rows_of,
+)
+from tests.integration.planner.ways import Way
 
 pytestmark = pytest.mark.spark
+NAMED = FACTS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,11 +44,15 @@ def raising(error: Exception) -> Callable[..., object]:
 
 @pytest.mark.parametrize("name", ["decide", "dead_scans", "pruned_by_keys", "scan_of_sites"])
 def test_bug(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, planner_bugs: list[str], name: str
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    planner_bugs: list[str],
+    way: Way,
+    name: str,
 ) -> None:
     """Wherever it is: the rows are Spark's, and a warning has all that a report needs."""
     monkeypatch.setattr(optimize, name, raising(KeyError("planted")))
-    optimized = splitlib.sql(spark, INNER)
+    optimized = way.sql(INNER)
     assert rows_of(optimized) == rows_of(spark.sql(INNER))
     assert pruned(optimized) == []
     assert "left to Spark: KeyError: 'planted'" in str(explained(optimized))
@@ -60,9 +73,15 @@ def test_bug(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_no_bug(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """What is raised on purpose leaves the query to Spark without a word."""
+def test_no_bug(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, way: Way, error: Exception
+) -> None:
+    """What is raised on purpose leaves the query to Spark, which cannot read a named catalog."""
     monkeypatch.setattr(optimize, "decide", raising(error))
-    optimized = splitlib.sql(spark, INNER)
+    if way.is_named and isinstance(error, splitlib.SplitlibError):
+        with pytest.raises(type(error)):
+            way.sql(INNER)
+        return
+    optimized = way.sql(INNER)
     assert rows_of(optimized) == rows_of(spark.sql(INNER))
     assert f"left to Spark: {type(error).__name__}" in str(explained(optimized))

@@ -12,8 +12,10 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, pruned, rows_of
+from tests.integration.planner.ways import Way, settings
 
 pytestmark = pytest.mark.spark
+NAMED = ("co_a", "co_b")
 
 _SETUP = """
 CREATE TABLE co_a USING parquet PARTITIONED BY (day, p) AS SELECT id AS v,
@@ -66,23 +68,23 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("query", SHAPES.values(), ids=SHAPES)
-def test_collations(spark: SparkSession, query: str, collation: str) -> None:
+def test_collations(spark: SparkSession, way: Way, query: str, collation: str) -> None:
     """Rows that are equal in a collation are not pruned because their bytes differ."""
-    plain = spark.sql(query.format(collation))
-    assert rows_of(splitlib.optimize(plain)) == rows_of(plain)
+    sql = query.format(collation)
+    assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
-def test_the_rest_of_a_tuple_prunes(spark: SparkSession) -> None:
+def test_the_rest_of_a_tuple_prunes(spark: SparkSession, way: Way) -> None:
     """Only the collated comparison prunes nothing; the report says why."""
     sql = SHAPES["of a dimension in a tuple"].format("UTF8_LCASE")
-    optimized = splitlib.sql(spark, sql)
+    optimized = way.sql(sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     ((table, kept),) = pruned(optimized)
     assert (table, kept < 30) == ("co_a", True)
     assert "collate UTF8_LCASE are not compared" in str(explained(optimized))
 
 
-def test_declared_collation(spark: SparkSession) -> None:
+def test_declared_collation(spark: SparkSession, way: Way) -> None:
     """A dimension's column declares a collation, which no partition key can."""
     spark.sql("CREATE TABLE co_lcase (q STRING COLLATE UTF8_LCASE, id int) USING parquet")
     spark.sql("INSERT INTO co_lcase VALUES ('A', 1), ('C', 2)")
@@ -94,7 +96,7 @@ def test_declared_collation(spark: SparkSession) -> None:
             "a.p = CAST(l.q AS STRING COLLATE UTF8_BINARY)",
         ):
             sql = f"SELECT a.v, l.id FROM co_a a JOIN co_lcase l ON {on} WHERE l.id > 0"
-            assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql)), on
+            assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql)), on
     finally:
         spark.sql("DROP TABLE co_lcase")
 
@@ -107,11 +109,11 @@ NESTED = {
 
 
 @pytest.mark.parametrize("condition", NESTED.values(), ids=NESTED)
-def test_nested_keys_between_facts(spark: SparkSession, condition: str) -> None:
+def test_nested_keys_between_facts(spark: SparkSession, way: Way, condition: str) -> None:
     """They prune nothing; the other joins of the query do."""
     sql = f"""SELECT a.v, b.v FROM co_a a JOIN co_b b ON {condition} AND a.v % 7 = b.v % 7
         JOIN co_days d ON a.day = d.id WHERE d.week = 1"""
-    optimized = splitlib.sql(spark, sql)
+    optimized = way.sql(sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     assert "co_a" in [table for table, _ in pruned(optimized)]
     assert not explained(optimized).reasons
@@ -126,12 +128,8 @@ def test_data_columns_of_named_catalogs(
         USING parquet PARTITIONED BY (day)""")
     spark.sql("""INSERT INTO co_data SELECT IF(id % 2 = 0, 'abc', 'ABC '), id, id % 4
         FROM range(16)""")
-    catalog = {
-        "spark.splitlib.catalog.lake.connector": "hive",
-        "spark.splitlib.catalog.lake.uri": metastore.uri,
-    }
     try:
-        with changed(spark, catalog):
+        with changed(spark, settings(metastore.uri)):
             for where in ("t = 'abc'", "t > 'ABC'", "t IN ('ABC', 'x')", "t <= 'abc'"):
                 sql = f"SELECT t, v FROM {{}} WHERE {where}"
                 expected = rows_of(spark.sql(sql.format("co_data")))

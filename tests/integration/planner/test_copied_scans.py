@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, pruned, rows_of
+from tests.integration.planner.ways import Way
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ ANALYZE TABLE cs_text COMPUTE STATISTICS;
 CREATE TABLE cs_a USING parquet AS SELECT CAST(id AS int) AS id, id % 3 AS g FROM range(6);
 CREATE TABLE cs_b USING parquet AS SELECT CAST(id + 6 AS int) AS id, id % 3 AS g FROM range(5);
 """
-NAMES = ("cs_sales", "cs_returns", "cs_text", "cs_a", "cs_b")
+NAMED = ("cs_sales", "cs_returns", "cs_text")
 THROUGH_UNION = {"spark.sql.optimizer.pushDownJoinThroughUnion.enabled": "true"}
 
 BOTH = """(SELECT 'a' AS k, id FROM cs_a WHERE g = 1
@@ -61,18 +61,17 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "0"}):
         yield
     spark.catalog.dropTempView("cs_files")
-    for table in NAMES:
+    for table in (*NAMED, "cs_a", "cs_b"):
         spark.sql(f"DROP TABLE {table}")
 
 
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files", "cs_text"])
 @pytest.mark.parametrize("query", COPIED.values(), ids=COPIED)
-def test_copies_are_read_whole(spark: SparkSession, query: str, table: str) -> None:
+def test_copies_are_read_whole(spark: SparkSession, way: Way, query: str, table: str) -> None:
     """A join pushed below a union reads its other side once for each input of the union."""
     with changed(spark, THROUGH_UNION):
-        plain = spark.sql(query.replace("{}", table))
-        optimized = splitlib.optimize(plain)
-        assert rows_of(optimized) == rows_of(plain)
+        sql = query.replace("{}", table)
+        assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
 def test_reason_for_a_copy(spark: SparkSession) -> None:
@@ -89,18 +88,18 @@ def test_reason_for_a_copy(spark: SparkSession) -> None:
     assert rows_of(optimized) == rows_of(spark.sql(sql))
 
 
-def test_copied_dimension(spark: SparkSession) -> None:
+def test_copied_dimension(spark: SparkSession, way: Way) -> None:
     """Its rows are the keys of both facts, and Spark reads it again for each of them."""
     sql = """SELECT u.v, u.w FROM (SELECT v, day, 1 AS w FROM cs_sales
         UNION ALL SELECT v, day, 2 AS w FROM cs_returns) u
         JOIN cs_a a ON u.day = a.id AND u.w = a.g WHERE a.g > 0"""
     with changed(spark, THROUGH_UNION):
-        optimized = splitlib.sql(spark, sql)
+        optimized = way.sql(sql)
         assert rows_of(optimized) == rows_of(spark.sql(sql))
         assert pruned(optimized) == [("cs_returns", 4), ("cs_sales", 4)]
 
 
-def test_copied_rdd(spark: SparkSession) -> None:
+def test_copied_rdd(spark: SparkSession, way: Way) -> None:
     """An RDD that has other rows every time it is computed."""
     draws = spark.sparkContext.accumulator(0)
 
@@ -117,28 +116,18 @@ def test_copied_rdd(spark: SparkSession) -> None:
         WHERE d.id IS NOT NULL"""
     with changed(spark, THROUGH_UNION):
         for _ in range(3):
-            rows = splitlib.sql(spark, sql).collect()
+            rows = way.sql(sql).collect()
             assert all(row.day == row.id for row in rows)
     spark.catalog.dropTempView("cs_drawn")
 
 
-def test_copied_table_of_a_named_catalog(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """A relation without files stands for it while the plan is made, and never runs."""
-    catalog = {
-        "spark.splitlib.catalog.lake.connector": "hive",
-        "spark.splitlib.catalog.lake.uri": metastore.uri,
-    }
-    with changed(spark, THROUGH_UNION | catalog):
-        for name in ("inner", "left", "aggregated", "twice"):
-            sql = COPIED[name]
-            optimized = splitlib.sql(spark, sql.replace("{}", "lake.default.cs_sales"))
-            expected = spark.sql(sql.replace("{}", "cs_sales"))
-            assert rows_of(optimized) == rows_of(expected), name
-        sql = """SELECT k, u.v, f.v FROM (SELECT 'a' AS k, v, day FROM cs_sales
-            UNION ALL SELECT 'b', v, day FROM cs_returns) u JOIN {} f ON u.day = f.day
-            WHERE f.v = 3"""
-        optimized = splitlib.sql(spark, sql.replace("{}", "lake.default.cs_text"))
-        assert rows_of(optimized) == rows_of(spark.sql(sql.replace("{}", "cs_text")))
+def test_copied_text_table(spark: SparkSession, way: Way) -> None:
+    """One whose rows are made of lines."""
+    sql = """SELECT k, u.v, f.v FROM (SELECT 'a' AS k, v, day FROM cs_sales
+        UNION ALL SELECT 'b', v, day FROM cs_returns) u JOIN cs_text f ON u.day = f.day
+        WHERE f.v = 3"""
+    with changed(spark, THROUGH_UNION):
+        assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
 DUPLICATING = {
@@ -168,9 +157,9 @@ DUPLICATING = {
 
 @pytest.mark.parametrize("query", DUPLICATING.values(), ids=DUPLICATING)
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files"])
-def test_other_rules_that_duplicate(spark: SparkSession, query: str, table: str) -> None:
+def test_other_rules_that_duplicate(spark: SparkSession, way: Way, query: str, table: str) -> None:
     """Other rewrites of the optimizer that repeat a part of the query."""
     if "RECURSIVE" in query and not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
         pytest.skip("this Spark has no recursion")
-    plain = spark.sql(query.replace("cs_sales", table))
-    assert rows_of(splitlib.optimize(plain)) == rows_of(plain)
+    sql = query.replace("cs_sales", table)
+    assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))

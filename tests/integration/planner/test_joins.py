@@ -5,23 +5,25 @@ More shapes of queries, without their rows, are in ``tests/unit/planner``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-import splitlib
-from benchmarks.tpcds.settings import changed
-from splitlib.spark.jvm.session_catalog import CatalogPartitions
-from splitlib.spark.plan_report import ScanPruning
-from splitlib.testing import HiveMetastore
-from tests.integration.planner.tables import INNER, explained, planner_tables, pruned, rows_of
+from tests.integration.planner.tables import (
+    FACTS,
+    INNER,
+    TWICE,
+    explained,
+    planner_tables,
+    pruned,
+    rows_of,
+)
+from tests.integration.planner.ways import Way
 
 pytestmark = pytest.mark.spark
+NAMED = FACTS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,11 +107,7 @@ PRUNES = {
         # each is narrowed by what is left of the other
         (("p_returns", 3), ("p_sales", 3)),
     ),
-    "one fact twice with different filters": Case(
-        "SELECT a.v, b.v FROM p_sales a JOIN p_days d ON a.day = d.id AND d.week = 1 "
-        "JOIN p_sales b ON a.s = b.s JOIN p_days e ON b.day = e.id AND e.name = 'n7'",
-        (("p_sales", 1), ("p_sales", 4)),
-    ),
+    "one fact twice with different filters": Case(TWICE, (("p_sales", 1), ("p_sales", 4))),
     "below a union": Case(
         "SELECT u.v, d.name FROM (SELECT v, day FROM p_sales UNION ALL SELECT v, day FROM "
         "p_returns) u JOIN p_days d ON u.day = d.id WHERE d.week = 1",
@@ -144,6 +142,35 @@ PRUNES = {
         "ON f.twice + 1 = d.id WHERE d.week = 2",
         (("p_sales", 3),),
     ),
+    "next of the partition column": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day + 1 = d.id WHERE d.week = 2",
+        (("p_sales", 4),),
+    ),
+    "cast of the partition column": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d "
+        "ON CAST(f.day AS string) = CAST(d.id AS string) WHERE d.week = 1",
+        (("p_sales", 4),),
+    ),
+    "text with the partition column": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d "
+        "ON concat('n', CAST(f.day AS string)) = d.name WHERE d.week = 1",
+        (("p_sales", 4),),
+    ),
+    "part of a date": Case(
+        "SELECT f.v FROM p_two f JOIN p_weeks w ON dayofmonth(f.d) = w.week WHERE w.no = 20",
+        (("p_two", 1),),
+    ),
+    "in both parts of a union, by other keys": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1 UNION ALL "
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'",
+        (("p_sales", 1), ("p_sales", 4)),
+    ),
+    "in two places, by more keys in one": Case(
+        "SELECT f.v, x.m FROM (SELECT a.* FROM p_sales a JOIN p_days d ON a.day = d.id "
+        "WHERE d.week = 1) f, LATERAL (SELECT max(r.v) AS m FROM p_returns r WHERE r.v < f.v) x "
+        "JOIN p_days e ON f.day = e.id WHERE e.name = 'n6'",
+        (("p_sales", 4),),
+    ),
     "text table of Hive": Case(
         "SELECT f.v FROM p_text f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
         (("p_text", 2),),
@@ -162,6 +189,24 @@ PRUNES = {
         (("p_sales", 0),),
     ),
 }
+
+NAMED_KEEPS: dict[str, tuple[tuple[str, int], ...]] = {
+    # keys of a computed value prune nothing; 20 are those with a day, which the query asks for
+    "between": (("p_sales", 20),),
+    "expression of the partition column": (("p_sales", 20),),
+    "next of the partition column": (("p_sales", 20),),
+    "cast of the partition column": (("p_sales", 20),),
+    "text with the partition column": (),
+    "part of a date": (),
+    # a range of keys has both of its ends
+    "less than": (("p_sales", 4),),
+    # what is left of one fact is no key for another
+    "self-chained": (("p_returns", 3), ("p_sales", 4)),
+    # the keys of two places are not united
+    "in two places that the same keys reach": (),
+    "in two places, by more keys in one": (),
+}
+"""Of which queries more is left in a named catalog than in that of the session."""
 
 NEVER = {
     "fact preserved": (
@@ -197,188 +242,36 @@ NEVER = {
 }
 
 
-@pytest.mark.parametrize("case", PRUNES.values(), ids=PRUNES)
-def test_prunes(spark: SparkSession, case: Case) -> None:
+NAMED_SAYS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
+    # it is splitlib's own scan, so that conditions prune it without a join
+    "no join": ((("p_sales", 1),), "partitions 1 of 21"),
+    # the report has no sentence about it
+    "all keys present": ((), "partitions 15 of 15"),
+    "also read where no keys reach": ((), "partitions 21 of 21"),
+}
+"""Which reports are other ones in a named catalog: what was pruned, and a sentence."""
+
+
+@pytest.mark.parametrize("name", PRUNES)
+def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
     """The same rows from just the partitions that matter."""
-    optimized = splitlib.sql(spark, case.sql)
-    assert pruned(optimized) == list(case.kept)
-    assert rows_of(optimized) == rows_of(spark.sql(case.sql))
-    assert optimized.schema == spark.sql(case.sql).schema
+    case = PRUNES[name]
+    optimized = way.sql(case.sql)
+    plain = spark.sql(case.sql)
+    assert rows_of(optimized) == rows_of(plain)
+    assert optimized.schema == plain.schema
+    kept = NAMED_KEEPS.get(name, case.kept) if way.is_named else case.kept
+    assert pruned(optimized) == list(kept)
 
 
-@pytest.mark.parametrize(("sql", "reason"), NEVER.values(), ids=NEVER)
-def test_never_prunes(spark: SparkSession, sql: str, reason: str) -> None:
+@pytest.mark.parametrize("name", NEVER)
+def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
     """All partitions are left to Spark, with a reason in a sentence."""
-    optimized = splitlib.sql(spark, sql)
-    assert pruned(optimized) == []
+    sql, reason = NEVER[name]
+    kept: tuple[tuple[str, int], ...] = ()
+    if way.is_named:
+        kept, reason = NAMED_SAYS.get(name, (kept, reason))
+    optimized = way.sql(sql)
+    assert pruned(optimized) == list(kept)
     assert reason in str(explained(optimized))
     assert rows_of(optimized) == rows_of(spark.sql(sql))
-
-
-def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession) -> None:
-    """Spark reads it as null, or fails: it is not for the planner to say."""
-    lenient = {
-        "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
-        "spark.sql.ansi.enabled": "false",
-    }
-    spark.sql("CREATE TABLE p_odd (v bigint) PARTITIONED BY (day int) STORED AS textfile")
-    try:
-        spark.sql("INSERT INTO p_odd SELECT id, CAST(id % 5 AS int) FROM range(20)")
-        with changed(spark, lenient):
-            spark.sql("ALTER TABLE p_odd ADD PARTITION (day = 'some')")
-            sql = "SELECT f.v FROM p_odd f JOIN p_days d ON f.day = d.id WHERE d.week = 1"
-            assert pruned(splitlib.sql(spark, sql)) == [("p_odd", 2)]
-            assert rows_of(splitlib.sql(spark, sql)) == rows_of(spark.sql(sql))
-    finally:
-        spark.sql("DROP TABLE p_odd")
-
-
-def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Facts that no catalog knows: what is listed already is not listed again, but not read."""
-    where = str(tmp_path / "a b%20é")
-    spark.table("p_sales").write.partitionBy("day").parquet(where)
-    days = spark.table("p_days").where("week = 1")
-    directory = spark.read.parquet(where).join(days, F.col("day") == F.col("id"))
-    optimized = splitlib.optimize(directory)
-    (scan,) = explained(optimized).scans
-    assert (scan.partitions_kept, scan.partitions_total) == (4, 21)
-    assert scan.nbytes is not None
-    assert scan.nbytes_total is not None
-    assert 0 < scan.nbytes < scan.nbytes_total
-    assert rows_of(optimized) == rows_of(directory)
-    assert sorted(optimized.inputFiles()) == sorted(
-        f for f in directory.inputFiles() if any(f"day={d}/" in f for d in (1, 6, 11, 16))
-    )
-
-    loaded = splitlib.read(spark).table(where, connector="files", format="parquet").load()
-    joined = loaded.join(days, F.col("day") == F.col("id"))
-    again = splitlib.optimize(joined)
-    assert [scan.partitions_kept for scan in explained(again).scans] == [4]
-    assert rows_of(again) == rows_of(joined)
-
-
-def test_small_table_is_left_alone(spark: SparkSession) -> None:
-    """Of a few partitions nothing can be saved."""
-    sql = "SELECT v FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 1)"
-    spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "21")
-    try:
-        optimized = splitlib.sql(spark, sql)
-    finally:
-        spark.conf.unset("spark.splitlib.plannerSmallFactPartitions")
-    assert "it has only 21 partitions" in str(explained(optimized))
-
-
-def test_large_dimension_is_left_alone_but_partitions_are_keys(spark: SparkSession) -> None:
-    """What a dimension leaves of one fact table are keys for another one."""
-    sql = (
-        "SELECT r.v, f.n FROM p_returns r JOIN (SELECT day, count(*) AS n FROM p_sales GROUP BY "
-        "day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM p_days WHERE week = 1)"
-    )
-    optimized = splitlib.sql(spark, sql)
-    assert pruned(optimized) == [("p_returns", 3), ("p_sales", 3)]
-    assert rows_of(optimized) == rows_of(spark.sql(sql))
-
-
-def test_report(spark: SparkSession) -> None:
-    """For people, for notebooks, for machines."""
-    optimized = splitlib.sql(spark, INNER)
-    report = explained(optimized)
-    (scan,) = report.scans
-    assert isinstance(scan, ScanPruning)
-    text = str(report)
-    assert "partitions 1 of 21" in text
-    assert "1 value" in text
-    assert scan.strip.count("#") == 1
-    assert len(scan.strip) == 21
-    assert report._repr_html_().count("<rect") == 21
-    assert json.loads(json.dumps(report.to_dict()))["scans"][0]["partitions_kept"] == 1
-    assert report.catalog_requests == 2  # the names, then the one that matches
-
-
-def test_table_of_a_named_catalog(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """Enumerated by splitlib itself, with the conditions of the query as well as its joins."""
-    spark.conf.set("spark.splitlib.catalog.lake.connector", "hive")
-    spark.conf.set("spark.splitlib.catalog.lake.uri", metastore.uri)
-    try:
-        sql = (
-            "SELECT p_two.v, 'FROM lake.x.y' AS t FROM lake.default.p_two JOIN lake.default.p_days "
-            "d ON lake.default.p_two.d = d.d WHERE p_two.k > 'k0' AND d.week = 1"
-        )
-        optimized = splitlib.sql(spark, sql)
-        assert pruned(optimized) == [("p_two", 1)]
-        plain = sql.replace("lake.default.", "")
-        assert rows_of(optimized) == rows_of(spark.sql(plain))
-        assert optimized.schema == spark.sql(plain).schema
-        for where in (
-            "d = DATE'2020-01-02' AND v > 10",
-            "d IN (SELECT d FROM p_days WHERE week = 1)",
-            "d IN (SELECT d FROM lake.default.p_days LIMIT 100)",
-            "d > (SELECT max(d) FROM lake.default.p_two WHERE v < 3)",
-            # Spark takes subqueries of the same table together, so that one of two scans is gone
-            "v < (SELECT sum(v) FROM lake.default.p_two) "
-            "AND d < (SELECT max(d) FROM lake.default.p_two)",
-        ):
-            rest = f"SELECT v, d FROM lake.default.p_two WHERE {where}"
-            expected = spark.sql(rest.replace("lake.default.", ""))
-            assert rows_of(splitlib.sql(spark, rest)) == rows_of(expected), where
-        whole = splitlib.sql(spark, "SELECT v, d, k FROM lake.default.p_two WHERE v < 100")
-        assert rows_of(whole) == rows_of(spark.sql("SELECT v, d, k FROM p_two WHERE v < 100"))
-        with pytest.raises(splitlib.TableNotFound):
-            splitlib.sql(spark, "SELECT * FROM lake.default.no_such_table")
-    finally:
-        spark.conf.unset("spark.splitlib.catalog.lake.connector")
-        spark.conf.unset("spark.splitlib.catalog.lake.uri")
-
-
-def test_each_table_is_asked_once(spark: SparkSession) -> None:
-    """Names once however often a table is read in a query."""
-    report = explained(splitlib.sql(spark, PRUNES["one fact twice with different filters"].sql))
-    assert report.catalog_requests <= 1 + 2  # the names, and the partitions of each scan
-
-
-@pytest.mark.parametrize("refused", [(), ("by_name",), ("by_name", "by_condition")])
-def test_ways_to_ask_for_partitions(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
-) -> None:
-    """By name, else by a filter, else one by one: not every catalog knows all of them."""
-    for way in refused:
-        monkeypatch.setattr(CatalogPartitions, way, lambda *_: None)
-    sql = "SELECT s.v FROM p_sales s JOIN p_days d ON s.day = d.id WHERE d.week IN (1, 2)"
-    optimized = splitlib.sql(spark, sql)
-    assert rows_of(optimized) == rows_of(spark.sql(sql))
-    ((_, kept),) = pruned(optimized)
-    assert kept > 4
-    requests = 1 + kept if len(refused) == 2 else 1  # the filter is asked for once, and refused
-    assert explained(optimized).catalog_requests == 1 + requests
-
-
-def test_key_in_upper_case(spark: SparkSession) -> None:
-    """Hive has it in lower case, and the plan as it was written."""
-    sql = "SELECT s.v, s.Day FROM p_upper s JOIN p_days d ON s.Day = d.id WHERE d.week IN (1, 2)"
-    optimized = splitlib.sql(spark, sql)
-    assert rows_of(optimized) == rows_of(spark.sql(sql))
-    assert pruned(optimized) == [("p_upper", 6)]
-    assert explained(optimized).catalog_requests == 2
-
-
-def test_commands_streams_and_errors_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    """What is no query, or no good one, is left as it is."""
-    shown = splitlib.sql(spark, "SHOW TABLES")
-    assert "p_sales" in str(rows_of(shown))
-    assert explained(shown).reasons
-    stream = spark.readStream.schema("id int").parquet(str(tmp_path))
-    assert "streaming" in str(explained(splitlib.optimize(stream)))
-    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
-        splitlib.sql(spark, "SELECT * FROM no_such_table_at_all")
-
-
-def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> None:
-    """Spark goes by the root directories of what a query reads."""
-    optimized = splitlib.sql(
-        spark,
-        "SELECT f.v, f.s, f.day FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
-    )
-    assert pruned(optimized) == [("p_sales", 4)]
-    with pytest.raises(Exception, match=r"(?i)overwrite"):
-        optimized.write.mode("overwrite").insertInto("p_sales")
-    assert spark.table("p_sales").count() == 401

@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import explained, pruned, rows_of
+from tests.integration.planner.ways import Way
 
 pytestmark = pytest.mark.spark
+NAMED = ("lo_root", "lo_options", "lo_text")
 
 JOIN = "SELECT f.v, f.day FROM {} f JOIN lo_days d ON f.day = d.id WHERE d.week = {}"
 
@@ -28,7 +30,9 @@ def dimension(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["USING parquet PARTITIONED BY (day)", "hive"])
-def test_partition_at_the_root_of_its_table(spark: SparkSession, tmp_path: Path, how: str) -> None:
+def test_partition_at_the_root_of_its_table(
+    spark: SparkSession, way: Way, tmp_path: Path, how: str
+) -> None:
     """Its files lie beside the directories of the other partitions."""
     root = tmp_path / "lo root"
     if how == "hive":
@@ -47,9 +51,9 @@ def test_partition_at_the_root_of_its_table(spark: SparkSession, tmp_path: Path,
         spark.sql(f"ALTER TABLE lo_root ADD PARTITION (day = 12) LOCATION '{root}/day=2'")
         spark.catalog.refreshTable("lo_root")
         for week, kept in ((4, 2), (2, 2), (1, 1)):
-            plain = spark.sql(JOIN.format("lo_root", week))
-            optimized = splitlib.optimize(plain)
-            assert rows_of(optimized) == rows_of(plain), week
+            sql = JOIN.format("lo_root", week)
+            optimized = way.sql(sql)
+            assert rows_of(optimized) == rows_of(spark.sql(sql)), week
             assert pruned(optimized) == [("lo_root", kept)]
     finally:
         spark.sql("DROP TABLE lo_root")
@@ -63,17 +67,23 @@ OPTIONS = {
     "ignoreMissingFiles": "true",
     "ignoreCorruptFiles": "true",
 }
+REFUSED = ("pathGlobFilter", "modifiedBefore", "modifiedAfter")
+"""Those that the reader of a metastore does not trust Spark to ignore."""
 
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items(), ids=OPTIONS)
-def test_options_of_tables(spark: SparkSession, option: str, value: str) -> None:
+def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: str) -> None:
     """Spark heeds them only if a table has no partitions."""
     spark.sql(f"""CREATE TABLE lo_options (v bigint, day int) USING parquet
         OPTIONS ('{option}' = '{value}') PARTITIONED BY (day)""")
     try:
         spark.sql("INSERT INTO lo_options SELECT id, CAST(id % 5 AS int) FROM range(20)")
-        plain = spark.sql(JOIN.format("lo_options", 2))
-        optimized = splitlib.optimize(plain)
+        sql = JOIN.format("lo_options", 2)
+        if way.is_named and option in REFUSED:
+            with pytest.raises(splitlib.UnsupportedTable, match=option):
+                way.sql(sql)
+            return
+        plain, optimized = spark.sql(sql), way.sql(sql)
         assert rows_of(optimized) == rows_of(plain)
         assert plain.count() == 4
         assert pruned(optimized) == [("lo_options", 1)]

@@ -1,0 +1,209 @@
+"""What is reported of a query, what is asked of the catalog for it, and what is not pruned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.plan_report import ScanPruning
+from tests.integration.planner.tables import (
+    FACTS,
+    INNER,
+    TWICE,
+    explained,
+    planner_tables,
+    pruned,
+    rows_of,
+)
+from tests.integration.planner.ways import Way
+
+pytestmark = pytest.mark.spark
+NAMED = (*FACTS, "p_odd")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """The tables of all tests here."""
+    with planner_tables(spark):
+        yield
+
+
+def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, way: Way) -> None:
+    """Spark reads it as null, or fails: it is not for the planner to say."""
+    lenient = {
+        "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
+        "spark.sql.ansi.enabled": "false",
+    }
+    spark.sql("CREATE TABLE p_odd (v bigint) PARTITIONED BY (day int) STORED AS textfile")
+    try:
+        spark.sql("INSERT INTO p_odd SELECT id, CAST(id % 5 AS int) FROM range(20)")
+        with changed(spark, lenient):
+            spark.sql("ALTER TABLE p_odd ADD PARTITION (day = 'some')")
+            sql = "SELECT f.v FROM p_odd f JOIN p_days d ON f.day = d.id WHERE d.week = 1"
+            assert pruned(way.sql(sql)) == [("p_odd", 2)]
+            assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
+    finally:
+        spark.sql("DROP TABLE p_odd")
+
+
+def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Facts that no catalog knows: what is listed already is not listed again, but not read."""
+    where = str(tmp_path / "a b%20é")
+    spark.table("p_sales").write.partitionBy("day").parquet(where)
+    days = spark.table("p_days").where("week = 1")
+    directory = spark.read.parquet(where).join(days, F.col("day") == F.col("id"))
+    optimized = splitlib.optimize(directory)
+    (scan,) = explained(optimized).scans
+    assert (scan.partitions_kept, scan.partitions_total) == (4, 21)
+    assert scan.nbytes is not None
+    assert scan.nbytes_total is not None
+    assert 0 < scan.nbytes < scan.nbytes_total
+    assert rows_of(optimized) == rows_of(directory)
+    assert sorted(optimized.inputFiles()) == sorted(
+        f for f in directory.inputFiles() if any(f"day={d}/" in f for d in (1, 6, 11, 16))
+    )
+
+    loaded = splitlib.read(spark).table(where, connector="files", format="parquet").load()
+    joined = loaded.join(days, F.col("day") == F.col("id"))
+    again = splitlib.optimize(joined)
+    assert [scan.partitions_kept for scan in explained(again).scans] == [4]
+    assert rows_of(again) == rows_of(joined)
+
+
+def test_small_table_is_left_alone(spark: SparkSession) -> None:
+    """Of a few partitions nothing can be saved."""
+    sql = "SELECT v FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 1)"
+    spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "21")
+    try:
+        optimized = splitlib.sql(spark, sql)
+    finally:
+        spark.conf.unset("spark.splitlib.plannerSmallFactPartitions")
+    assert "it has only 21 partitions" in str(explained(optimized))
+
+
+def test_large_dimension_is_left_alone_but_partitions_are_keys(
+    spark: SparkSession, way: Way
+) -> None:
+    """What a dimension leaves of one fact table are keys for another one."""
+    sql = (
+        "SELECT r.v, f.n FROM p_returns r JOIN (SELECT day, count(*) AS n FROM p_sales GROUP BY "
+        "day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM p_days WHERE week = 1)"
+    )
+    optimized = way.sql(sql)
+    if not way.is_named:
+        assert pruned(optimized) == [("p_returns", 3), ("p_sales", 3)]
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+
+
+def test_report(spark: SparkSession) -> None:
+    """For people, for notebooks, for machines."""
+    optimized = splitlib.sql(spark, INNER)
+    report = explained(optimized)
+    (scan,) = report.scans
+    assert isinstance(scan, ScanPruning)
+    text = str(report)
+    assert "partitions 1 of 21" in text
+    assert "1 value" in text
+    assert scan.strip.count("#") == 1
+    assert len(scan.strip) == 21
+    assert report._repr_html_().count("<rect") == 21
+    assert json.loads(json.dumps(report.to_dict()))["scans"][0]["partitions_kept"] == 1
+    assert report.catalog_requests == 2  # the names, then the one that matches
+
+
+CONDITIONS = {
+    "value": "d = DATE'2020-01-02' AND v > 10",
+    "in subquery": "d IN (SELECT d FROM p_days WHERE week = 1)",
+    "in subquery with a limit": "d IN (SELECT d FROM p_days LIMIT 100)",
+    "scalar subquery of itself": "d > (SELECT max(d) FROM p_two WHERE v < 3)",
+    # Spark takes subqueries of the same table together, so that one of two scans is gone
+    "two subqueries of itself": "v < (SELECT sum(v) FROM p_two) AND d < (SELECT max(d) FROM p_two)",
+    "no partition column": "v < 100",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions(spark: SparkSession, way: Way, condition: str) -> None:
+    """Conditions of the query itself, without a join."""
+    sql = f"SELECT v, d, k FROM p_two WHERE {condition}"
+    assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
+
+
+def test_names_that_qualify_columns(spark: SparkSession, way: Way) -> None:
+    """A table without an alias, and a text that looks like a table."""
+    sql = (
+        "SELECT p_two.v, 'FROM lake.x.y' AS t FROM p_two JOIN p_days d ON p_two.d = d.d "
+        "WHERE p_two.k > 'k0' AND d.week = 1"
+    )
+    optimized = way.sql(sql)
+    assert pruned(optimized) == [("p_two", 1)]
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert optimized.schema == spark.sql(sql).schema
+
+
+def test_no_such_table(way: Way) -> None:
+    """The error is that of the catalog which has been asked."""
+    wanted = splitlib.TableNotFound if way.is_named else AnalysisException
+    name = "lake.default.no_such_table" if way.is_named else "no_such_table"
+    with pytest.raises(wanted, match="no_such_table"):
+        splitlib.sql(way.spark, f"SELECT * FROM {name}")
+
+
+def test_each_table_is_asked_once(spark: SparkSession) -> None:
+    """Names once however often a table is read in a query."""
+    report = explained(splitlib.sql(spark, TWICE))
+    assert report.catalog_requests <= 1 + 2  # the names, and the partitions of each scan
+
+
+@pytest.mark.parametrize("refused", [(), ("by_name",), ("by_name", "by_condition")])
+def test_ways_to_ask_for_partitions(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+) -> None:
+    """By name, else by a filter, else one by one: not every catalog knows all of them."""
+    for way in refused:
+        monkeypatch.setattr(CatalogPartitions, way, lambda *_: None)
+    sql = "SELECT s.v FROM p_sales s JOIN p_days d ON s.day = d.id WHERE d.week IN (1, 2)"
+    optimized = splitlib.sql(spark, sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    ((_, kept),) = pruned(optimized)
+    assert kept > 4
+    requests = 1 + kept if len(refused) == 2 else 1  # the filter is asked for once, and refused
+    assert explained(optimized).catalog_requests == 1 + requests
+
+
+def test_key_in_upper_case(spark: SparkSession, way: Way) -> None:
+    """Hive has it in lower case, and the plan as it was written."""
+    sql = "SELECT s.v, s.Day FROM p_upper s JOIN p_days d ON s.Day = d.id WHERE d.week IN (1, 2)"
+    optimized = way.sql(sql)
+    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    assert pruned(optimized) == [("p_upper", 6)]
+
+
+def test_commands_and_streams_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    """What is no query is left as it is."""
+    shown = splitlib.sql(spark, "SHOW TABLES")
+    assert "p_sales" in str(rows_of(shown))
+    assert explained(shown).reasons
+    stream = spark.readStream.schema("id int").parquet(str(tmp_path))
+    assert "streaming" in str(explained(splitlib.optimize(stream)))
+
+
+def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> None:
+    """Spark goes by the root directories of what a query reads."""
+    optimized = splitlib.sql(
+        spark,
+        "SELECT f.v, f.s, f.day FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
+    )
+    assert pruned(optimized) == [("p_sales", 4)]
+    with pytest.raises(Exception, match=r"(?i)overwrite"):
+        optimized.write.mode("overwrite").insertInto("p_sales")
+    assert spark.table("p_sales").count() == 401
