@@ -1,0 +1,111 @@
+"""What is asked of catalog and storage for a query, and for the reader of the same table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from splitlib.testing import HiveMetastore
+from splitlib.testing.spark_counts import QueryCounts, measure
+from tests.integration.planner.tables import explained
+from tests.integration.planner.ways import HAS_SESSION_CONNECTOR, reader_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+PARTITIONS, FILES, MATCHING = 1_000, 2, 30
+FIRST = range(0, 10 * MATCHING, 10)
+"""The partitions of group 1."""
+SECOND = range(100, 100 + 10 * MATCHING, 10)
+"""Those of group 2: 20 of the first, and 10 more."""
+BOTH = sorted({*FIRST, *SECOND})
+
+ONE_SCAN = "SELECT f.a FROM cn_facts f JOIN cn_keys d ON f.k = d.k WHERE d.grp = 1"
+TWO_SCANS = f"""{ONE_SCAN} UNION ALL
+  SELECT -f.a FROM cn_facts f JOIN cn_keys d ON f.k = d.k WHERE d.grp = 2"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
+    """Partitions of two files each; directories exist only for those that keys match."""
+    spark.sql("CREATE TABLE cn_facts (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
+    metastore.bulk_add_partitions("default", "cn_facts", [(str(k),) for k in range(PARTITIONS)])
+    first = None
+    for key in BOTH:
+        directory = metastore.warehouse / "cn_facts" / f"k={key}"
+        directory.mkdir(parents=True)
+        for i in range(FILES):
+            path = directory / f"{i}.parquet"
+            if first is None:
+                pq.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int32())}), path)
+                first = path
+            else:
+                os.link(first, path)
+    groups = [f"({k}, {g})" for g, keys in ((1, FIRST), (2, SECOND)) for k in keys]
+    spark.sql("CREATE TABLE cn_keys (k INT, grp INT) USING parquet")
+    spark.sql(f"INSERT INTO cn_keys VALUES {', '.join(groups)}")
+    spark.table("cn_keys").count()  # Spark keeps the listing of a table that is not partitioned
+    yield
+    spark.sql("DROP TABLE cn_facts")
+    spark.sql("DROP TABLE cn_keys")
+
+
+def counted(spark: SparkSession, make: list[DataFrame], query: str) -> QueryCounts:
+    """What a query takes with nothing remembered; its DataFrame is left in ``make``."""
+    spark.catalog.refreshTable("cn_facts")
+    spark.table("cn_keys").count()
+
+    def run() -> DataFrame:
+        make.append(splitlib.sql(spark, query))
+        return make[0]
+
+    return measure(spark, run)
+
+
+def test_one_scan(spark: SparkSession) -> None:
+    """One request for names, and one for details of what matters."""
+    made: list[DataFrame] = []
+    counts = counted(spark, made, ONE_SCAN)
+    assert len(counts.result) == MATCHING * FILES * 3
+    assert explained(made[0]).catalog_requests == 2
+    (scan,) = explained(made[0]).scans
+    assert (scan.partitions_total, scan.partitions_kept) == (PARTITIONS, MATCHING)
+    assert scan.files == counts.files_read == MATCHING * FILES
+    assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, MATCHING * FILES)
+
+
+@pytest.mark.xfail(strict=True, reason="what two scans need is listed for each of them")
+def test_two_scans(spark: SparkSession) -> None:
+    """Names are asked for once, and what both scans need is fetched and listed once."""
+    made: list[DataFrame] = []
+    counts = counted(spark, made, TWO_SCANS)
+    assert len(counts.result) == 2 * MATCHING * FILES * 3
+    assert [scan.partitions_kept for scan in explained(made[0]).scans] == [MATCHING] * 2
+    assert explained(made[0]).catalog_requests <= 1 + 2  # the names, and the details for each scan
+    assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), len(BOTH) * FILES)
+
+
+def test_reader(spark: SparkSession, metastore: HiveMetastore) -> None:
+    """The same numbers, which a reader reports itself."""
+    days = spark.table("cn_keys").where("grp = 1")
+    made: list[DataFrame] = []
+
+    def run() -> DataFrame:
+        facts = reader_of(spark, "default.cn_facts", metastore.uri).filtered_by(days, "k").load()
+        made.append(facts)
+        return facts.join(days, "k")
+
+    counts = measure(spark, run)
+    assert len(counts.result) == MATCHING * FILES * 3
+    metrics = splitlib.explain(made[0]).metrics
+    assert (metrics.partitions_total, metrics.partitions_matched) == (PARTITIONS, MATCHING)
+    assert metrics.metastore_requests == 2
+    assert metrics.storage_requests == MATCHING
+    assert metrics.files_selected == counts.files_read == MATCHING * FILES
+    if not HAS_SESSION_CONNECTOR:
+        assert (counts.partitions_fetched, counts.files_discovered) == (0, 0)

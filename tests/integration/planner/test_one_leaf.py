@@ -1,0 +1,90 @@
+"""A query and a reader make the same scan of the same keys, so that one is as good as the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from splitlib.testing import HiveMetastore
+from tests.integration.planner.ways import HAS_SESSION_CONNECTOR, reader_of
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not HAS_SESSION_CONNECTOR, reason="a reader has a catalog of its own"),
+]
+
+SQL = "SELECT f.* FROM ol_facts f LEFT SEMI JOIN (SELECT * FROM ol_days WHERE week = {}) d "
+SQL += "ON f.day = d.id"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """A fact and its dimension."""
+    spark.sql("""CREATE TABLE ol_facts USING parquet PARTITIONED BY (day) AS
+        SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
+    spark.sql("""CREATE TABLE ol_days USING parquet AS
+        SELECT CAST(id AS int) AS id, id % 5 AS week FROM range(15)""")
+    yield
+    spark.sql("DROP TABLE ol_facts")
+    spark.sql("DROP TABLE ol_days")
+
+
+def leaf_of(df: DataFrame) -> Any:
+    """The scan of files in the analyzed plan."""
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    found = [leaves.apply(i) for i in range(leaves.size())]
+    (leaf,) = [leaf for leaf in found if leaf.nodeName().startswith("LogicalRelation")]
+    return leaf
+
+
+def read_of(spark: SparkSession, metastore: HiveMetastore, week: int) -> DataFrame:
+    """What a reader makes of the keys of a week."""
+    days = spark.table("ol_days").where(f"week = {week}")
+    reader = reader_of(spark, "default.ol_facts", metastore.uri)
+    return reader.filtered_by(days, {"day": "id"}).load()
+
+
+def root_and_files(leaf: Any) -> tuple[list[str], list[str]]:
+    """Where the files of a scan lie, and which they are."""
+    location = leaf.relation().location()
+    roots = location.rootPaths()
+    return [roots.apply(i).toString() for i in range(roots.size())], sorted(location.inputFiles())
+
+
+def test_same_root_and_files(spark: SparkSession, metastore: HiveMetastore) -> None:
+    """Of the same keys; with others only the root stays, and it is the table's."""
+    by_query = root_and_files(leaf_of(splitlib.sql(spark, SQL.format(1))))
+    by_reader = root_and_files(leaf_of(read_of(spark, metastore, 1)))
+    others = root_and_files(leaf_of(read_of(spark, metastore, 2)))
+    assert by_query == by_reader
+    assert (others[0] == by_query[0], others[1] == by_query[1]) == (True, False)
+
+
+def test_same_result(spark: SparkSession, metastore: HiveMetastore) -> None:
+    """Spark takes the two for one, and neither for a scan of other keys or of the whole table."""
+    by_query = leaf_of(splitlib.sql(spark, SQL.format(1)))
+    assert by_query.sameResult(leaf_of(read_of(spark, metastore, 1)))
+    assert leaf_of(read_of(spark, metastore, 1)).sameResult(by_query)
+    assert not by_query.sameResult(leaf_of(read_of(spark, metastore, 2)))
+    assert not by_query.sameResult(leaf_of(splitlib.sql(spark, SQL.format(2))))
+    whole = spark.sql("SELECT * FROM ol_facts")._jdf.queryExecution().optimizedPlan()
+    assert not by_query.sameResult(whole.collectLeaves().head())
+
+
+def test_a_cached_read_serves_a_query(spark: SparkSession, metastore: HiveMetastore) -> None:
+    """What a reader has read and Spark has cached is not read again by a query."""
+    cached = read_of(spark, metastore, 1).cache()
+    try:
+        assert cached.count() == 9
+        query = splitlib.sql(spark, SQL.format(1))
+        plan = query._jdf.queryExecution().withCachedData().toString()
+        assert "InMemoryRelation" in plan
+        other = splitlib.sql(spark, SQL.format(2))
+        assert "InMemoryRelation" not in other._jdf.queryExecution().withCachedData().toString()
+        assert (query.count(), other.count()) == (9, 9)
+    finally:
+        cached.unpersist(blocking=True)
