@@ -1,0 +1,58 @@
+"""The queries of ``tests/unit/planner/shapes``, run: plain, planned, and in a named catalog.
+
+A third of them by default; ``SHAPES=1`` in the environment runs all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.tpcds.settings import changed
+from splitlib.testing import HiveMetastore
+from tests.integration.planner.shape_tables import DATABASE, FACTS, shape_tables
+from tests.integration.planner.tables import rows_of
+from tests.integration.planner.ways import Way, settings
+from tests.unit.planner.shapes import Shape, shapes
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+EVERY = 1 if os.environ.get("SHAPES") else 3
+SHAPES = list(shapes())
+FILES = sorted({shape.name.partition(":")[0] for shape in SHAPES})
+_BY_CHANCE = re.compile(r"\brand\(|TABLESAMPLE", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
+    """The tables of all shapes, in two catalogs."""
+    with changed(spark, settings(metastore.uri)), shape_tables(spark):
+        yield
+
+
+def wrong(spark: SparkSession, shape: Shape) -> str | None:
+    """What is wrong with the rows of a shape; None if they are those of plain Spark."""
+    expected = rows_of(spark.sql(shape.sql))
+    for is_named in (False, True):
+        way = Way(spark, FACTS, is_named, DATABASE)
+        try:
+            found = rows_of(way.sql(shape.sql))
+        except Exception as error:  # whatever it is, the shape's name must be with it
+            return f"{shape.name}: {way.text(shape.sql)}: {type(error).__name__}: {error}"
+        if found != expected and not _BY_CHANCE.search(shape.sql):
+            return f"{shape.name}: {way.text(shape.sql)}: {found} instead of {expected}"
+    return None
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_rows_of_shapes(spark: SparkSession, file: str) -> None:
+    """Several at a time, as most of the time goes into planning, which waits a lot."""
+    chosen: Sequence[Shape] = [s for s in SHAPES[::EVERY] if s.name.startswith(f"{file}:")]
+    with ThreadPoolExecutor(4) as executor:
+        found = [what for what in executor.map(lambda s: wrong(spark, s), chosen) if what]
+    assert not found, "\n\n".join(found)
