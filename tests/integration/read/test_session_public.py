@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from tests.integration.read.public_session import check
+import splitlib
+from splitlib import SourceError, TableNotFound, UnsupportedTable
+from splitlib.spark.session_catalog.directory_files import files_by_directory
+from splitlib_conformance.base import everything
+from tests.integration.read.public_session import (
+    char_keys_and_other_places,
+    missing_directories,
+    odd_names,
+    pruned,
+    same,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -22,11 +33,86 @@ def test_over_spark_connect(over_connect, tmp_path):
     over_connect(OVER_CONNECT, place)
 
 
-def test_on_a_metastore(spark, tmp_path):
+@pytest.fixture(scope="module")
+def database(spark):
+    """A database that is the session's current one."""
     spark.sql("CREATE DATABASE public_session")
     spark.sql("USE public_session")
-    try:
-        check(spark, tmp_path)
-    finally:
-        spark.sql("USE default")
-        spark.sql("DROP DATABASE public_session CASCADE")
+    yield "public_session"  # dropping it takes Derby as long as all of the tests
+    spark.sql("USE default")
+
+
+def test_on_a_metastore(spark, database, tmp_path):
+    odd_names(spark)
+    char_keys_and_other_places(spark, tmp_path)
+    missing_directories(spark, tmp_path)
+
+
+def test_tables_of_hive(spark, metastore, database):
+    spark.sql("CREATE TABLE t (a INT, c CHAR(3)) PARTITIONED BY (k INT) STORED AS TEXTFILE")
+    spark.sql("INSERT INTO t PARTITION (k) VALUES (1, 'x', 1), (2, NULL, 2), (3, 'z', 3)")
+    spark.sql("ALTER TABLE t SET SERDEPROPERTIES ('serialization.null.format' = 'x')")
+    reader = splitlib.read(spark).config(spark_scan="paths").table("t")
+    loaded = reader.where("k < 2").load()
+    assert splitlib.explain(loaded).metrics.storage_requests == 1
+    same(loaded, spark.table("t").where("k < 2"))
+    same(reader.load(), spark.table("t"))
+
+    metastore.bulk_add_partitions(database, "t", [("07",)])
+    same(reader.where("k < 3").load(), spark.table("t").where("k < 3"))
+    with pytest.raises(UnsupportedTable, match="spelled so") as raised:
+        reader.where("k > 2").load()
+    assert raised.value.partition == "k=07"
+
+    spark.sql("CREATE TABLE p (a INT) PARTITIONED BY (k STRING) STORED AS PARQUET")
+    spark.sql("INSERT INTO p PARTITION (k) VALUES (1, 'x'), (2, 'y')")
+    pruned_to_x = pruned(spark, "p", pa.table({"k": ["x"]}), 1)
+    same(pruned_to_x, spark.table("p").where("k = 'x'"))
+    spark.sql(
+        "CREATE TABLE r (a STRING) ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.RegexSerDe'"
+        " WITH SERDEPROPERTIES ('input.regex' = '(.*)')"
+    )
+    with pytest.raises(UnsupportedTable, match="RegexSerDe"):
+        reader.table("r").load()
+
+
+def test_changes_while_it_is_open(spark, database):
+    spark.sql("CREATE TABLE changing (a BIGINT, k BIGINT) USING parquet PARTITIONED BY (k)")
+    spark.range(3).selectExpr("id", "id AS k").write.insertInto("changing")
+    config = splitlib.SplitConfig(spark_scan="paths", missing_partition="skip")
+    with splitlib.load_table("changing", spark=spark, config=config) as table:
+        (batch,) = table.list_partitions(everything(table))
+        spark.sql("ALTER TABLE changing DROP PARTITION (k = 1)")
+        kept = table.load_details(batch, config)
+        assert kept.values.to_pydict() == {"k": ["0", "2"]}
+        table.check_identity(config)
+        spark.sql("DROP TABLE changing")
+        with pytest.raises(TableNotFound):
+            table.check_identity(config)
+
+
+def test_files_of_directories():
+    files = pa.table(
+        {
+            "path": ["file:/t/k=1/a", "file:/t/k=1/sub/b", "s3a://b/t/k=1/c", "hdfs://n/x/d"],
+            "size": [1, 2, 3, 4],
+            "modified": [5, 6, 7, 8],
+        }
+    )
+
+    def rows(directories, below="ignored"):
+        found = files_by_directory(files, directories, below).to_pylist()
+        return sorted((row["path"][-1], row["partition"]) for row in found)
+
+    everywhere = ["file:///t/k=1/", "s3a://b/t//k=1", "hdfs:/x"]
+    assert rows(everywhere) == [("a", 0), ("c", 1), ("d", 2)]
+    assert rows([*everywhere, "file:/t/k=1"])[:2] == [("a", 0), ("a", 3)]
+    assert rows(everywhere, "refused") == rows(everywhere)
+    assert rows(everywhere, "read") == [("a", 0), ("b", 0), ("c", 1), ("d", 2)]
+    assert rows(["file:/t", *everywhere[1:]], "read")[:2] == [("a", 0), ("b", 0)]
+    with pytest.raises(UnsupportedTable, match="k=1"):
+        rows(["file:/t", *everywhere[1:]], "refused")
+    with pytest.raises(SourceError, match="no directory asked for"):
+        rows(everywhere[:2])
+    with pytest.raises(SourceError, match="same"):
+        rows([*everywhere, "hdfs://n/x"])
