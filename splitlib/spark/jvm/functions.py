@@ -53,6 +53,12 @@ class Functions:
         """A handle that gives the result of the first to the second."""
         return self._handles.filterReturnValue(first, second)
 
+    def as_type(self, handle: Any, result: str, *arguments: str) -> Any:
+        """A handle of other types, between which values are cast."""
+        method_type = self._jvm.class_("java.lang.invoke.MethodType")
+        type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
+        return handle.asType(type_)
+
     def function(self, handle: Any, arity: int = 1) -> Any:
         """A Scala function of a handle."""
         return self.implementing(f"scala.Function{arity}", handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -61,6 +62,12 @@ class Relations(Plans):
         """The ``StructType`` of the partition columns of a leaf that reads a table of files."""
         owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
         return owner.partitionSchema()
+
+    def declared_schema(self, leaf: Any) -> dict[str, Any]:
+        """The columns of a leaf that reads a table of files, as its table declares them."""
+        owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
+        found: dict[str, Any] = json.loads(owner.schema().json())
+        return found
 
     def format_of(self, leaf: Any) -> tuple[str, dict[str, str]]:
         """Spark's short name of the format of a leaf's files, and the options they are read with.

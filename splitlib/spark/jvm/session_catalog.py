@@ -6,6 +6,7 @@ Partitions are a ``Seq[CatalogTablePartition]``, which stays in the JVM: there m
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -18,12 +19,14 @@ from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
-from splitlib.spark.jvm.listing import PATH, qualified, texts
+from splitlib.spark.jvm.listing import PATH, qualified
 from splitlib.spark.jvm.scala import Scala, each
 
 _log = get_logger(__name__)
 
 _PARTITION: Final = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
+_UTILS: Final = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
+_STRING: Final = "java.lang.String"
 _MAP: Final = "scala.collection.immutable.Map"
 _STRUCT: Final = "org.apache.spark.sql.types.StructType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
@@ -135,16 +138,22 @@ class CatalogPartitions:
             return False
         return _identity(now) == _identity(self._table)
 
-    def values_of(self, partitions: Any) -> list[tuple[str, ...]]:
-        """The texts of the values of some partitions, in their order, the keys in theirs."""
+    def names_of(self, partitions: Any) -> list[str]:
+        """The names of some partitions, in their order, whose values are spelled as they are kept.
+
+        Spark has a method that makes them in one call, but it writes ``k=5`` for ``k=05``.
+        """
         functions = self._scala.functions
-        specs = partitions.map(functions.calling(_PARTITION, "spec"))
+        spec = functions.method(_PARTITION, "spec")
         value = functions.method(_MAP, "apply", "java.lang.Object")
-        columns = [
-            texts(specs.map(functions.function(functions.bound(value, 1, str(key)))))
-            for key in self._partition_schema.names()
-        ]
-        return list(zip(*columns, strict=True))
+        value = functions.as_type(value, _STRING, _MAP, "java.lang.Object")
+        part = functions.method(_UTILS, "getPartitionPathString", _STRING, _STRING)
+        columns = []
+        for key in each(self._table.partitionColumnNames()):
+            value_of = functions.then(spec, functions.bound(value, 1, key))
+            made = functions.then(value_of, functions.bound(part, 0, key))
+            columns.append(_lines(partitions.map(functions.function(made)).mkString("\n")))
+        return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
     def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
         """All of these in one; of each, those at some positions, None = all."""
@@ -189,14 +198,14 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     try:
         # what it remembers of a table (files, too) is not for the user's session
         plan = catalyst.own_session.table(name).queryExecution().analyzed()
-    except AnalysisException as error:
-        if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
-            found = str(error).partition("\n")[0]
-            hint = "add its packages to the session; spark.table needs them as well."
-            raise UnsupportedTable(found, hint=hint) from error
-        if error.getCondition() in _NO_SUCH_NAME:
+    except JVM_ERRORS as error:
+        if isinstance(error, AnalysisException) and error.getCondition() in _NO_SUCH_NAME:
             return None
-        raise
+        provider = re.search(r"\[DATA_SOURCE_NOT_FOUND\] (.*?)\.\s", str(error))
+        if provider is None:
+            raise
+        hint = "add its packages to the session; spark.table needs them as well."
+        raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
     while catalyst.kind(plan) == "SubqueryAlias":
         plan = plan.child()
     if catalyst.is_table(plan):

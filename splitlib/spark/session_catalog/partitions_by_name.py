@@ -15,6 +15,7 @@ from splitlib.errors import SourceError, TableNotFound
 from splitlib.hive.partition_values import NULL_PARTITION, escape, parse, split_names
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, quoted
@@ -32,7 +33,7 @@ class _Fetched:
     partitions: Any
     """Spark's ``Seq[CatalogTablePartition]``."""
     positions: Mapping[str, int]
-    """By name."""
+    """By name, of those that were asked for."""
 
 
 class PartitionsByName:
@@ -87,7 +88,11 @@ class PartitionsByName:
         with self._lock:
             missing = [name for name in names if name not in self._fetched]
             if missing:
-                self._fetch(missing)
+                try:
+                    self._fetch(missing)
+                except JVM_ERRORS:
+                    self.check_identity()  # another table may have other keys
+                    raise
             return [name for name in names if self._fetched[name] is not None]
 
     def partitions(self, names: Sequence[str]) -> Any:
@@ -172,22 +177,43 @@ class PartitionsByName:
                 if condition is not None:
                     self.requests += 1
                     self._keep(self._catalog.by_condition(condition), some)
-        for name in missing:
-            if name not in self._fetched:
-                (values,) = self._values([name])
-                found = self._catalog.by_values(dict(zip(self.schema.names, values, strict=True)))
-                self._fetched[name] = None if found is None else _Fetched(found, {name: 0})
-                self.requests += 1
+        left = [name for name in missing if name not in self._fetched]
+        for name, values in zip(left, self._texts(left), strict=True):
+            texts = [NULL_PARTITION if text is None else text for text in values]
+            spec = dict(zip(self.schema.names, texts, strict=True))
+            found = self._catalog.by_values(spec)
+            self._fetched[name] = None if found is None else _Fetched(found, {name: 0})
+            self.requests += 1
+        if any(self._fetched[name] is None for name in left):
+            self._check_gone(left)
+
+    def _check_gone(self, names: Sequence[str]) -> None:
+        """Make sure that partitions which the catalog did not give are no longer named by it."""
+        self.requests += 1
+        still = set(self._catalog.names()).intersection(n for n in names if not self._fetched[n])
+        if still:
+            for name in still:
+                del self._fetched[name]
+            raise SourceError(
+                "The catalog names a partition that it does not give.", partition=min(still)
+            )
 
     def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
         """What a request has given of the partitions that it asked for, and maybe others."""
         if partitions is None:
             return
-        by_values = dict(zip(self._values(names), names, strict=True))
-        values = self._catalog.values_of(partitions)
-        positions = {by_values[v]: i for i, v in enumerate(values) if v in by_values}
+        # by their values: who has made a name may spell it otherwise
+        found = self._texts(self._catalog.names_of(partitions))
+        by_values = {values: i for i, values in enumerate(found)}
+        asked = dict(zip(names, self._texts(names), strict=True))
+        positions = {n: by_values[values] for n, values in asked.items() if values in by_values}
         fetched = _Fetched(partitions.toIndexedSeq(), positions)
         self._fetched |= dict.fromkeys(positions, fetched)
+
+    def _texts(self, names: Sequence[str]) -> list[tuple[str | None, ...]]:
+        """The text of the values in each name."""
+        columns = split_names(pa.array(names, pa.string()), self.schema.names).columns
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
     def _condition(self, names: Sequence[str]) -> str | None:
         """SQL that holds for these partitions; None if it cannot be said in plain literals."""
@@ -202,9 +228,3 @@ class PartitionsByName:
                 most = len(literals)
                 best = f"{quoted(key.name)} IN ({', '.join(literals)})"
         return best
-
-    def _values(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """The texts of the values of some partitions, as a catalog has them."""
-        columns = split_names(pa.array(names, pa.string()), self.schema.names).columns
-        texts = ([text or NULL_PARTITION for text in column.to_pylist()] for column in columns)
-        return list(zip(*texts, strict=True))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from splitlib.enumeration.selected_files import SelectedFiles
-from splitlib.hive.types import from_spark_json
+from splitlib.hive.types import SPARK_CHAR_VARCHAR, from_spark_json
 from splitlib.model import PartitionBatch, ReadFormat, TableMetadata
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -137,6 +137,11 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
+    # where Spark pads CHAR itself, the relation's own columns no longer say that they are
+    declared = {f["name"]: f["metadata"] for f in catalyst.declared_schema(leaf)["fields"]}
+    for field in schema["fields"]:
+        if SPARK_CHAR_VARCHAR in declared.get(field["name"], {}):
+            field["metadata"] = declared[field["name"]]
     name, options = catalyst.format_of(leaf)
     return TableMetadata(
         from_spark_json(schema),

@@ -35,7 +35,6 @@ class SessionTables(FilteredTables):
         described.parameters.update(properties)
         with thrift_client(self.metastore) as thrift:
             thrift.alter_table(*table.split("."), described)
-        self.spark.catalog.refreshTable(table)
 
 
 def values_of(table, **settings):

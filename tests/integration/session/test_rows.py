@@ -43,11 +43,11 @@ def test_odd_values(tables, made_by):
 
 def test_keys_in_upper_case(tables):
     table = tables.create(
-        "(A INT, Day INT, `Shop Name` STRING) USING orc PARTITIONED BY (Day, `Shop Name`)",
+        "(A INT, Day INT, `ShopName` STRING) USING orc PARTITIONED BY (Day, `ShopName`)",
         "INSERT INTO {t} SELECT id, id % 4, concat('S', id % 2) FROM range(16)",
     )
     keys = tables.spark.sql("SELECT 1 AS d, 'S1' AS s")
-    assert tables.same_in_session(table, keys, {"day": "d", "shop name": "s"}) == 4
+    assert tables.same_in_session(table, keys, {"day": "d", "shopname": "s"}) == 4
     assert tables.same_in_session(table, keys, {"DAY": "d"}) == 4
 
 
