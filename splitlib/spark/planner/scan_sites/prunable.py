@@ -126,8 +126,10 @@ class PrunableScan:
                 return None
             kept = batch.values.filter(mask)
             found.append(pa.table({name: kept[sources[name]] for name in columns}))
-        together = pa.concat_tables(found).combine_chunks() if found else None
-        return together.to_batches()[0] if together is not None and together.num_rows else None
+        if not found:
+            return None
+        together = pa.concat_tables(found)
+        return pa.record_batch({name: together[name].combine_chunks() for name in columns})
 
     def pruned(
         self,
