@@ -59,6 +59,7 @@ def files_by_directory(
             "partition": pa.array([row for _, row in pairs], pa.int64()),
         }
     )
+    paths = pc.replace_substring_regex(paths, r"^file:/", "/")  # plain on the local disk
     columns = {"path": paths, "size": files["size"], "modified": files["modified"]}
     listed = pa.table({**columns, _PARENT: parents.indices})
     joined = listed.join(rows, _PARENT, join_type="inner").select(FILE_SCHEMA.names)

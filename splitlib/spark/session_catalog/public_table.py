@@ -45,15 +45,12 @@ class PublicTable(Connector):
         UnsupportedTable: if reading its files could give other rows than ``spark.table``.
     """
 
-    partitions_per_details = 100
-    """See :class:`splitlib.spi.SupportsPartitionDetails`."""
-    partitions_per_listing = 100
-    """A job of Spark's lists several directories."""
-
     def __init__(self, spark: SparkSession, name: str, threads: int) -> None:
         self._ask = PublicStatements(spark)
         self._described = self._ask.described(name)
         self._threads = threads
+        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
+        self.partitions_per_details = self.partitions_per_listing = 4 * threads
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
         _refuse_unlisted(self._described)
