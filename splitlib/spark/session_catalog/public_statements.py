@@ -95,6 +95,17 @@ class PublicStatements:
             found: dict[str, Any] = self._spark.table(table).schema.jsonValue()
         return found
 
+    def analyzed_plan(self, table: str) -> str:
+        """How Spark reads all rows of a table, as text.
+
+        Args:
+            table: Its name in SQL.
+        """
+        with _told():
+            found = self._spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table}").collect()
+        _, _, rest = str(found[0][0]).partition("== Analyzed Logical Plan ==\n")
+        return rest.partition("\n\n== ")[0]
+
     def files(self, directories: Sequence[str]) -> pa.Table:
         """The data files in some directories and below them: ``path``, ``size``, ``modified``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,8 @@ from splitlib.spark.session_catalog.public_statements import PublicStatements
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate
 
+# Operators that show rows as files have them.
+_PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
 # The handle of a partition once its details are known; before that it is its name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
@@ -58,6 +61,7 @@ class PublicTable(Connector):
         # whatever the session's current schema will be
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
+        refuse_guarded(self._ask.analyzed_plan(self._table))
         schema = self._ask.schema(self._table)
         self._metadata = TableMetadata(
             from_spark_json(schema),
@@ -216,6 +220,25 @@ def _refuse_unlisted(described: Mapping[str, Any]) -> None:
             )
         if is_recursive(_read_format(described)):
             raise UnsupportedTable("Spark reads no partitions with recursiveFileLookup.")
+
+
+def refuse_guarded(plan: str) -> None:
+    """Refuse a table whose rows Spark filters or masks before anybody sees them.
+
+    Args:
+        plan: Of all its rows: a line of columns, then the operators.
+
+    Raises:
+        UnsupportedTable: naming what stands between the reader and the files.
+    """
+    for line in plan.split("\n")[2:]:  # the first operator selects the columns
+        found = re.match(r"[\s:+-]*(\w+)", line)
+        is_plain = found is not None and found[1] in _PLAIN
+        if found and not is_plain and "readSidePadding" not in line:
+            raise UnsupportedTable(
+                f"Spark does not read its files as they are, but through {found[1]}.",
+                hint="use spark.table, which does as the catalog says.",
+            )
 
 
 def _read_format(

@@ -8,6 +8,7 @@ import pytest
 import splitlib
 from splitlib import SourceError, TableNotFound, UnsupportedTable
 from splitlib.spark.session_catalog.directory_files import files_by_directory
+from splitlib.spark.session_catalog.public_table import refuse_guarded
 from splitlib_conformance.base import everything
 from tests.integration.read.public_session import (
     char_keys_and_other_places,
@@ -116,3 +117,12 @@ def test_files_of_directories():
         rows(everywhere[:2])
     with pytest.raises(SourceError, match="same"):
         rows([*everywhere, "hdfs://n/x"])
+
+
+def test_guarded_tables():
+    plan = "a: int, c: string\nProject [a#1, c#2]\n+- SubqueryAlias spark_catalog.default.t\n"
+    refuse_guarded(plan + "   +- Relation spark_catalog.default.t[a#1,c#2] parquet")
+    refuse_guarded(plan + "   +- Project [a#1, staticinvoke(…, readSidePadding, c#2, 4) AS c#2]")
+    for guard in ("Filter (a#1 = 3)", "Project [mask(a#1) AS a#1, c#2]"):
+        with pytest.raises(UnsupportedTable, match=guard.partition(" ")[0]):
+            refuse_guarded(f"{plan}   +- {guard}\n      +- Relation t[a#1,c#2] parquet")
