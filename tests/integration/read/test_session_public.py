@@ -39,8 +39,11 @@ def database(spark):
     """A database that is the session's current one."""
     spark.sql("CREATE DATABASE public_session")
     spark.sql("USE public_session")
-    yield "public_session"  # dropping it takes Derby as long as all of the tests
-    spark.sql("USE default")
+    yield "public_session"
+    for table in spark.catalog.listTables():
+        if not table.isTemporary:
+            spark.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} {table.name}")
+    spark.sql("USE default")  # and leave it empty: this metastore fails at dropping one
 
 
 def test_on_a_metastore(spark, database, tmp_path):
