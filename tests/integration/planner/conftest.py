@@ -12,7 +12,7 @@ from splitlib.testing import HiveMetastore
 from tests.integration.planner.ways import Way, settings
 
 
-@pytest.fixture(params=["session", "named"])
+@pytest.fixture(params=["session", pytest.param("named", marks=pytest.mark.newest_spark)])
 def way(
     request: pytest.FixtureRequest, spark: SparkSession, metastore: HiveMetastore
 ) -> Iterator[Way]:

@@ -56,13 +56,16 @@ _DIMENSIONS = {
 
 @contextmanager
 def shape_tables(spark: SparkSession) -> Iterator[None]:
-    """The tables in a database of their own, which is the current one for the block."""
+    """The tables in a database of their own, which is the current one for the block.
+
+    The database stays, empty: DROP DATABASE ends in an error of the metastore.
+    """
     settings = {
         "spark.splitlib.plannerSmallFactPartitions": "0",
         "spark.sql.session.timeZone": "UTC",
     }
     before = spark.catalog.currentDatabase()
-    spark.sql(f"CREATE DATABASE {DATABASE}")
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     spark.sql(f"USE {DATABASE}")
     try:
         with changed(spark, settings):
@@ -76,4 +79,3 @@ def shape_tables(spark: SparkSession) -> Iterator[None]:
         for made in spark.catalog.listTables(DATABASE):
             kind = "VIEW" if made.tableType == "VIEW" else "TABLE"
             spark.sql(f"DROP {kind} {DATABASE}.{made.name}")
-        spark.sql(f"DROP DATABASE {DATABASE}")

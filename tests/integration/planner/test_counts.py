@@ -79,7 +79,6 @@ def test_one_scan(spark: SparkSession) -> None:
     assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, MATCHING * FILES)
 
 
-@pytest.mark.xfail(strict=True, reason="what two scans need is listed for each of them")
 def test_two_scans(spark: SparkSession) -> None:
     """Names are asked for once, and what both scans need is fetched and listed once."""
     made: list[DataFrame] = []

@@ -1,6 +1,6 @@
 """Which joins prune, which never do, and that the rows stay those of plain Spark.
 
-More shapes of queries, without their rows, are in ``tests/unit/planner``.
+More shapes of queries are in ``tests/unit/planner``, and are run by ``test_shapes.py``.
 """
 
 from __future__ import annotations
@@ -190,24 +190,6 @@ PRUNES = {
     ),
 }
 
-NAMED_KEEPS: dict[str, tuple[tuple[str, int], ...]] = {
-    # keys of a computed value prune nothing; 20 are those with a day, which the query asks for
-    "between": (("p_sales", 20),),
-    "expression of the partition column": (("p_sales", 20),),
-    "next of the partition column": (("p_sales", 20),),
-    "cast of the partition column": (("p_sales", 20),),
-    "text with the partition column": (),
-    "part of a date": (),
-    # a range of keys has both of its ends
-    "less than": (("p_sales", 4),),
-    # what is left of one fact is no key for another
-    "self-chained": (("p_returns", 3), ("p_sales", 4)),
-    # the keys of two places are not united
-    "in two places that the same keys reach": (),
-    "in two places, by more keys in one": (),
-}
-"""Of which queries more is left in a named catalog than in that of the session."""
-
 NEVER = {
     "fact preserved": (
         "SELECT f.v, d.name FROM p_sales f LEFT JOIN p_days d ON f.day = d.id AND d.week = 1",
@@ -260,8 +242,7 @@ def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
     plain = spark.sql(case.sql)
     assert rows_of(optimized) == rows_of(plain)
     assert optimized.schema == plain.schema
-    kept = NAMED_KEEPS.get(name, case.kept) if way.is_named else case.kept
-    assert pruned(optimized) == list(kept)
+    assert pruned(optimized) == list(case.kept)
 
 
 @pytest.mark.parametrize("name", NEVER)

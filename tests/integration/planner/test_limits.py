@@ -22,9 +22,6 @@ KEPT = (1, 6, 11)
 """The days of that week."""
 MISSING = 6
 
-OTHER_ENGINE = pytest.mark.xfail(
-    strict=True, reason="the planner asks the session's catalog past the enumerator"
-)
 Query = Callable[[SparkSession, HiveMetastore], DataFrame]
 
 
@@ -71,13 +68,7 @@ def without_directory(spark: SparkSession, metastore: HiveMetastore) -> Iterator
     spark.catalog.refreshTable("li_facts")
 
 
-ALL = [
-    pytest.param(by_sql, marks=OTHER_ENGINE),
-    pytest.param(by_optimize, marks=OTHER_ENGINE),
-    by_name,
-    by_reader,
-]
-LENIENT = [by_sql, by_optimize, by_name, by_reader]
+ALL = [by_sql, by_optimize, by_name, by_reader]
 
 
 @pytest.mark.parametrize("query", ALL)
@@ -90,7 +81,7 @@ def test_too_many_partitions(spark: SparkSession, metastore: HiveMetastore, quer
         query(spark, metastore)
 
 
-@pytest.mark.parametrize("query", LENIENT)
+@pytest.mark.parametrize("query", ALL)
 def test_just_as_many_partitions(
     spark: SparkSession, metastore: HiveMetastore, query: Query
 ) -> None:
@@ -112,7 +103,7 @@ def test_missing_partition_is_an_error(
         query(spark, metastore)
 
 
-@pytest.mark.parametrize("query", LENIENT)
+@pytest.mark.parametrize("query", ALL)
 def test_missing_partition_is_skipped(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:

@@ -85,7 +85,6 @@ def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
 
 
 @pytest.mark.parametrize("condition", LOST)
-@pytest.mark.xfail(strict=True, reason="only Spark can compare these, and it is not asked")
 def test_casts_prune_by_what_spark_says(spark: SparkSession, condition: str) -> None:
     """As in the session's catalog: the same partitions are left."""
     sql = f"{JOINED}{condition} WHERE d.week = 2"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from benchmarks.tpcds.settings import changed
@@ -35,24 +36,31 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
         yield
 
 
-def wrong(spark: SparkSession, shape: Shape) -> str | None:
-    """What is wrong with the rows of a shape; None if they are those of plain Spark."""
-    expected = rows_of(spark.sql(shape.sql))
+def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
+    """How many rows plain Spark finds; and where others are found, which shape that is."""
+    try:
+        expected = rows_of(spark.sql(shape.sql))
+    except PySparkException:  # a text that is no number; without rows of some partitions it is none
+        return 0, ""
     for is_named in (False, True):
         way = Way(spark, FACTS, is_named, DATABASE)
+        where = f"{shape.name}: {way.text(shape.sql)}:"
         try:
             found = rows_of(way.sql(shape.sql))
         except Exception as error:  # whatever it is, the shape's name must be with it
-            return f"{shape.name}: {way.text(shape.sql)}: {type(error).__name__}: {error}"
+            return len(expected), f"{where} {type(error).__name__}: {error}"
         if found != expected and not _BY_CHANCE.search(shape.sql):
-            return f"{shape.name}: {way.text(shape.sql)}: {found} instead of {expected}"
-    return None
+            return len(expected), f"{where} {found} instead of {expected}"
+    return len(expected), ""
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_rows_of_shapes(spark: SparkSession, file: str) -> None:
     """Several at a time, as most of the time goes into planning, which waits a lot."""
-    chosen: Sequence[Shape] = [s for s in SHAPES[::EVERY] if s.name.startswith(f"{file}:")]
+    chosen = [s for s in SHAPES[::EVERY] if s.name.startswith(f"{file}:")]
     with ThreadPoolExecutor(4) as executor:
-        found = [what for what in executor.map(lambda s: wrong(spark, s), chosen) if what]
-    assert not found, "\n\n".join(found)
+        found = list(executor.map(lambda s: rows_of_shape(spark, s), chosen))
+    wrong = [what for _, what in found if what]
+    assert not wrong, "\n\n".join(wrong)
+    empty = [shape.name for shape, (n, _) in zip(chosen, found, strict=True) if not n]
+    assert len(empty) <= len(chosen) // 2, empty
