@@ -13,8 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from splitlib.testing import HiveMetastore
+from tests.support.hive_tables import way_of
+
 SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """The environment of JVMs that end before well compiled code would pay."""
+
+
+@pytest.fixture(params=["hive", "session"])
+def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, str]:
+    """How tables of the metastore are addressed: by its address, or by the session that has it."""
+    found: dict[str, str] = way_of(metastore, request.param)
+    return found
 
 
 @pytest.fixture

@@ -27,9 +27,11 @@ class HiveTables:
     def __init__(self, spark, metastore):
         self.spark, self.metastore = spark, metastore
 
-    def way(self, connector="hive"):
-        """How a table is addressed: as the metastore has it, or as the session has it."""
-        return way_of(self.metastore, connector)
+    def reader(self, table, how="auto", **settings):
+        """A reader; how the files are read, or ``session`` for the session's own table."""
+        connector, how = ("session", "auto") if how == "session" else ("hive", how)
+        reader = splitlib.read(self.spark).table(table, **way_of(self.metastore, connector))
+        return reader.config(spark_scan=how, **settings)
 
     def create(self, definition, *statements):
         name = f"default.{next(_names)}"
@@ -53,8 +55,8 @@ class DataSourceTables(HiveTables):
             options |= {"connector": "hive", "uri": self.metastore.uri}
         return self.spark.read.format("splitlib").options(**options).load(table)
 
-    def native(self, table, connector="hive"):
-        return splitlib.read(self.spark).table(table, **self.way(connector))
+    def native(self, table, how="auto"):
+        return self.reader(table, how)
 
     def same(self, table, **options):
         """Equal schema and rows; returns the number of rows."""

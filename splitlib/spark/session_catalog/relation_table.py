@@ -15,6 +15,7 @@ from splitlib.hive.types import SPARK_CHAR_VARCHAR, from_spark_json
 from splitlib.model import PartitionBatch, ReadFormat, TableMetadata
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.scan.file_group import FileGroup
 from splitlib.spi import Connector
@@ -99,7 +100,8 @@ class RelationTable(Connector):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
+        with errors_of_the_jvm():  # a value may be none of its type
+            rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
         )

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hmsclient.genthrift.hive_metastore.ttypes import Partition
 
-import splitlib
 from splitlib_hive.client import MetastoreClient, parse_uris
 from tests.support.hive_tables import HiveTables
 from tests.support.thrift_client import thrift_client
@@ -50,12 +49,6 @@ class FilteredTables(HiveTables):
         if absent and not any(path.iterdir()):
             path.rmdir()  # the metastore has made it
         self.spark.catalog.refreshTable(table)
-
-    def reader(self, table, how="auto", **settings):
-        """A reader; how the files are read, or ``session`` for the session's own table."""
-        way = self.way("session" if how == "session" else "hive")
-        how = "auto" if how == "session" else how
-        return splitlib.read(self.spark).table(table, **way).config(spark_scan=how, **settings)
 
     def same(self, table, dimension, on, *, null_safe=False, where=None, ways=HOW, **settings):
         """Equal schema and rows, through some ways of reading; returns the number of rows."""

@@ -133,7 +133,7 @@ EVERY_INGREDIENT = frozenset(
         *(f"spark_scan={how}" for how in ("auto", "paths")),
         *(f"filter_max_values={most}" for most in (1, 3)),
         *(f"filter_on_exceed={what}" for what in ("range", "all")),
-        *(f"connector={connector}" for connector in ("hive", "files")),
+        *(f"connector={connector}" for connector in ("hive", "session", "files")),
         *(f"table={table}" for table in KEYS),
         *(f"form {form}" for form in _FORMS),
         *(f"comparison {comparison}" for comparison in _COMPARISONS),
@@ -172,8 +172,8 @@ class _Draw:
     def trial(self) -> Trial:
         """The finished trial."""
         choice = self._random.choice
-        connector = choice(("hive", "hive", "hive", "files"))
-        if not {"ch", "vc"}.isdisjoint(self._keys.values()):
+        connector = choice(("hive", "session", "hive", "session", "files"))
+        if connector == "files" and not {"ch", "vc"}.isdisjoint(self._keys.values()):
             connector = "hive"  # a directory has no text of a fixed length
         settings = {
             "spark.sql.session.timeZone": choice(ZONES),

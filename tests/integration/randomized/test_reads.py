@@ -27,6 +27,7 @@ from tests.integration.randomized.read_trials import (
 )
 from tests.integration.randomized.star_tables import location
 from tests.integration.randomized.test_star_joins import QUICK
+from tests.support.hive_tables import way_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -39,9 +40,9 @@ _MANY = 3000
 class Trials:
     """What has been tried so far."""
 
-    def __init__(self, spark: SparkSession, metastore_uri: str) -> None:
+    def __init__(self, spark: SparkSession, metastore: HiveMetastore) -> None:
         self._spark = spark
-        self._uri = metastore_uri
+        self._metastore = metastore
         self._locations = {table: str(location(spark, table)) for table in KEYS}
         self.ingredients: Counter[str] = Counter()
         self.verdicts: Counter[str] = Counter()
@@ -102,7 +103,8 @@ class Trials:
                 partition_schema=keys or None,
             )
         else:
-            reader = reader.table(f"default.{trial.table}", connector="hive", uri=self._uri)
+            way = way_of(self._metastore, trial.connector)
+            reader = reader.table(f"default.{trial.table}", **way)
         return reader.config(**trial.config)
 
     def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
@@ -134,7 +136,7 @@ def trials(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Trials]:
     """The tables, and the results of the trials so far."""
     read_tables.create(spark)
     with changed(spark, QUICK):
-        yield Trials(spark, metastore.uri)
+        yield Trials(spark, metastore)
     read_tables.drop(spark)
 
 

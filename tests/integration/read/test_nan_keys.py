@@ -70,14 +70,12 @@ def test_every_join(spark, facts, keys):
 
 @pytest.mark.parametrize("suffix", ["_p", "_d", "_t"])
 @pytest.mark.parametrize("null_safe", [False, True])
-def test_filtered_by(spark, metastore, facts, kind, suffix, null_safe):
+def test_filtered_by(spark, way, facts, kind, suffix, null_safe):
     fact = spark.table(facts + suffix)
     for keys in (["NaN"], ["-0.0", "1.5", None]):
         values = ", ".join("(NULL)" if k is None else f"('{k}')" for k in keys)
         dim = spark.sql(f"SELECT CAST(d AS {kind}) d FROM VALUES {values} AS v(d)")
-        reader = splitlib.read(spark).table(
-            f"default.{facts}{suffix}", connector="hive", uri=metastore.uri
-        )
+        reader = splitlib.read(spark).table(f"default.{facts}{suffix}", **way)
         data = DynamicFilteringData.from_arrow(dim.toArrow())
         equal = fact.k.eqNullSafe(dim.d) if null_safe else fact.k == dim.d
         expected = rows_of(fact.join(dim, equal, "left_semi"))
@@ -97,30 +95,30 @@ def test_filtered_by(spark, metastore, facts, kind, suffix, null_safe):
             ), keys
 
 
-def test_nan_prunes_and_is_not_everything(spark, metastore, facts, kind):
+def test_nan_prunes_and_is_not_everything(spark, way, facts, kind):
     dim = spark.sql(f"SELECT CAST('NaN' AS {kind}) d")
-    reader = splitlib.read(spark).table(f"default.{facts}_p", connector="hive", uri=metastore.uri)
+    reader = splitlib.read(spark).table(f"default.{facts}_p", **way)
     loaded = reader.filtered_by(dim, on={"k": "d"}).load()
     assert [str(row.k) for row in loaded.collect()] == ["nan"]
     assert splitlib.explain(loaded).to_dict()["metrics"]["partitions_matched"] == 1
 
 
-def test_more_keys_than_the_threshold(spark, metastore, facts, kind):
+def test_more_keys_than_the_threshold(spark, way, facts, kind):
     """Too many floats prune nothing, as they have no range; dates beyond Python's have one."""
     dim = spark.range(50).selectExpr(f"CAST(IF(id = 7, 'NaN', CAST(id AS string)) AS {kind}) d")
-    reader = splitlib.read(spark).table(f"default.{facts}_p", connector="hive", uri=metastore.uri)
+    reader = splitlib.read(spark).table(f"default.{facts}_p", **way)
     loaded = reader.config(filter_max_values=5).filtered_by(dim, on={"k": "d"}).load()
     assert "nan" in [str(row.k) for row in loaded.collect()]
 
 
-def test_dates_beyond_python_over_the_threshold(spark, metastore):
+def test_dates_beyond_python_over_the_threshold(spark, way):
     name = f"far_{next(_names)}"
     spark.sql(
         f"CREATE TABLE {name} USING parquet PARTITIONED BY (k) AS "
         "SELECT CAST(id AS int) a, DATE'2024-01-01' + CAST(id AS int) k FROM range(20)"
     )
     dim = spark.sql("SELECT DATE'2024-01-10' + CAST(id * 400000 AS int) d FROM range(30)")
-    reader = splitlib.read(spark).table(f"default.{name}", connector="hive", uri=metastore.uri)
+    reader = splitlib.read(spark).table(f"default.{name}", **way)
     loaded = reader.config(filter_max_values=5).filtered_by(dim, on={"k": "d"}).load()
     assert sorted(row.k for row in loaded.collect())[0] == dt.date(2024, 1, 10)
     assert splitlib.explain(loaded).to_dict()["metrics"]["partitions_matched"] == 11

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.read.reader import TableReader
-from splitlib.testing import HiveMetastore
 
 pytestmark = pytest.mark.spark
 
@@ -38,9 +37,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.fixture
-def reader(spark: SparkSession, metastore: HiveMetastore) -> TableReader:
+def reader(spark: SparkSession, way: dict[str, str]) -> TableReader:
     """A reader of the fact, filtered by a condition on its dimension."""
-    found = splitlib.read(spark).table("default.r_fact", connector="hive", uri=metastore.uri)
+    found = splitlib.read(spark).table("default.r_fact", **way)
     return found.filtered_by(spark.table("r_dim").where("name = 'n3'"), on={"day": "id"})
 
 

@@ -15,6 +15,7 @@ from splitlib import DynamicFilteringData
 from tests.support.hive_tables import DataSourceTables, encoded
 
 pytestmark = pytest.mark.spark
+HOW = ("auto", "paths", "session")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ COLLATED = ["a", "A", "a ", "A  ", "ä", "Ä", "b", "B ", "", " ", None]
 @pytest.mark.parametrize(
     "collation", ["UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UTF8_LCASE_RTRIM"]
 )
-@pytest.mark.parametrize("how", ["auto", "paths"])
+@pytest.mark.parametrize("how", HOW)
 def test_keys_of_a_collated_column(tables, collation, how):
     """Few keys, which become an IN list; and many, which become a range and a Bloom filter."""
     spark = tables.spark
@@ -64,7 +65,7 @@ def test_keys_of_a_collated_column(tables, collation, how):
         keys = plain.select(F.collate("k", collation).alias("k"))
         expected = rows(spark.table(table).join(keys, "k", "left_semi"))
         assert expected
-        loaded = tables.native(table).config(spark_scan=how).filtered_by(keys, "k").load()
+        loaded = tables.native(table, how).filtered_by(keys, "k").load()
         assert rows(loaded.join(keys, "k", "left_semi")) == expected
     ends = DynamicFilteringData.from_range({"k": ("A", "A")})
     equal = spark.table(table).where("k = 'A'")
@@ -130,8 +131,8 @@ def test_keys_of_times_in_other_zones(tables, moments, zone):
                 keys = source.select(key)
                 fact = spark.table(moments)
                 expected = rows(fact.join(keys, fact[column] == keys[key], "left_semi"))
-                for how in ("auto", "paths") if zone == "America/Havana" else ("auto",):
-                    reader = tables.native(moments).config(spark_scan=how)
+                for how in HOW if zone == "America/Havana" else ("auto",):
+                    reader = tables.native(moments, how)
                     loaded = reader.filtered_by(keys, {column: key}).load()
                     joined = loaded.join(keys, loaded[column] == keys[key], "left_semi")
                     assert rows(joined) == expected, (column, key, how)
@@ -168,7 +169,8 @@ def test_many_local_times_that_clocks_skip(tables):
         {"ntz": [skipped, *(dt.datetime(2000, 1, 1) + dt.timedelta(i) for i in range(1500))]}
     )
     with setting(tables.spark, "spark.sql.session.timeZone", "America/New_York"):
-        assert rows(tables.native(table).filtered_by(keys).load()) == {(1, skipped): 1}
+        for how in HOW:
+            assert rows(tables.native(table, how).filtered_by(keys).load()) == {(1, skipped): 1}
 
 
 # --- conditions
@@ -194,8 +196,8 @@ def test_conditions_on_text_that_is_escaped(tables, escaped):
             (F.col("k") == "line\nend") & (F.col("id") >= 0),
         ):
             expected = rows(spark.table(table).where(condition))
-            for how in ("auto", "paths"):
-                loaded = tables.native(table).config(spark_scan=how).where(condition).load()
+            for how in HOW:
+                loaded = tables.native(table, how).where(condition).load()
                 assert rows(loaded) == expected, condition
 
 
@@ -225,11 +227,12 @@ def test_conditions_prune_partitions(tables, condition, partitions):
             f"INSERT INTO {table} SELECT id, if(id = 0, NULL, id - 1), "
             "date_add(DATE'2023-12-31', CAST(id AS INT) - 1) FROM range(11)"
         )
-    loaded = tables.native(table).where(condition).load()
-    assert rows(loaded) == rows(tables.spark.table(table).where(condition))
-    report = splitlib.explain(loaded)
-    assert report.metrics.partitions_matched == partitions, str(report)
-    assert "not used" in str(report) or partitions < 11
+    for how in ("auto", "session"):
+        loaded = tables.native(table, how).where(condition).load()
+        assert rows(loaded) == rows(tables.spark.table(table).where(condition))
+        report = splitlib.explain(loaded)
+        assert report.metrics.partitions_matched == partitions, str(report)
+        assert "not used" in str(report) or partitions < 11
 
 
 # --- names
@@ -241,6 +244,9 @@ def test_names_of_key_columns(tables):
     table = tables.create("(`v.a` INT, `k.b` INT) USING parquet PARTITIONED BY (`k.b`)")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")
     dotted = spark.sql("SELECT 2 AS `d.x`, named_struct('id', 2, 'In', named_struct('y', 3)) AS st")
+    own = tables.native(table, "session")
+    assert rows(own.filtered_by(dotted, {"k.b": "d.x"}).load()) == {(2, 2): 1}
+    assert rows(own.filtered_by(dotted, {"v.a": "st.in.y"}).load()) == {(3, 3): 1}
     for column, found in (("d.x", 2), ("D.X", 2), ("st.id", 2), ("ST.ID", 2), ("st.in.y", 3)):
         loaded = tables.native(table).filtered_by(dotted, {"k.b": column}).load()
         assert rows(loaded) == {(found, found): 1}, column

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import splitlib
 from splitlib.spark.read.reader import TableReader
 from splitlib.testing import HiveMetastore
+from tests.support.hive_tables import way_of
 
 pytestmark = pytest.mark.spark
 
@@ -46,11 +47,12 @@ def _reader(spark: SparkSession, reader: TableReader) -> DataFrame:
     return reader.filtered_by(spark.table("c_dim").where("id IN (3, 4)"), on={"day": "id"}).load()
 
 
-@pytest.fixture(params=[_query, _reader])
+@pytest.fixture(params=[(_query, "hive"), (_reader, "hive"), (_reader, "session")])
 def make(request, spark: SparkSession, metastore) -> Make:
     """Plans the same query anew, by ``read`` or by ``sql``."""
-    reader = splitlib.read(spark).table("default.c_fact", connector="hive", uri=metastore.uri)
-    return lambda: request.param(spark, reader)
+    plan, connector = request.param
+    reader = splitlib.read(spark).table("default.c_fact", **way_of(metastore, connector))
+    return lambda: plan(spark, reader)
 
 
 def rows_of(df: DataFrame) -> list[str]:
@@ -154,8 +156,8 @@ def test_the_same_files_are_the_same_scan(spark, make):
     assert "ReusedExchange" in plan._jdf.queryExecution().executedPlan().toString()
 
 
-def test_other_files_are_another_scan(spark, metastore):
-    reader = splitlib.read(spark).table("default.c_fact", connector="hive", uri=metastore.uri)
+def test_other_files_are_another_scan(spark, way):
+    reader = splitlib.read(spark).table("default.c_fact", **way)
 
     def of(day: int) -> DataFrame:
         return reader.where(f"day = {day}").load().select("v")

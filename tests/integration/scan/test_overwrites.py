@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
+from tests.support.hive_tables import way_of
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +27,7 @@ class Star:
     """A fact of five partitions, and its dimension."""
 
     spark: SparkSession
-    uri: str
+    metastore: HiveMetastore
     name: str
 
     def query(self, table: str) -> str:
@@ -33,11 +35,11 @@ class Star:
         columns = "f.v, f.day" if table == "fact" else "d.id, d.name"
         return f"SELECT {columns} {JOIN.format(self.name)}"
 
-    def read(self) -> DataFrame:
+    def read(self, connector: str = "hive") -> DataFrame:
         """The fact, read by its name."""
         dim = self.spark.table(f"{self.name}_dim").where("name = 'n3'")
         reader = splitlib.read(self.spark).table(
-            f"default.{self.name}_fact", connector="hive", uri=self.uri
+            f"default.{self.name}_fact", **way_of(self.metastore, connector)
         )
         return reader.filtered_by(dim, on={"day": "id"}).load()
 
@@ -56,7 +58,7 @@ def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str)
         spark.sql(f"INSERT INTO {name}_fact {fact}")
     dim = "SELECT CAST(id AS int) AS id, concat('n', id) AS name FROM range(5)"
     spark.sql(f"CREATE TABLE {name}_dim {kind} AS {dim}")
-    return Star(spark, metastore.uri, name)
+    return Star(spark, metastore, name)
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +109,15 @@ def test_what_is_read_is_not_overwritten(spark, stars, kind, table, write):
     assert splitlib.explain(planned).scans[0].partitions_kept == 1
     ways = [planned, planned.where("1 = 1").limit(3), planned.union(planned)]
     if table == "fact":
-        ways += [star.read(), star.read().where("v > 3").select("v", "day")]
+        ways += [star.read(), star.read().where("v > 3").select("v", "day"), star.read("session")]
     for rows in ways:
         assert refusal(write, rows, target) == condition == "UNSUPPORTED_OVERWRITE.TABLE"
     assert star.rows(table) == before
 
 
 def test_a_table_that_hive_may_overwrite_is_overwritten(spark, metastore):
-    for make in (lambda star: spark.sql(star.query("fact")), Star.read):
+    plain = lambda star: spark.sql(star.query("fact"))  # noqa: E731
+    for make in (plain, Star.read, partial(Star.read, connector="session")):
         star = created(spark, metastore, "i_ow", "STORED AS PARQUET")
         before = star.rows("fact")
         insert_into(make(star).where("v < 20"), "i_ow_fact")
@@ -169,7 +172,8 @@ def test_the_directory_of_a_table_that_the_session_does_not_know(spark, metastor
 
 
 def test_the_plan_that_runs_reads_nothing_more(spark, stars):
-    for rows in (splitlib.sql(spark, stars["file"].query("fact")), stars["file"].read()):
+    star = stars["file"]
+    for rows in (splitlib.sql(spark, star.query("fact")), star.read(), star.read("session")):
         plan = rows._jdf.queryExecution().optimizedPlan().toString()
         assert "LeftAnti" not in plan
         assert plan.count("Relation") == 1 + plan.count("LocalRelation")
@@ -185,7 +189,7 @@ def test_a_pruned_scan_is_pruned_further(stars, spark, kind):
         spark.sql(f"SELECT f.* FROM i_{kind}_fact f JOIN i_{kind}_dim d ON day = id WHERE id < 4")
     )
     dim = spark.table(f"i_{kind}_dim").where("name = 'n3'")
-    for rows in (once, star.read()):
+    for rows in (once, star.read(), star.read("session")):
         joined = rows.join(dim, F.col("day") == F.col("id"))
         again = splitlib.optimize(joined)
         assert not splitlib.explain(again).reasons
