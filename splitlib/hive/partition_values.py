@@ -56,7 +56,7 @@ def split_names(names: pa.Array, keys: Sequence[str]) -> pa.RecordBatch:
         parts = [names]
     else:
         lists = pc.split_pattern(names, "/")
-        if not pc.all(pc.equal(pc.list_value_length(lists), len(keys))).as_py():
+        if not pc.all(pc.equal(pc.list_value_length(lists), len(keys)), min_count=0).as_py():
             raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
         parts = [pc.list_element(lists, i) for i in range(len(keys))]
     return pa.record_batch([_value_text(part) for part in parts], names=list(keys))

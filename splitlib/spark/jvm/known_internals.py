@@ -53,17 +53,17 @@ _KNOWN: Final = {
             location()FileIndex
             options()Map
             partitionSchema()StructType
-            sparkSession()SparkSession
+            schema()StructType
         """,
         "InMemoryFileIndex": """
             new(SparkSession, Seq, Map, Option, FileStatusCache, Option, Option)
             allFiles()Seq
-            inputFiles()String[]
             listFiles(Seq, Seq)Seq
-            partitionSpec()PartitionSpec
             rootPaths()Seq
-            sizeInBytes()long
         """,
+        "InMemoryFileIndex$": (
+            "bulkListLeafFiles(Seq, Configuration, PathFilter, SparkSession, Map)Seq"
+        ),
         "LogicalRelation": """
             new(BaseRelation, Seq, Option, boolean, Option)
             catalogTable()Option
@@ -74,16 +74,8 @@ _KNOWN: Final = {
             files()Seq
             values()InternalRow
         """,
-        "PartitionPath": """
-            new(InternalRow, Path)
-            path()Path
-            values()InternalRow
-        """,
-        "PartitionSpec": """
-            new(StructType, Seq)
-            partitions()Seq
-        """,
-        "PartitioningUtils": "static getPathFragment(Map, StructType)String",
+        "PartitionPath": "new(InternalRow, Path)",
+        "PartitionSpec": "new(StructType, Seq)",
         "SharedInMemoryCache": """
             new(long, long)
             createForNewClient()FileStatusCache
@@ -105,14 +97,18 @@ _KNOWN: Final = {
             setConfString(String, String)void
         """,
     },
+    "org.apache.spark.sql.sources": {"DataSourceRegister": "shortName()String"},
+    "org.apache.spark.util": {"ThreadUtils$": "parmap(Seq, String, int, Function)Seq"},
     f"{_CATALYST}": {"InternalRow$": "fromSeq(Seq)InternalRow"},
     f"{_CATALYST}.catalog": {
         "CatalogTable": """
+            createTime()long
             identifier()TableIdentifier
             location()URI
             partitionColumnNames()Seq
             partitionSchema()StructType
             provider()Option
+            schema()StructType
             storage()StorageFormat
             tracksPartitionsInCatalog()boolean
         """,
@@ -121,6 +117,7 @@ _KNOWN: Final = {
             spec()Map
             toRow(StructType, String)InternalRow
         """,
+        "ExternalCatalogUtils": "static getPartitionPathString(String, String)String",
         "HiveTableRelation": """
             new(CatalogTable, Seq, Seq, Option, Option)
             isPartitioned()boolean
@@ -165,9 +162,6 @@ _KNOWN: Final = {
             withNewPlan(QueryPlan)PlanExpression
         """,
         "TryEval": "new(Expression)",
-        "UnsafeProjection": "apply(InternalRow)UnsafeRow",
-        "UnsafeProjection$": "create(StructType)UnsafeProjection",
-        "UnsafeRow": "toString()String",
         "XxHash64": "new(Seq)",
     },
     f"{_CATALYST}.optimizer": {
@@ -205,7 +199,10 @@ _KNOWN: Final = {
         """,
         "NO_BROADCAST_HASH$": "",
         "ParsedStatement": "",
-        "Project": "new(Seq, LogicalPlan)",
+        "Project": """
+            new(Seq, LogicalPlan)
+            projectList()Seq
+        """,
         "ResolvedHint": "new(LogicalPlan, HintInfo)",
     },
     f"{_CATALYST}.trees": {
@@ -233,6 +230,7 @@ _TYPES: Final = {
     "FileFormat": "org.apache.spark.sql.execution.datasources.FileFormat",
     "FileIndex": "org.apache.spark.sql.execution.datasources.FileIndex",
     "FileStatus": "org.apache.hadoop.fs.FileStatus",
+    "Function": "scala.Function1",
     "FsRelation": "org.apache.spark.sql.execution.datasources.HadoopFsRelation",
     "InternalRow": f"{_CATALYST}.InternalRow",
     "JoinHint": f"{_CATALYST}.plans.logical.JoinHint",
@@ -242,6 +240,7 @@ _TYPES: Final = {
     "Option": "scala.Option",
     "ParserInterface": f"{_CATALYST}.parser.ParserInterface",
     "Path": "org.apache.hadoop.fs.Path",
+    "PathFilter": "org.apache.hadoop.fs.PathFilter",
     "QueryPlan": f"{_CATALYST}.plans.QueryPlan",
     "Seq": "scala.collection.immutable.Seq",
     "SparkSession": "org.apache.spark.sql.SparkSession",

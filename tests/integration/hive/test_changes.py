@@ -144,10 +144,10 @@ def linked(spark, metastore, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["pinned", "paths"])
-def test_links(spark, metastore, linked, how):
+def test_links(spark, way, linked, how):
     dimension = spark.sql("SELECT explode(array(1, 2)) AS k")
     reader = splitlib.read(spark).config(spark_scan=how)
-    loaded = reader.table("default.linked", connector="hive", uri=metastore.uri)
+    loaded = reader.table("default.linked", **way)
     spark.catalog.refreshTable("linked")
     reference = spark.table("linked").where("k IN (1, 2)")
     rows = Counter(reference.collect())
@@ -161,12 +161,12 @@ def test_links(spark, metastore, linked, how):
     assert Counter(of_files.load().collect()) == Counter(reference.collect())
 
 
-def test_a_partition_that_is_a_link_to_nowhere(spark, metastore, linked, tmp_path):
+def test_a_partition_that_is_a_link_to_nowhere(spark, way, linked, tmp_path):
     os.rename(tmp_path / "partition", tmp_path / "away")
     try:
         spark.catalog.refreshTable("linked")
         assert spark.table("linked").where("k = 2").count() == 0
-        with open_(metastore, "linked") as table:
+        with splitlib.load_table("default.linked", spark=spark, **way) as table:
             assert [split.partition_values["k"] for split in splits(table)] == [1, 3]
             with pytest.raises(splitlib.MissingPartition, match="k=2"):
                 list(DynamicFileEnumerator(table, SplitConfig()).enumerate_splits())

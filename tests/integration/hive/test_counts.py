@@ -70,15 +70,28 @@ def test_only_what_matches_is_asked_for(spark, metastore, large, spark_metrics, 
     assert spark_metrics() == (0, 0)
 
 
+def test_the_session_asks_for_no_more(spark, large, spark_metrics):
+    """Its own client counts what it is asked for: the partitions that match, and their files."""
+    keys = spark.table("keys")
+    sales = splitlib.read(spark).table(large).filtered_by(keys, "k").load()
+    assert spark_metrics()[0] == MATCHING
+    assert sales.join(keys, "k").count() == MATCHING * FILES * 3
+    metrics = splitlib.explain(sales).metrics
+    assert (metrics.partitions_total, metrics.partitions_matched) == (PARTITIONS, MATCHING)
+    assert (metrics.metastore_requests, metrics.storage_requests) == (2, MATCHING)
+    assert metrics.files_selected == MATCHING * FILES
+    assert spark_metrics()[0] == MATCHING  # nothing more when it runs
+
+
 def test_the_counters_count(spark, large, spark_metrics):
     spark.catalog.refreshTable(large)
     assert spark.table(large).where(f"k = {KEYS[3]}").count() == FILES * 3
     assert spark_metrics() == (1, FILES)
 
 
-def test_no_keys_no_requests(spark, metastore, large, spark_metrics):
+def test_no_keys_no_requests(spark, way, large, spark_metrics):
     nothing = spark.table("keys").where("k < 0")
-    reader = splitlib.read(spark).table(large, connector="hive", uri=metastore.uri)
+    reader = splitlib.read(spark).table(large, **way)
     sales = reader.filtered_by(nothing, "k").load()
     assert sales.count() == 0
     metrics = splitlib.explain(sales).metrics
@@ -86,9 +99,10 @@ def test_no_keys_no_requests(spark, metastore, large, spark_metrics):
     assert spark_metrics() == (0, 0)
 
 
-def test_a_static_condition_prunes_too(spark, metastore, large, spark_metrics):
-    reader = splitlib.read(spark).table(large, connector="hive", uri=metastore.uri)
+def test_a_static_condition_prunes_too(spark, way, large, spark_metrics):
+    reader = splitlib.read(spark).table(large, **way)
     sales = reader.where(f"k = {KEYS[1]} AND a > 1").load()
     assert sales.count() == 2 * FILES
     assert splitlib.explain(sales).metrics.storage_requests == 1
-    assert spark_metrics() == (0, 0)
+    # the session's client counts what it is asked for, as that of the metastore does not
+    assert spark_metrics()[0] == (0 if way else 1)

@@ -90,16 +90,42 @@ def test_tables_that_could_give_wrong_rows(spark, metastore, kind):
     definition, properties, says = REFUSED[kind]
     name = f"default.refused_{kind}"
     spark.sql(f"CREATE {definition.replace('{t}', name)}")
-    if properties:  # through thrift, because Spark reserves some of these names for others
-        client = MetastoreClient(parse_uris(metastore.uri))
-        described = client.get_table(*name.split("."))
-        described.parameters.update(properties)
-        client.close()
-        with thrift_client(metastore) as thrift:
-            thrift.alter_table(*name.split("."), described)
+    if properties:
+        set_properties(metastore, name, properties)
     with pytest.raises(splitlib.UnsupportedTable, match=says) as caught:
         open_(metastore, name)
     assert f"table={name}" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["acid", "delta", "symlink", "sequence", "avro"])
+def test_what_is_refused_is_read_by_the_session_as_spark_reads_it(spark, metastore, kind):
+    definition, properties, _ = REFUSED[kind]
+    name = f"default.as_spark_{kind}"
+    spark.sql(f"CREATE {definition.replace('{t}', name)}")
+    if kind in ("acid", "delta", "sequence", "avro"):
+        spark.sql(f"INSERT INTO {name} VALUES (1), (2)")
+    set_properties(metastore, name, properties)
+    spark.catalog.refreshTable(name)
+    ways = (lambda: spark.table(name), lambda: splitlib.read(spark).table(name).load())
+    plain, ours = (rows_or_error(way) for way in ways)
+    assert ours == plain, kind
+
+
+def rows_or_error(way):
+    try:
+        return sorted(map(tuple, way().collect()))
+    except Exception:
+        return "an error"
+
+
+def set_properties(metastore, name, properties):
+    """Through thrift, because Spark reserves some of these names for others."""
+    client = MetastoreClient(parse_uris(metastore.uri))
+    described = client.get_table(*name.split("."))
+    described.parameters.update(properties)
+    client.close()
+    with thrift_client(metastore) as thrift:
+        thrift.alter_table(*name.split("."), described)
 
 
 def test_a_text_table_that_cannot_be_read_exactly(spark, metastore):
@@ -116,14 +142,14 @@ def reader(spark, metastore, table):
     return splitlib.read(spark).table(table, connector="hive", uri=metastore.uri)
 
 
-def test_columns_that_do_not_exist(spark, metastore, table):
-    dimension = spark.sql("SELECT 1 AS k")
+def test_columns_that_do_not_exist(spark, way, table):
+    dimension, reader = spark.sql("SELECT 1 AS k"), splitlib.read(spark).table(table, **way)
     with pytest.raises(splitlib.InvalidFilter, match=r"no column 'kk'.*did you mean 'k'"):
-        reader(spark, metastore, table).filtered_by(dimension, {"kk": "k"}).load()
+        reader.filtered_by(dimension, {"kk": "k"}).load()
     with pytest.raises(splitlib.InvalidFilter, match=r"dimension has no column x.*columns are k"):
-        reader(spark, metastore, table).filtered_by(dimension, {"k": "x"}).load()
+        reader.filtered_by(dimension, {"k": "x"}).load()
     with pytest.raises(splitlib.InvalidFilter, match="Which columns join"):
-        reader(spark, metastore, table).filtered_by(dimension)
+        reader.filtered_by(dimension)
     with pytest.raises(splitlib.ConfigError, match="No table is given"):
         splitlib.read(spark).load()
 
@@ -179,28 +205,29 @@ def test_a_stream_is_refused(spark, metastore, table):
         reader(spark, metastore, table).filtered_by(stream, "k").load()
 
 
-def test_an_unreadable_directory(spark, metastore, table):
+def test_an_unreadable_directory(spark, metastore, way, table):
     directory = metastore.warehouse / "errors" / "k=2"
     # a real refusal of the operating system; root may read anything, so a loop of links it is
     moved = directory.rename(directory.with_name("moved"))
     directory.symlink_to(directory)
     try:
         with pytest.raises(splitlib.SplitlibError, match=r"table=default.errors") as caught:
-            reader(spark, metastore, table).load()
+            splitlib.read(spark).table(table, **way).load()
         assert isinstance(caught.value, OSError)
     finally:
         directory.unlink()
         moved.rename(directory)
 
 
-def test_a_file_that_vanishes_after_planning(spark, metastore):
+def test_a_file_that_vanishes_after_planning(spark, metastore, way):
     spark.sql("CREATE TABLE vanishing (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     spark.sql("INSERT INTO vanishing VALUES (1, 1)")
-    loaded = reader(spark, metastore, "default.vanishing").load()
+    loaded = splitlib.read(spark).table("default.vanishing", **way).load()
     for file in (metastore.warehouse / "vanishing" / "k=1").glob("*"):
         file.unlink()
     with pytest.raises(Exception, match=r"FILE_NOT_EXIST|FileNotFound|does not exist"):
         loaded.collect()
+    spark.sql("DROP TABLE vanishing")
 
 
 class DyingProxy(socketserver.ThreadingTCPServer):

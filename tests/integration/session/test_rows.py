@@ -40,6 +40,11 @@ def test_odd_values(tables, made_by):
     assert tables.same_in_session(table, null, {"k": "k"}, null_safe=True) == 2
 
 
+def test_a_table_of_several_keys_without_partitions(tables):
+    table = tables.create("(a INT, k INT, l INT) USING parquet PARTITIONED BY (k, l)")
+    assert tables.same_in_session(table) == 0
+
+
 def test_keys_in_upper_case(tables):
     table = tables.create(
         "(A INT, Day INT, `ShopName` STRING) USING orc PARTITIONED BY (Day, `ShopName`)",

@@ -43,6 +43,12 @@ def test_keys_spelled_differently():
     assert split_names(pa.array(["k=1", "K=2"]), ["k"])["k"].to_pylist() == ["1", "2"]
 
 
+def test_no_names():
+    for keys in (["k"], ["k", "l"]):
+        found = split_names(pa.array([], pa.string()), keys)
+        assert (found.schema.names, found.num_rows) == (keys, 0)
+
+
 def test_a_name_with_other_keys_is_an_error():
     with pytest.raises(SourceError):
         split_names(pa.array(["a=1/b=2", "a=1"]), ["a", "b"])
