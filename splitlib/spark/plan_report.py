@@ -63,6 +63,8 @@ class PlanReport:
     """Spent on planning, the collection of keys included."""
     catalog_requests: int = 0
     """To the session's catalog, for names and details of partitions."""
+    storage_requests: int = 0
+    """Directories of the session's tables that were listed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -185,7 +185,12 @@ def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanRep
     if any(outcome.report.is_pruned for outcome in outcomes):
         planned = _rewritten(query, materialized, sites, outcomes, dead)
     reports = tuple(outcome.report for outcome in outcomes)
-    report = PlanReport(reports, catalog_requests=query.prunable.catalog_requests)
+    prunable = query.prunable
+    report = PlanReport(
+        reports,
+        catalog_requests=prunable.catalog_requests,
+        storage_requests=prunable.storage_requests,
+    )
     return planned, report, sites
 
 

@@ -37,7 +37,9 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, PrunedS
     for path, site in sites.items():
         scan = query.scan_of(site.leaf)
         assert scan is not None
-        found[path] = PrunedSite(scan=scan, site=site)
+        pruned = PrunedSite(scan=scan, site=site)
+        # what Spark cannot read is pruned without any keys, too
+        found[path] = pruned.with_conditions(query.optimized) if scan.is_placeholder else pruned
     return found
 
 

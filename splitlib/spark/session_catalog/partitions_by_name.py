@@ -61,6 +61,8 @@ class PartitionsByName:
         """The partition columns."""
         self.requests = 0
         """To the catalog."""
+        self.listings = 0
+        """Of directories."""
 
     @classmethod
     def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
@@ -148,6 +150,7 @@ class PartitionsByName:
             raise SourceError(f"A partition name has not the keys {', '.join(self.schema.names)}.")
 
     def _listed(self, names: Sequence[str]) -> Listing:
+        self.listings += len(names)
         directories = self._catalog.directories(self.partitions(names))
         catalyst = self._catalyst
         return list_directories(catalyst.scala, catalyst.session, directories, self.threads)

@@ -76,7 +76,9 @@ def test_one_scan(spark: SparkSession) -> None:
     (scan,) = explained(made[0]).scans
     assert (scan.partitions_total, scan.partitions_kept) == (PARTITIONS, MATCHING)
     assert scan.files == counts.files_read == MATCHING * FILES
-    assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, MATCHING * FILES)
+    assert explained(made[0]).storage_requests == MATCHING
+    # Spark's counter of partitions is raised by splitlib itself, for what its client has fetched
+    assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)
 
 
 def test_two_scans(spark: SparkSession) -> None:
@@ -86,7 +88,8 @@ def test_two_scans(spark: SparkSession) -> None:
     assert len(counts.result) == 2 * MATCHING * FILES * 3
     assert [scan.partitions_kept for scan in explained(made[0]).scans] == [MATCHING] * 2
     assert explained(made[0]).catalog_requests <= 1 + 2  # the names, and the details for each scan
-    assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), len(BOTH) * FILES)
+    assert explained(made[0]).storage_requests == len(BOTH)
+    assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), 0)
 
 
 def test_reader(spark: SparkSession, metastore: HiveMetastore) -> None:

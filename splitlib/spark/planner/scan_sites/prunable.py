@@ -180,6 +180,11 @@ class PrunableScans:
         """To the session's catalog."""
         return sum(partitions.requests for partitions in self.partitions.values())
 
+    @property
+    def storage_requests(self) -> int:
+        """Directories of the session's tables that were listed."""
+        return sum(partitions.listings for partitions in self.partitions.values())
+
     def of_leaf(self, leaf: Node) -> PrunableScan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
         if leaf.kind not in RELATIONS:
