@@ -24,6 +24,7 @@ _ARGUMENTS: Final = (
     "scala.collection.immutable.Map",
 )
 _OPERATIONS: Final = "scala.collection.SeqOps"
+_PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
 # The scheme and the authority of a path.
 _STORE: Final = r"[^:/]+:(?://[^/]*)?"
 # A path has any character but this one.
@@ -41,12 +42,13 @@ class Listing(NamedTuple):
     """The numbers of directories that do not exist."""
 
 
-def list_directories(scala: Scala, session: Any, paths: Any, threads: int) -> Listing:
+def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads: int) -> Listing:
     """The files right in some directories, by Spark's rules for what is a data file.
 
     Args:
         scala: Of the session's JVM.
         session: Whose settings and credentials hold.
+        conf: Its Hadoop configuration, which takes long to be made.
         paths: A ``Seq[Path]``, spelled as their filesystems spell what they list.
         threads: How many at a time; as many as there are processors where nothing is waited for.
     """
@@ -55,9 +57,10 @@ def list_directories(scala: Scala, session: Any, paths: Any, threads: int) -> Li
     jvm, functions = scala.jvm, scala.functions
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
-    conf = session.sessionState().newHadoopConf()
-    job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
-    filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
+    filter_ = None
+    if conf.get(_PATH_FILTER) is not None:
+        job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
+        filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
     bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", *_ARGUMENTS)
     bulk = functions.bound(bulk, 0, jvm.object_(_INDEX))
     bulk = functions.function(functions.bound(bulk, 1, conf, filter_, session, scala.map({})))
@@ -66,7 +69,7 @@ def list_directories(scala: Scala, session: Any, paths: Any, threads: int) -> Li
     )
     of_each = listed.map(functions.calling("scala.collection.IterableOps", "head"))
     files = functions.calling("scala.Tuple2", "_2")
-    lengths = numbers(of_each.map(files).map(functions.calling(_OPERATIONS, "length")))
+    lengths = numbers(scala, of_each.map(files).map(functions.calling(_OPERATIONS, "length")))
     found = _right_in(scala, files_of(scala, of_each.flatMap(files), lengths), paths)
     empty = pc.indices_nonzero(pc.equal(lengths, 0)).to_pylist()
     missing = [number for number in empty if not _exists(paths.apply(number), conf)]
@@ -84,26 +87,25 @@ def files_of(scala: Scala, statuses: Any, lengths: pa.Array) -> Listing:
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
     path = functions.then(path, functions.method(PATH, "toString"))
-    paths = pa.array(texts(statuses.map(functions.function(path))), pa.string())
+    paths = pa.array(texts(scala, statuses.map(functions.function(path))), pa.string())
     columns = [
         pc.replace_substring_regex(paths, "^file:/+", "/"),
-        numbers(statuses.map(functions.calling(FILE_STATUS, "getLen"))),
-        numbers(statuses.map(functions.calling(FILE_STATUS, "getModificationTime"))),
+        numbers(scala, statuses.map(functions.calling(FILE_STATUS, "getLen"))),
+        numbers(scala, statuses.map(functions.calling(FILE_STATUS, "getModificationTime"))),
         pa.array([i for i, n in enumerate(lengths.to_pylist()) for _ in range(n)], pa.int64()),
     ]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     return Listing(files, statuses.toIndexedSeq())
 
 
-def qualified(scala: Scala, session: Any, locations: Any) -> Any:
+def qualified(scala: Scala, conf: Any, locations: Any) -> Any:
     """A ``Seq[Path]`` of a ``Seq[URI]``, spelled as their filesystems spell what they list."""
     functions = scala.functions
-    conf = session.sessionState().newHadoopConf()
     paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
     if paths.isEmpty():
         return paths
     # a location is encoded, so that it has neither white space nor another one's beginning
-    stores = {urlsplit(uri)[:2] for uri in locations.mkString(" ").split()}
+    stores = {urlsplit(uri)[:2] for uri in scala.text(locations, " ").split()}
     if len(stores) > 1:
         return scala.seq([_qualified(conf, path) for path in each(paths)])
     first = paths.head()
@@ -132,7 +134,7 @@ def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
         found: All files below the directories.
         paths: A ``Seq[Path]`` of the directories.
     """
-    names = texts(paths.map(scala.functions.calling(PATH, "toString")))
+    names = texts(scala, paths.map(scala.functions.calling(PATH, "toString")))
     directories = pc.replace_substring_regex(pa.array(names, pa.string()), f"^{_STORE}", "")
     above = pc.utf8_rtrim(directories, "/").take(found.files["partition"])
     parts = pc.extract_regex(found.files["path"], f"^(?:{_STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
@@ -144,11 +146,11 @@ def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
     return Listing(found.files.take(kept), scala.positions(kept).map(found.statuses))
 
 
-def texts(items: Any) -> list[str]:
+def texts(scala: Scala, items: Any) -> list[str]:
     """A ``Seq[String]`` of paths, in one answer."""
-    return str(items.mkString(_END)).split(_END) if items.nonEmpty() else []
+    return scala.text(items, _END).split(_END) if items.nonEmpty() else []
 
 
-def numbers(items: Any) -> pa.Array:
+def numbers(scala: Scala, items: Any) -> pa.Array:
     """A ``Seq`` of whole numbers, in one answer."""
-    return pa.array([int(text) for text in items.mkString(" ").split()], pa.int64())
+    return pa.array([int(text) for text in scala.text(items, " ").split()], pa.int64())

@@ -30,7 +30,8 @@ class Plans(Expressions):
 
     def tree(self, plan: Any) -> Node:
         """All nodes of a plan, in Python."""
-        return parse_plan(plan.toJSON())
+        to_json = self.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
+        return parse_plan(self.scala.text(self.scala.seq([plan]).map(to_json)))
 
     def node(self, plan: Any, path: Path) -> Any:
         """The node at ``path`` below ``plan``."""

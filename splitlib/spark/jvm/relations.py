@@ -141,7 +141,9 @@ class Relations(Plans):
         """The files of a ``Seq[PartitionDirectory]``."""
         functions = self.scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        lengths = numbers(directories.map(files).map(functions.calling(_OPERATIONS, "length")))
+        lengths = numbers(
+            self.scala, directories.map(files).map(functions.calling(_OPERATIONS, "length"))
+        )
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
         return files_of(self.scala, directories.flatMap(files).map(status), lengths)
 

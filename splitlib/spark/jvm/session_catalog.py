@@ -63,10 +63,15 @@ class CatalogPartitions:
         """Of the table."""
         return str(self._identifier.unquotedString())
 
-    def directories(self, partitions: Any) -> Any:
-        """The directories of some partitions, a ``Seq[Path]``."""
+    def directories(self, partitions: Any, conf: Any) -> Any:
+        """The directories of some partitions, a ``Seq[Path]``.
+
+        Args:
+            partitions: A ``Seq[CatalogTablePartition]``.
+            conf: The session's Hadoop configuration.
+        """
         calling = self._scala.functions.calling(_PARTITION, "location")
-        return qualified(self._scala, self._session, partitions.map(calling))
+        return qualified(self._scala, conf, partitions.map(calling))
 
     def rows(self, partitions: Any) -> Any:
         """The values that some partitions give their rows, an ``Array[InternalRow]``."""
@@ -89,7 +94,7 @@ class CatalogPartitions:
         """The names of all partitions."""
         found = self._catalog.listPartitionNames(self._identifier, self._scala.none)
         # control characters are escaped in a name: a line each
-        return _lines(found.mkString("\n"))
+        return _lines(self._scala.text(found, "\n"))
 
     def by_name(self, names: Sequence[str]) -> Any | None:
         """Partitions of these names, but those that are gone; None if the catalog knows no way."""
@@ -152,7 +157,8 @@ class CatalogPartitions:
         for key in each(self._table.partitionColumnNames()):
             value_of = functions.then(spec, functions.bound(value, 1, key))
             made = functions.then(value_of, functions.bound(part, 0, key))
-            columns.append(_lines(partitions.map(functions.function(made)).mkString("\n")))
+            named = partitions.map(functions.function(made))
+            columns.append(_lines(self._scala.text(named, "\n")))
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
     def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from splitlib.spark.jvm.scala import scala_of
+
 
 def setting_names(spark: SparkSession) -> list[str]:
     """The names of all settings; one question, where PySpark asks one for each."""
-    names: str = spark._jsparkSession.conf().getAll().keys().mkString("\n")
+    names = scala_of(spark).text(spark._jsparkSession.conf().getAll().keys(), "\n")
     return names.split("\n")
 
 

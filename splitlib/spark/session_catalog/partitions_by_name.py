@@ -151,9 +151,10 @@ class PartitionsByName:
 
     def _listed(self, names: Sequence[str]) -> Listing:
         self.listings += len(names)
-        directories = self._catalog.directories(self.partitions(names))
         catalyst = self._catalyst
-        return list_directories(catalyst.scala, catalyst.session, directories, self.threads)
+        conf = catalyst.hadoop_conf
+        directories = self._catalog.directories(self.partitions(names), conf)
+        return list_directories(catalyst.scala, catalyst.session, conf, directories, self.threads)
 
     def _keep_files(self, names: Sequence[str], listing: Listing) -> None:
         paths = listing.files["path"].to_pylist()

@@ -45,7 +45,9 @@ class WholeTable(RelationTable):
         catalyst = self._catalyst
         directories = catalyst.directories_at([self._metadata.location or ""])
         with errors_of_the_jvm():
-            found = list_directories(catalyst.scala, catalyst.session, directories, self._threads)
+            found = list_directories(
+                catalyst.scala, catalyst.session, catalyst.hadoop_conf, directories, self._threads
+            )
         if found.missing:
             raise MissingPartition("The table's directory does not exist.")
         yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
