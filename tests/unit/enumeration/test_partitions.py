@@ -1,0 +1,70 @@
+"""Enumerations that end at partitions, and listings of several directories at a time."""
+
+import pyarrow as pa
+import pytest
+
+import splitlib
+from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
+
+SOME = splitlib.DynamicFilteringData.from_values({"k": [3, 7]})
+
+
+def test_match_partitions_asks_for_names_alone():
+    connector = DetailedConnector(10, batch=4)
+    enumerator = enumerator_of(connector)
+    enumerator.set_dynamic_filtering_data(SOME)
+    found = list(enumerator.match_partitions())
+    kept = [k for batch, mask in found for k in batch.refs.filter(mask).to_pylist()]
+    assert ([len(batch) for batch, _ in found], kept) == ([4, 4, 2], ["3", "7"])
+    assert (connector.detailed, connector.listed) == ([], [])
+
+
+def test_match_partitions_of_no_keys_names_all_and_keeps_none():
+    enumerator = enumerator_of(MemoryConnector(5))
+    none = splitlib.DynamicFilteringData.from_arrow(pa.table({"k": pa.array([], pa.int32())}))
+    enumerator.set_dynamic_filtering_data(none)
+    ((batch, mask),) = enumerator.match_partitions()
+    assert (len(batch), mask.true_count) == (5, 0)
+    assert enumerator.metrics.partitions_total == 5
+
+
+def test_select_partitions_loads_details_and_lists_nothing():
+    connector = DetailedConnector(10, dropped=[7])
+    enumerator = enumerator_of(connector, missing_partition="skip")
+    enumerator.set_dynamic_filtering_data(SOME)
+    found = list(enumerator.select_partitions())
+    assert [k for batch in found for k in batch.refs.to_pylist()] == ["3"]
+    assert (connector.detailed, connector.listed) == ([3, 7], [])
+
+
+def test_select_partitions_keeps_to_the_limit():
+    with pytest.raises(splitlib.TooManyPartitions):
+        list(enumerator_of(MemoryConnector(5), max_partitions=4).select_partitions())
+
+
+class SeveralAtATime(MemoryConnector):
+    """Lists up to four directories in a call, some of which do not exist."""
+
+    partitions_per_listing = 4
+
+    def __init__(self, *args, missing, **more):
+        def list_one(k):
+            if k in missing:
+                raise splitlib.MissingPartition("Its directory does not exist.", partition=f"k={k}")
+
+        super().__init__(*args, on_list=list_one, **more)
+
+
+@pytest.mark.parametrize("missing", [{1}, {0, 9}, {4, 5, 6, 7}, set(range(10)), set()])
+def test_missing_directories_among_others_are_skipped_alone(missing):
+    connector = SeveralAtATime(10, missing=missing)
+    enumerator = enumerator_of(connector, missing_partition="skip")
+    splits = list(enumerator.enumerate_splits())
+    assert ks(splits) == [k for k in range(10) if k not in missing for _ in range(2)]
+    assert {split.path.split("/")[2] for split in splits} == {f"k={k}" for k in set(ks(splits))}
+
+
+def test_missing_directory_among_others_is_named():
+    enumerator = enumerator_of(SeveralAtATime(10, missing={6}))
+    with pytest.raises(splitlib.MissingPartition, match="partition=k=6"):
+        list(enumerator.enumerate_splits())
