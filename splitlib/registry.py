@@ -140,7 +140,7 @@ def _by_catalog(
     """The table, connector and options that ``catalog.table`` stands for."""
     catalog, _, table = name.partition(".")
     named = named_catalogs(spark_conf).get(catalog)
-    if spark is not None and (named is None or "." not in table):
+    if spark is not None and named is None:
         return name, SESSION, dict(options)
     if named is None or not table:
         raise ConfigError(

@@ -79,13 +79,10 @@ class CatalogTable(RelationTable):
                 raise MissingPartition("Its directory does not exist.", partition=name)
             number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
             batches.append(files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), number))
-        yield FileBatch(
-            pa.Table.from_batches(batches, FILE_SCHEMA).combine_chunks().to_batches()[0]
-            if batches
-            else FILE_SCHEMA.empty_table().to_batches()[0],
-            self._metadata.read_format,
-            Requests(storage=len(names)),
-        )
+        # there may be no file at all, and so no batch to take
+        columns = [c.combine_chunks() for c in pa.Table.from_batches(batches, FILE_SCHEMA).columns]
+        together = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+        yield FileBatch(together, self._metadata.read_format, Requests(storage=len(names)))
 
     @errors_of_the_jvm()
     def check_identity(self) -> None:
