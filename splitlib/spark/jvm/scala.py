@@ -14,6 +14,8 @@ from splitlib.spark.jvm.gateway import Jvm, jvm_of
 
 # Characters of one answer: with what is escaped in it less than the 8,192 bytes of one packet.
 _PIECE: Final = 7000
+# Characters beyond this one are two code units each.
+_LAST_OF_ONE_UNIT: Final = 0xFFFF
 # More than so many are faster in one piece.
 _LONG: Final = 1_000_000
 _ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
@@ -88,8 +90,9 @@ class Scala:
         step = _PIECE if size <= _LONG else size
         pieces, start = [], 0
         while start < size:
-            # no character of two code units is cut
-            end = whole.offsetByCodePoints(start, step) if size - start > step else size
+            end = min(start + step, size)
+            if end < size and whole.codePointAt(end - 1) > _LAST_OF_ONE_UNIT:
+                end -= 1  # the character would be cut in two
             pieces.append(str(whole.substring(start, end)))
             start = end
         return "".join(pieces)

@@ -189,9 +189,10 @@ def test_a_pruned_scan_is_pruned_further(stars, spark, kind):
         spark.sql(f"SELECT f.* FROM i_{kind}_fact f JOIN i_{kind}_dim d ON day = id WHERE id < 4")
     )
     dim = spark.table(f"i_{kind}_dim").where("name = 'n3'")
-    for rows in (once, star.read(), star.read("session")):
+    for way, rows in {"sql": once, "hive": star.read(), "session": star.read("session")}.items():
         joined = rows.join(dim, F.col("day") == F.col("id"))
         again = splitlib.optimize(joined)
-        assert not splitlib.explain(again).reasons
+        # Hive's own reader, once it was told its partitions, is told nothing more
+        assert bool(splitlib.explain(again).reasons) == ((kind, way) == ("serde", "session"))
         assert sorted(map(str, again.collect())) == sorted(map(str, joined.collect()))
         assert again.count() == 8
