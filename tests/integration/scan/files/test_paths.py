@@ -1,10 +1,6 @@
 """The scan by paths: what it alone has to get right."""
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 
 import pyarrow.parquet as pq
 import pytest
@@ -52,7 +48,7 @@ def test_rows_of_a_file_without_a_partition_are_an_error(spark, tmp_path):
             query.collect()
 
 
-def test_spark_connect_reads_by_paths(spark, tmp_path):
+def test_spark_connect_reads_by_paths(spark, over_connect, tmp_path):
     """In a process of its own, since a process has either kind of session."""
     paths = [(write(tmp_path / d / f"{i} f%20.parquet", a=[i]), i) for i, d in enumerate(NASTY)]
     nasty = scan(
@@ -62,21 +58,16 @@ def test_spark_connect_reads_by_paths(spark, tmp_path):
     )
     pq.write_table(nasty.files, tmp_path / "files.parquet")
     pq.write_table(nasty.partitions, tmp_path / "partitions.parquet")
-    script = textwrap.dedent(
+    result = tmp_path / "result.json"
+    over_connect(
         """
-        import json, sys
+        import json
         import pyarrow.parquet as pq
-        from pyspark.sql import SparkSession
         from pyspark.sql.types import StructType
         from splitlib.errors import ConfigError
         from splitlib.spark.file_scan import FileScan
         from splitlib.spark.scan.files import scan_files
 
-        spark = (
-            SparkSession.builder.remote("local[2]")
-            .config("spark.sql.shuffle.partitions", "2")
-            .getOrCreate()
-        )
         scan = FileScan(
             "parquet", {}, StructType.fromDDL("a bigint"), StructType.fromDDL("d string, n int"),
             pq.read_table(sys.argv[1] + "/partitions.parquet"),
@@ -87,19 +78,13 @@ def test_spark_connect_reads_by_paths(spark, tmp_path):
         except ConfigError as error:
             refused = str(error)
         rows = [list(row) for row in scan_files(spark, scan).collect()]
-        print(json.dumps({"kind": type(spark).__module__, "refused": refused, "rows": rows}))
-        spark.stop()
-        """
+        with open(sys.argv[2], "w") as found:
+            json.dump({"refused": refused, "rows": rows}, found)
+        """,
+        tmp_path,
+        result,
     )
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert "connect" in result["kind"]
-    assert "Spark Connect" in result["refused"]
-    assert sorted(map(tuple, result["rows"]), key=repr) == rows(scan_files(spark, nasty))
-    assert len(result["rows"]) == len(NASTY)
+    found = json.loads(result.read_text())
+    assert "Spark Connect" in found["refused"]
+    assert sorted(map(tuple, found["rows"]), key=repr) == rows(scan_files(spark, nasty))
+    assert len(found["rows"]) == len(NASTY)
