@@ -46,7 +46,8 @@ def database(spark):
     spark.sql("USE default")  # and leave it empty: this metastore fails at dropping one
 
 
-@pytest.mark.newest_spark  # the oldest fails to write its tables behind other tests, for a reason not found
+# the oldest fails to write its tables behind other tests, for a reason that was not found
+@pytest.mark.newest_spark
 def test_on_a_metastore(spark, database, tmp_path):
     odd_names(spark)
     char_keys_and_other_places(spark, tmp_path)
