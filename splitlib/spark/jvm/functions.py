@@ -46,6 +46,8 @@ class Functions:
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:
         """A handle with some arguments given."""
+        if not position and len(values) == 1:
+            return handle.bindTo(values[0])
         array = self._jvm.array_of("java.lang.Object", values)
         return self._handles.insertArguments(handle, position, array)
 

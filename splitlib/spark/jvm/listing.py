@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -53,7 +54,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
         threads: How many at a time; as many as there are processors where nothing is waited for.
     """
     if paths.isEmpty():
-        return files_of(scala, paths, pa.array([], pa.int64()))
+        return files_of(scala, paths, paths)
     jvm, functions = scala.jvm, scala.functions
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
@@ -69,30 +70,48 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     )
     of_each = listed.map(functions.calling("scala.collection.IterableOps", "head"))
     files = functions.calling("scala.Tuple2", "_2")
-    lengths = numbers(scala, of_each.map(files).map(functions.calling(_OPERATIONS, "length")))
-    found = _right_in(scala, files_of(scala, of_each.flatMap(files), lengths), paths)
-    empty = pc.indices_nonzero(pc.equal(lengths, 0)).to_pylist()
-    missing = [number for number in empty if not _exists(paths.apply(number), conf)]
-    return found._replace(missing=tuple(missing))
+    lengths = of_each.map(files).map(functions.calling(_OPERATIONS, "length"))
+    names = paths.map(functions.calling(PATH, "toString"))
+    statuses = of_each.flatMap(files)
+    directories, *shown = _texts(scala, names, *_shown(scala, statuses, lengths))
+    found = _listing(statuses, shown)
+    empty = set(range(len(directories))).difference(found.files["partition"].to_pylist())
+    missing = tuple(n for n in sorted(empty) if not _exists(paths.apply(n), conf))
+    return _right_in(scala, found, directories)._replace(missing=missing)
 
 
-def files_of(scala: Scala, statuses: Any, lengths: pa.Array) -> Listing:
+def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
     """Files in one answer.
 
     Args:
         scala: Of the session's JVM.
         statuses: The files of one directory after the other, a ``Seq[FileStatus]``.
-        lengths: How many files each directory has.
+        lengths: How many files each directory has, a ``Seq[Int]``.
     """
+    return _listing(statuses, _texts(scala, *_shown(scala, statuses, lengths)))
+
+
+def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
+    """What of some files and their directories is to leave the JVM: a ``Seq`` each."""
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
     path = functions.then(path, functions.method(PATH, "toString"))
-    paths = pa.array(texts(scala, statuses.map(functions.function(path))), pa.string())
+    return (
+        lengths,
+        statuses.map(functions.function(path)),
+        statuses.map(functions.calling(FILE_STATUS, "getLen")),
+        statuses.map(functions.calling(FILE_STATUS, "getModificationTime")),
+    )
+
+
+def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
+    """The files of which :func:`_shown` has told."""
+    lengths, paths, sizes, modified = shown
     columns = [
-        pc.replace_substring_regex(paths, "^file:/+", "/"),
-        numbers(scala, statuses.map(functions.calling(FILE_STATUS, "getLen"))),
-        numbers(scala, statuses.map(functions.calling(FILE_STATUS, "getModificationTime"))),
-        pa.array([i for i, n in enumerate(lengths.to_pylist()) for _ in range(n)], pa.int64()),
+        pc.replace_substring_regex(pa.array(paths, pa.string()), "^file:/+", "/"),
+        pa.array(map(int, sizes), pa.int64()),
+        pa.array(map(int, modified), pa.int64()),
+        pa.array([i for i, n in enumerate(lengths) for _ in range(int(n))], pa.int64()),
     ]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     return Listing(files, statuses.toIndexedSeq())
@@ -124,7 +143,7 @@ def _exists(path: Any, conf: Any) -> bool:
     return bool(path.getFileSystem(conf).exists(path))
 
 
-def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
+def _right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
     """The files that lie right in their directories and are data by their names.
 
     Spark finds what lies deeper, too, and does not read it as of the directory above.
@@ -132,11 +151,10 @@ def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
     Args:
         scala: Of the session's JVM.
         found: All files below the directories.
-        paths: A ``Seq[Path]`` of the directories.
+        directories: As their filesystems spell them.
     """
-    names = texts(scala, paths.map(scala.functions.calling(PATH, "toString")))
-    directories = pc.replace_substring_regex(pa.array(names, pa.string()), f"^{_STORE}", "")
-    above = pc.utf8_rtrim(directories, "/").take(found.files["partition"])
+    above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{_STORE}", "")
+    above = pc.utf8_rtrim(above, "/").take(found.files["partition"])
     parts = pc.extract_regex(found.files["path"], f"^(?:{_STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
     hidden = pc.match_substring_regex(pc.struct_field(parts, "name"), r"^(?:_[^=]*$|\.)")
     right = pc.and_(pc.equal(pc.struct_field(parts, "up"), above), pc.invert(hidden))
@@ -146,11 +164,15 @@ def _right_in(scala: Scala, found: Listing, paths: Any) -> Listing:
     return Listing(found.files.take(kept), scala.positions(kept).map(found.statuses))
 
 
-def texts(scala: Scala, items: Any) -> list[str]:
-    """A ``Seq[String]`` of paths, in one answer."""
-    return scala.text(items, _END).split(_END) if items.nonEmpty() else []
-
-
-def numbers(scala: Scala, items: Any) -> pa.Array:
-    """A ``Seq`` of whole numbers, in one answer."""
-    return pa.array([int(text) for text in scala.text(items, " ").split()], pa.int64())
+def _texts(scala: Scala, *columns: Any) -> list[list[str]]:
+    """The texts of some collections, none of which is empty, in one answer."""
+    first, *others = columns
+    for column in others:
+        first = first.appended("").appendedAll(column)
+    found: list[list[str]] = [[]]
+    for text in scala.text(first, _END).split(_END):
+        if text:
+            found[-1].append(text)
+        else:
+            found.append([])
+    return found

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from splitlib.spark.jvm.expressions import CATALYST
 from splitlib.spark.jvm.file_index import PINNED_ROOT
-from splitlib.spark.jvm.listing import PATH, Listing, files_of, numbers
+from splitlib.spark.jvm.listing import PATH, Listing, files_of
 from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import each
 
@@ -141,9 +141,7 @@ class Relations(Plans):
         """The files of a ``Seq[PartitionDirectory]``."""
         functions = self.scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
-        lengths = numbers(
-            self.scala, directories.map(files).map(functions.calling(_OPERATIONS, "length"))
-        )
+        lengths = directories.map(files).map(functions.calling(_OPERATIONS, "length"))
         status = functions.calling(_DATASOURCES + "FileStatusWithMetadata", "fileStatus")
         return files_of(self.scala, directories.flatMap(files).map(status), lengths)
 

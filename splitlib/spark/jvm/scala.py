@@ -88,10 +88,11 @@ class Scala:
         whole = self.jvm.class_("java.lang.StringBuilder")(found)
         size = whole.length()
         step = _PIECE if size <= _LONG else size
+        is_plain = size <= step or whole.codePointCount(0, size) == size
         pieces, start = [], 0
         while start < size:
             end = min(start + step, size)
-            if end < size and whole.codePointAt(end - 1) > _LAST_OF_ONE_UNIT:
+            if end < size and not is_plain and whole.codePointAt(end - 1) > _LAST_OF_ONE_UNIT:
                 end -= 1  # the character would be cut in two
             pieces.append(str(whole.substring(start, end)))
             start = end

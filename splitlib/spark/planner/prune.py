@@ -59,7 +59,10 @@ def pruned_by_keys(
         path: [queries.submit(f.dimension, f.comparisons) for f in pruned.site.filters]
         for path, pruned in sites.items()
     }
-    found = {path: pruned.with_conditions(plan) for path, pruned in sites.items()}
+    found = {
+        path: pruned.with_conditions(plan) if pruned.site.may_have_keys else pruned
+        for path, pruned in sites.items()
+    }
     for path, futures in asked.items():
         collected = []
         for join_filter, keys in zip(sites[path].site.filters, futures, strict=True):
@@ -134,17 +137,16 @@ def _of_session(
     if not keyed:
         because = report.because("no join compares its partition columns.", if_first=True)
         return ScanOutcome(scan, None, because)
-    kept = _mask(scan, _needed(sites))
-    total = len(kept)
+    total = len(_mask(scan, _EVERYTHING))
     report = replace(report, partitions_total=total)
-    reason = None
     if total <= scan.config.planner_small_fact_partitions:
-        reason = f"it has only {total} partitions."
-    elif len(keyed) < len(sites):
+        return ScanOutcome(scan, None, report.because(f"it has only {total} partitions."))
+    if len(keyed) < len(sites):
         reason = "the same scan is also read where no keys reach it."
-    elif kept.true_count == _mask(scan, _read(sites)).true_count:
+        return ScanOutcome(scan, None, report.because(reason))
+    kept = _mask(scan, _needed(sites))
+    if kept.true_count == _mask(scan, _read(sites)).true_count:
         reason = "its keys are in every partition that is read."
-    if reason is not None:
         return ScanOutcome(scan, None, report.because(reason))
     node, found = scan.pruned(*_needed(sites))
     counted = _counted(report, scan, found)

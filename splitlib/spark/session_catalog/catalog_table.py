@@ -34,8 +34,8 @@ class CatalogTable(RelationTable):
     def __init__(self, catalyst: Catalyst, leaf: Any, partitions: PartitionsByName) -> None:
         super().__init__(catalyst, leaf)
         self._partitions = partitions
-        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
-        self.partitions_per_listing = 4 * partitions.threads
+        # rounds of all threads: the answer of one call takes as long as a hundred listings
+        self.partitions_per_listing = 16 * partitions.threads
 
     @property
     def name(self) -> str:
@@ -61,9 +61,9 @@ class CatalogTable(RelationTable):
     @errors_of_the_jvm()
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
-        before = self._partitions.requests
-        found = set(self._partitions.fetch(partitions.refs.to_pylist()))
-        rows = [i for i, name in enumerate(partitions.refs.to_pylist()) if name in found]
+        before, names = self._partitions.requests, partitions.refs.to_pylist()
+        found = set(self._partitions.fetch(names))
+        rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
         requests = Requests(catalog=self._partitions.requests - before)
         return PartitionBatch(kept.values, kept.refs, requests)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.listing import Listing
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Predicate
@@ -33,8 +34,7 @@ class ListedTable(RelationTable):
 
     def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
         super().__init__(catalyst, leaf)
-        self._directories = catalyst.directories_of(index)
-        self._listing = catalyst.files_of(self._directories)
+        self._index = index
 
     @property
     def name(self) -> str:
@@ -65,6 +65,15 @@ class ListedTable(RelationTable):
     def _statuses(self, files: pa.Table) -> Any:
         row = pc.index_in(files["path"], value_set=self._listing.files["path"])
         return self._catalyst.scala.positions(row.combine_chunks()).map(self._listing.statuses)
+
+    @cached_property
+    def _directories(self) -> Any:
+        return self._catalyst.directories_of(self._index)
+
+    @cached_property
+    def _listing(self) -> Listing:
+        """The files, which leave the JVM only if some of them may be pruned."""
+        return self._catalyst.files_of(self._directories)
 
     @cached_property
     def _values(self) -> pa.RecordBatch:

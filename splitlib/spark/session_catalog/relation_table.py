@@ -107,7 +107,10 @@ class RelationTable(Connector):
         )
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """The rows of some partitions, under the attributes of the relation."""
+        """The rows of some partitions, under the attributes of the relation.
+
+        Only asked for where :attr:`names_files` is false.
+        """
         raise NotImplementedError
 
     def _rows_of(self, relation: Any) -> DataFrame:

@@ -14,7 +14,6 @@ import splitlib
 from splitlib.testing import HiveMetastore
 from splitlib.testing.spark_counts import QueryCounts, measure
 from tests.integration.planner.tables import explained
-from tests.integration.planner.ways import HAS_SESSION_CONNECTOR, reader_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -92,13 +91,13 @@ def test_two_scans(spark: SparkSession) -> None:
     assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), 0)
 
 
-def test_reader(spark: SparkSession, metastore: HiveMetastore) -> None:
+def test_reader(spark: SparkSession) -> None:
     """The same numbers, which a reader reports itself."""
     days = spark.table("cn_keys").where("grp = 1")
     made: list[DataFrame] = []
 
     def run() -> DataFrame:
-        facts = reader_of(spark, "default.cn_facts", metastore.uri).filtered_by(days, "k").load()
+        facts = splitlib.read(spark).table("default.cn_facts").filtered_by(days, "k").load()
         made.append(facts)
         return facts.join(days, "k")
 
@@ -109,5 +108,4 @@ def test_reader(spark: SparkSession, metastore: HiveMetastore) -> None:
     assert metrics.metastore_requests == 2
     assert metrics.storage_requests == MATCHING
     assert metrics.files_selected == counts.files_read == MATCHING * FILES
-    if not HAS_SESSION_CONNECTOR:
-        assert (counts.partitions_fetched, counts.files_discovered) == (0, 0)
+    assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)

@@ -13,7 +13,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import rows_of
-from tests.integration.planner.ways import CATALOG, reader_of, settings
+from tests.integration.planner.ways import CATALOG, settings
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ def by_name(spark: SparkSession, metastore: HiveMetastore) -> DataFrame:
 
 def by_reader(spark: SparkSession, metastore: HiveMetastore) -> DataFrame:
     days = spark.table("li_days").where("week = 1")
-    facts = reader_of(spark, "default.li_facts", metastore.uri).filtered_by(days, {"day": "id"})
+    facts = splitlib.read(spark).table("default.li_facts").filtered_by(days, {"day": "id"})
     joined = facts.load().join(days, F.col("day") == F.col("id"))
     return joined.select("v", "day")
 

@@ -9,13 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
-from splitlib.testing import HiveMetastore
-from tests.integration.planner.ways import HAS_SESSION_CONNECTOR, reader_of
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(not HAS_SESSION_CONNECTOR, reason="a reader has a catalog of its own"),
-]
+pytestmark = pytest.mark.spark
 
 SQL = "SELECT f.* FROM ol_facts f LEFT SEMI JOIN (SELECT * FROM ol_days WHERE week = {}) d "
 SQL += "ON f.day = d.id"
@@ -41,10 +36,10 @@ def leaf_of(df: DataFrame) -> Any:
     return leaf
 
 
-def read_of(spark: SparkSession, metastore: HiveMetastore, week: int) -> DataFrame:
+def read_of(spark: SparkSession, week: int) -> DataFrame:
     """What a reader makes of the keys of a week."""
     days = spark.table("ol_days").where(f"week = {week}")
-    reader = reader_of(spark, "default.ol_facts", metastore.uri)
+    reader = splitlib.read(spark).table("default.ol_facts")
     return reader.filtered_by(days, {"day": "id"}).load()
 
 
@@ -55,22 +50,22 @@ def root_and_files(leaf: Any) -> tuple[list[str], list[str]]:
     return [roots.apply(i).toString() for i in range(roots.size())], sorted(location.inputFiles())
 
 
-def test_same_root_and_files(spark: SparkSession, metastore: HiveMetastore) -> None:
+def test_same_root_and_files(spark: SparkSession) -> None:
     """Of the same keys; with others Spark takes neither for the other."""
     by_query = root_and_files(leaf_of(splitlib.sql(spark, SQL.format(1))))
-    by_reader = root_and_files(leaf_of(read_of(spark, metastore, 1)))
-    others = root_and_files(leaf_of(read_of(spark, metastore, 2)))
+    by_reader = root_and_files(leaf_of(read_of(spark, 1)))
+    others = root_and_files(leaf_of(read_of(spark, 2)))
     assert by_query == by_reader
     assert others[0] != by_query[0]
     assert set(others[1]).isdisjoint(by_query[1])
 
 
-def test_same_result(spark: SparkSession, metastore: HiveMetastore) -> None:
+def test_same_result(spark: SparkSession) -> None:
     """Spark takes the two for one, and neither for a scan of other keys or of the whole table."""
     by_query = leaf_of(splitlib.sql(spark, SQL.format(1)))
-    assert by_query.sameResult(leaf_of(read_of(spark, metastore, 1)))
-    assert leaf_of(read_of(spark, metastore, 1)).sameResult(by_query)
-    assert not by_query.sameResult(leaf_of(read_of(spark, metastore, 2)))
+    assert by_query.sameResult(leaf_of(read_of(spark, 1)))
+    assert leaf_of(read_of(spark, 1)).sameResult(by_query)
+    assert not by_query.sameResult(leaf_of(read_of(spark, 2)))
     assert not by_query.sameResult(leaf_of(splitlib.sql(spark, SQL.format(2))))
     whole = spark.sql("SELECT * FROM ol_facts")._jdf.queryExecution().optimizedPlan()
     assert not by_query.sameResult(whole.collectLeaves().head())

@@ -207,3 +207,14 @@ def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> Non
     with pytest.raises(Exception, match=r"(?i)overwrite"):
         optimized.write.mode("overwrite").insertInto("p_sales")
     assert spark.table("p_sales").count() == 401
+
+
+def test_too_many_keys_are_a_reason(spark: SparkSession, way: Way) -> None:
+    """Nothing is compared, not even by Spark, and nothing is said to be pruned by them."""
+    limits = {"spark.splitlib.filterMaxValues": "1", "spark.splitlib.filterOnExceed": "all"}
+    sql = "SELECT v FROM p_sales WHERE {} IN (SELECT id FROM p_days WHERE week = 1)"
+    for key in ("day", "day + 1"):
+        with changed(spark, limits):
+            (scan,) = explained(way.sql(sql.format(key))).scans
+        assert scan.filters == ()
+        assert any("too many keys" in reason for reason in scan.reasons)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 import splitlib
-from splitlib.spark.read.reader import TableReader
 
 CATALOG = "lake"
 
@@ -42,14 +41,3 @@ def settings(uri: str) -> dict[str, str]:
         f"spark.splitlib.catalog.{CATALOG}.connector": "hive",
         f"spark.splitlib.catalog.{CATALOG}.uri": uri,
     }
-
-
-HAS_SESSION_CONNECTOR = "session" in splitlib.connector_names()
-"""Whether a reader finds a table of the session by its name alone."""
-
-
-def reader_of(spark: SparkSession, table: str, uri: str) -> TableReader:
-    """A reader of a table of the session's catalog."""
-    if HAS_SESSION_CONNECTOR:
-        return splitlib.read(spark).table(table)
-    return splitlib.read(spark).table(table, connector="hive", uri=uri)

@@ -116,7 +116,9 @@ def test_what_is_read_is_not_overwritten(spark, stars, kind, table, write):
 
 
 def test_a_table_that_hive_may_overwrite_is_overwritten(spark, metastore):
-    plain = lambda star: spark.sql(star.query("fact"))  # noqa: E731
+    def plain(star):
+        return spark.sql(star.query("fact"))
+
     for make in (plain, Star.read, partial(Star.read, connector="session")):
         star = created(spark, metastore, "i_ow", "STORED AS PARQUET")
         before = star.rows("fact")

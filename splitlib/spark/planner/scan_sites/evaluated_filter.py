@@ -50,17 +50,15 @@ class EvaluatedFilter:
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
         """True where a partition may match; the latest answer is kept."""
-        values = values.select([n for n in values.schema.names if n.lower() in self._lower])
-        if self._latest is None or not self._latest[0].equals(values):
+        read = {name.lower() for name in self.fields}
+        values = values.select([name for name in values.schema.names if name.lower() in read])
+        latest = self._latest  # another thread may ask for other partitions meanwhile
+        if latest is None or not latest[0].equals(values):
             found = self._evaluate(values)
             columns = {name: found[name].combine_chunks() for name in found.column_names}
             met = pc.fill_null(self._test(columns), False)
-            self._latest = values, pc.or_(met, columns[UNDECIDED])
-        return self._latest[1]
-
-    @property
-    def _lower(self) -> frozenset[str]:
-        return frozenset(name.lower() for name in self.fields)
+            self._latest = latest = values, pc.or_(met, columns[UNDECIDED])
+        return latest[1]
 
 
 def partition_rows(

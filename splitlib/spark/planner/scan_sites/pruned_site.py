@@ -90,12 +90,12 @@ class PrunedSite:
         for one in collected:
             of_columns, reason = self._of_columns(one)
             evaluated = None
-            if of_columns is None or one.keys.excluded:
+            if one.keys.data.domains and (of_columns is None or one.keys.excluded):
                 evaluated = self._evaluated_keys(plan, one)
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
             if of_columns is None and evaluated is None:
-                reasons.append(reason or "keys are compared with a computed value.")
+                reasons.append(f"{reason or 'keys are compared with a computed value'}.")
             else:
                 used.append(self._use_of(plan, one))
         return replace(

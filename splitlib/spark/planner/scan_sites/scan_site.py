@@ -31,6 +31,11 @@ class ScanSite:
         """Those whose keys are to be collected."""
         return tuple(join_filter.dimension for join_filter in self.filters)
 
+    @property
+    def may_have_keys(self) -> bool:
+        """Whether keys of dimensions or of other sites may prune it."""
+        return bool(self.filters or self.from_sites)
+
     def because(self, *reasons: str) -> Self:
         """The same site with more reasons."""
         return replace(self, reasons=(*self.reasons, *reasons))
