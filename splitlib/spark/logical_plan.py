@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 Path = tuple[int, ...]
@@ -84,19 +85,18 @@ class Node:
     subqueries: tuple[Node, ...]
     """The plans of the subqueries among its own expressions."""
     path: Path
+    _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:
         """The expressions of one argument: of a list of them, or of one that may be missing."""
-        number = 0
-        for field, value in self.fields.items():
-            trees = list(_trees(value))
-            if field == name:
-                return tuple(
-                    _expression(iter(tree), Place(self.path, number + i))
-                    for i, tree in enumerate(trees)
+        if not self._parsed:
+            number = count()
+            for argument, value in self.fields.items():
+                self._parsed[argument] = tuple(
+                    _expression(iter(tree), Place(self.path, next(number)))
+                    for tree in _trees(value)
                 )
-            number += len(trees)
-        return ()
+        return self._parsed.get(name, ())
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, those in subqueries included."""
