@@ -10,7 +10,7 @@ INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/r
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop conformance bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential conformance bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib against Iceberg's own code:
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		$(BIN)/pytest -n 2 tests/interop
+
+# Seeds are drawn anew each time; SEED=S N=1 repeats one.
+differential: $(BIN)/.ready  ## random queries by plain Spark and by splitlib: SEED=… N=…
+	$(BIN)/python -m tests.integration.randomized $(if $(SEED),--seed $(SEED)) --number $(or $(N),1000)
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance

@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from splitlib.spark.formats.hive_text import hive_text_columns
-from tests.conftest import JVM_ZONE
+from tests.spark_session import JVM_ZONE
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 

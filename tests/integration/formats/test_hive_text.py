@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.time_zones import jvm_time_zone
-from tests.conftest import JVM_ZONE
 from tests.integration.formats.hive_reader import Hive
+from tests.spark_session import JVM_ZONE
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 

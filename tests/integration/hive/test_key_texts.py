@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib.hive.partition_values import comparable, parse
-from tests.conftest import JVM_ZONE
+from tests.spark_session import JVM_ZONE
 
 pytestmark = pytest.mark.spark
 

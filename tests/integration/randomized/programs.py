@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class Program:
     """Statements that make tables of its own; each starts with CREATE TABLE and the name."""
     how: str = "optimize"
     """``optimize``, ``sql`` or ``twice``."""
-    ingredients: frozenset[str] = frozenset()
+    ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def caches(self) -> bool:
@@ -104,7 +104,6 @@ class Optimizing:
 
     spark: SparkSession
     how: str
-    named: str | None = None
     reports: list[PlanReport] = field(default_factory=list)
 
     def __call__(self, query: str) -> DataFrame:
@@ -129,9 +128,10 @@ class Optimizing:
         return [r for r in reasons if "Error" in r or "Exception" in r]
 
 
-def plain(spark: SparkSession, named: str) -> Frames:
-    """Queries as Spark runs them, the named catalog's tables by their own names."""
-    return lambda query: spark.sql(query.replace(f"{named}.", ""))
+def plain(spark: SparkSession, catalogs: Iterable[str]) -> Frames:
+    """Queries as Spark runs them, the tables of splitlib's catalogs by their own names."""
+    named = re.compile(rf"\b({'|'.join(catalogs)})\.default\.")
+    return lambda query: spark.sql(named.sub("", query))
 
 
 def outcome(work: Callable[[], DataFrame | None]) -> Outcome:

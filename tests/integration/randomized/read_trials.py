@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tests.integration.randomized.read_tables import (
@@ -103,7 +103,7 @@ class Trial:
     """Whether only few columns are compared."""
     forms: tuple[str, ...] = ()
     """Conditions that are each of one form and of one partition key."""
-    ingredients: frozenset[str] = field(default_factory=frozenset)
+    ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __str__(self) -> str:
         lines = [f"RANDOM_SEED={self.seed} RANDOM_QUERIES=1"]
@@ -152,30 +152,41 @@ EVERY_INGREDIENT = frozenset(
 """All that a trial may be made of; each has to be drawn if there are enough of them."""
 
 
-def draw_trial(seed: int) -> Trial:
-    """The trial of this seed."""
-    return _Draw(seed).trial()
+def draw_trial(
+    seed: int,
+    drawn: random.Random | None = None,
+    more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
+) -> Trial:
+    """The trial of this seed.
+
+    Args:
+        seed: What it is known by.
+        drawn: Where chance comes from instead.
+        more: Draws settings beside those that are always drawn.
+    """
+    return _Draw(seed, drawn or random.Random(seed)).trial(more)
 
 
 class _Draw:
     """One trial in the making."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, drawn: random.Random) -> None:
         self._seed = seed
-        self._random = random.Random(seed)
+        self._random = drawn
         self._ingredients: Counter[str] = Counter()
         self._table = self._random.choice(_TABLES)
         self._keys = {name: kind for name, _, kind in KEYS[self._table]}
         kinds = KINDS_OF_ORC if self._table in ORC else KINDS
         self._data = (*kinds, *(kind for kind in _MORE if kind in kinds))
 
-    def trial(self) -> Trial:
+    def trial(self, more: Callable[[random.Random], Mapping[str, str]]) -> Trial:
         """The finished trial."""
         choice = self._random.choice
         connector = choice(("hive", "session", "hive", "session", "files"))
         if connector == "files" and not {"ch", "vc"}.isdisjoint(self._keys.values()):
             connector = "hive"  # a directory has no text of a fixed length
         settings = {
+            **more(self._random),
             "spark.sql.session.timeZone": choice(ZONES),
             "spark.sql.ansi.enabled": choice(("true", "false")),
             "spark.sql.parser.escapedStringLiterals": choice(("true", "false", "false")),
@@ -198,7 +209,8 @@ class _Draw:
                 conditions = tuple(self._condition() for _ in range(choice((1, 1, 2))))
             if shape > 0.47:
                 dimensions = tuple(self._dimension() for _ in range(choice((1, 1, 1, 2))))
-        every = {**settings, **config, "connector": connector, "table": self._table}
+        drawn_always = {k: v for k, v in settings.items() if f"{k}={v}" in EVERY_INGREDIENT}
+        every = {**drawn_always, **config, "connector": connector, "table": self._table}
         self._ingredients.update(f"{name}={value}" for name, value in every.items())
         return Trial(
             self._seed, self._table, connector, settings, config, conditions, dimensions,

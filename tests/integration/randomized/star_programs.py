@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 from tests.integration.randomized.programs import Program, Step
 from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
 from tests.integration.randomized.star_queries import StarQueries
 
-CATALOG = "r_lake"
-"""Name of the catalog under which splitlib itself reads some tables."""
-NAMED = f"{CATALOG}.default"
+CATALOGS = {"r_lake": "hive", "r_own": "session"}
+"""Names of the catalogs under which splitlib itself reads some tables, and their connectors."""
 
 ZONES = (
     "UTC",
@@ -85,6 +85,7 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     *("an overwrite of o_fact", "an overwrite of o_dim", "an overwrite through a view"),
     *("a view of an optimized query", "a view joined with itself"),
     *("a view in a union with itself", "a named catalog", "union", "subquery"),
+    *(f"a catalog of connector {connector}" for connector in CATALOGS.values()),
     "union of dimensions",
     "a broadcast",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
@@ -92,10 +93,20 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
 """All that a program may be made of; each has to be drawn if there are enough of them."""
 
 
-def draw_program(seed: int) -> Program:
-    """The program of this seed."""
-    drawn, ingredients = random.Random(seed), Counter[str]()
-    settings = _settings(drawn, ingredients)
+def draw_program(
+    seed: int,
+    drawn: random.Random | None = None,
+    more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
+) -> Program:
+    """The program of this seed.
+
+    Args:
+        seed: What it is known by.
+        drawn: Where chance comes from instead.
+        more: Draws settings beside those that are always drawn.
+    """
+    drawn, ingredients = drawn or random.Random(seed), Counter[str]()
+    settings = {**more(drawn), **_settings(drawn, ingredients)}
     how = drawn.choice(("optimize", "optimize", "sql", "sql", "twice"))
     shape = drawn.random()
     steps: tuple[Step, ...]
@@ -107,7 +118,11 @@ def draw_program(seed: int) -> Program:
     elif shape < 0.19:
         steps, tables = _that_overwrites(drawn, ingredients), _OWN_TABLES
     else:
-        named = NAMED if how == "sql" and drawn.random() < 0.6 else None
+        named = None
+        if how == "sql" and drawn.random() < 0.6:
+            catalog = drawn.choice(list(CATALOGS))
+            ingredients[f"a catalog of connector {CATALOGS[catalog]}"] += 1
+            named = f"{catalog}.default"
         steps = (Step("rows", StarQueries(drawn, ingredients, named=named).draw()),)
     ingredients[f"splitlib.{how}"] += 1
     return Program(seed, steps, settings, tables, how, frozenset(ingredients))

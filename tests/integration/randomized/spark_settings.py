@@ -1,0 +1,79 @@
+"""Settings of Spark for random queries: those that are quick, and any that its optimizer has."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+# Queries over so few rows take much longer to compile, and to plan again and again, than to run.
+QUICK: Final = {
+    "spark.splitlib.plannerSmallFactPartitions": "0",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark itself fails where a subquery that is null is pushed down
+    "spark.sql.orc.filterPushdown": "false",
+}
+
+SettingsDraw = Callable[[random.Random], Mapping[str, str]]
+"""Draws settings."""
+
+_OF_PLANS: Final = re.compile(
+    r"^spark\.sql\.(optimizer|adaptive|codegen|cbo|execution|exchange|join|statistics|parquet|orc"
+    r"|sources|hive|files|constraintPropagation|planner|requireAllClusterKeys|legacy|bucketing"
+    r"|columnVector|inMemoryColumnarStorage|shuffle|runtime|subexpression)"
+)
+_EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
+
+
+def no_settings(drawn: random.Random) -> Mapping[str, str]:
+    """None at all."""
+    return {}
+
+
+def any_of_spark(spark: SparkSession) -> SettingsDraw:
+    """Draws from what Spark's own list has: flags of its planning that are turned, rules left out.
+
+    Args:
+        spark: Whose version says which there are.
+    """
+    flags = _flags(spark)
+    rules = _rules(spark)
+
+    def draw(drawn: random.Random) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        if drawn.random() >= 0.5:
+            found.update(drawn.sample(sorted(flags.items()), drawn.choice((1, 1, 2, 3, 5))))
+        if drawn.random() >= 0.7:
+            found[_EXCLUDED] = ",".join(drawn.sample(rules, drawn.choice((1, 1, 2, 3))))
+        return found
+
+    return draw
+
+
+def _flags(spark: SparkSession) -> dict[str, str]:
+    """Flags that a session may change, each with what it is not."""
+    opposite = {"true": "false", "false": "true"}
+    listed = spark.sql("SET -v").collect()
+    return {
+        row.key: opposite[row.value]
+        for row in listed
+        if row.value in opposite and _OF_PLANS.match(row.key) and spark.conf.isModifiable(row.key)
+    }
+
+
+def _rules(spark: SparkSession) -> list[str]:
+    """The rules of the optimizer that may be left out."""
+    optimizer: Any = spark._jsparkSession.sessionState().optimizer()
+    batches = optimizer.defaultBatches()
+    named = {
+        str(batch.rules().apply(i).ruleName())
+        for batch in (batches.apply(n) for n in range(batches.size()))
+        for i in range(batch.rules().size())
+    }
+    needed = optimizer.nonExcludableRules()
+    return sorted(named - {str(needed.apply(i)) for i in range(needed.size())})
