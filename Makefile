@@ -10,7 +10,7 @@ INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/r
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential conformance bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential matrix conformance bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,11 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib against Iceberg's own code:
 differential: $(BIN)/.ready  ## random queries by plain Spark and by splitlib: SEED=… N=…
 	$(BIN)/python -m tests.integration.randomized $(if $(SEED),--seed $(SEED)) --number $(or $(N),1000)
 
+# uv resolves to lower bounds, which pip cannot
+matrix: $(BIN)/.ready  ## tests with other versions of dependencies, by hand; writes docs/versions.md
+	$(BIN)/python -m pip install --quiet 'uv >= 0.9, < 1'
+	$(BIN)/python -m tests.matrix
+
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance
 
@@ -78,4 +83,4 @@ bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to b
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(OLDEST) $(INTEROP) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf $(VENV) $(OLDEST) $(INTEROP) .venv-matrix build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

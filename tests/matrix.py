@@ -1,0 +1,174 @@
+"""``python -m tests.matrix``: tests with other versions of what splitlib depends on.
+
+Each environment is made by uv below ``.venv-matrix``; the outcomes go into ``docs/versions.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parents[1]
+_VENVS = _HERE / ".venv-matrix"
+_TABLE = _HERE / "docs" / "versions.md"
+_SHOWN = ("pyspark", "pyarrow", "numpy", "pandas", "fsspec", "pyiceberg", "thrift")
+_TESTS = (
+    "tests/unit",
+    "tests/conformance/test_files.py",
+    "tests/conformance/test_hive.py",
+    "tests/conformance/test_iceberg.py",
+    "tests/integration/iceberg",
+    "tests/integration/scan",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What is installed beside splitlib."""
+
+    name: str
+    requirements: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    """Of ``uv pip install``."""
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return _VENVS / self.name.replace(" ", "-") / "bin" / "python"
+
+
+ENVIRONMENTS = (
+    Environment("lower bounds", options=("--resolution", "lowest-direct")),
+    Environment("pyspark 4.0", ("pyspark[connect]~=4.0.0",)),
+    Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),
+    Environment("pyspark 4.2", ("pyspark[connect]~=4.2.0",)),
+    Environment("newest"),
+    # previews and nightly packages have the marker of a release that is still to come
+    Environment("previews", options=("--prerelease", "allow")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the tests went in one environment."""
+
+    environment: Environment
+    versions: dict[str, str]
+    counts: dict[str, int]
+    """Passed, failed, skipped."""
+    failed: tuple[str, ...]
+    error: str = ""
+    """Why no test ran; '' = they did."""
+
+    @property
+    def row(self) -> str:
+        """Of the table."""
+        versions = (self.versions.get(name, "") for name in _SHOWN)
+        counts = self.error or ", ".join(f"{n:,} {what}" for what, n in self.counts.items())
+        return f"| {self.environment.name} | {' | '.join(versions)} | {counts} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
+    parser.add_argument("names", nargs="*", help="environments (all): " + ", ".join(_names()))
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names).difference(_names()):
+        parser.error(f"there is no environment {', '.join(sorted(unknown))}")
+    chosen = [e for e in ENVIRONMENTS if not options.names or e.name in options.names]
+    outcomes = []
+    for environment in chosen:
+        print(f"{environment.name} ...", file=sys.stderr, flush=True)
+        outcomes.append(_tried(environment))
+        print(outcomes[-1].row, *outcomes[-1].failed, sep="\n  ", flush=True)
+    if len(chosen) == len(ENVIRONMENTS):
+        _TABLE.write_text(_document(outcomes))
+    sys.exit(any(o.failed or o.error for o in outcomes))
+
+
+def _names() -> list[str]:
+    return [environment.name for environment in ENVIRONMENTS]
+
+
+def _tried(environment: Environment) -> Outcome:
+    if error := _install(environment):
+        return Outcome(environment, {}, {}, (), f"cannot be installed: {error}")
+    report = environment.python.parents[1] / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [str(environment.python), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
+    subprocess.run(
+        [*command, f"--junitxml={report}", *_TESTS],
+        cwd=_HERE,
+        env={**os.environ, "PYSPARK_PYTHON": str(environment.python)},
+        check=False,
+    )
+    versions = _versions(environment)
+    if not report.exists():
+        return Outcome(environment, versions, {}, (), "the tests did not start")
+    cases = list(ET.parse(report).iter("testcase"))
+    failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    counts = {
+        "passed": len(cases) - len(failed) - skipped,
+        "failed": len(failed),
+        "skipped": skipped,
+    }
+    names = tuple(f"{case.get('classname')}::{case.get('name')}" for case in failed)
+    return Outcome(environment, versions, counts, names)
+
+
+def _install(environment: Environment) -> str:
+    """Make an environment.
+
+    Returns:
+        Why it cannot be made; '' = it is there.
+    """
+    root = environment.python.parents[1]
+    uv = [sys.executable, "-m", "uv"]
+    commands = (
+        [*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(root)],
+        [
+            *(*uv, "pip", "install", "--quiet", "--python", str(environment.python)),
+            *environment.options,
+            *("-e", ".[dev,s3]", *environment.requirements),
+        ],
+    )
+    for command in commands:
+        done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return " ".join(done.stderr.split())[-300:]
+    return ""
+
+
+def _versions(environment: Environment) -> dict[str, str]:
+    command = [sys.executable, "-m", "uv", "pip", "list", "--python", str(environment.python)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"^(\S+)\s+(\S+)", listed, re.MULTILINE))
+
+
+def _document(outcomes: Sequence[Outcome]) -> str:
+    lines = [
+        "# Versions",
+        "",
+        "Written by `make matrix`: the tests that touch other packages most, with other versions",
+        "of them. `newest` is what pip installs; `previews` takes what is not released yet, of",
+        "every package.",
+        "",
+        f"| environment | {' | '.join(_SHOWN)} | tests |",
+        "|" + "---|" * (len(_SHOWN) + 2),
+        *(outcome.row for outcome in outcomes),
+    ]
+    lines += [
+        f"\n- {outcome.environment.name}: {f}" for outcome in outcomes for f in outcome.failed
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
