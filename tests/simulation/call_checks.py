@@ -1,0 +1,243 @@
+"""What must be true of every run: of calls of the connector, their errors, retries and deadlines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tests.simulation.history import Event, Span
+from tests.simulation.run import CALLS, EPSILON, Run
+from tests.simulation.setting import CONNECTOR, TABLE
+
+_LISTINGS = ("list_files", "hosts")
+# What splitlib waits for threads that are about to end, for each pool of an enumeration.
+TIDY_SECONDS = 2 * 0.2
+_CLOSE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Try:
+    """The attempts of one call: same thread, same arguments, one after the other."""
+
+    attempts: list[Span] = field(default_factory=list)
+
+    @property
+    def last(self) -> Span:
+        return self.attempts[-1]
+
+
+def errors_say_where(run: Run) -> Iterator[str]:
+    """Errors are splitlib's own, with connector and table."""
+    for span in _failed(run):
+        if (span.end.connector, span.end.table) != (CONNECTOR, TABLE):
+            yield str(span.end)
+
+
+def errors_have_a_cause(run: Run) -> Iterator[str]:
+    """Nothing fails that need not."""
+    for span in _failed(run):
+        if not _has_cause(run, span):
+            yield str(span.end)
+
+
+def _failed(run: Run) -> Iterator[Span]:
+    """What users have asked for and got an error."""
+    for kind in ("next", "request", "cancel", "close", "close iterator", "snapshot", "restore"):
+        yield from (span for span in run.history.of(kind) if span.get("error"))
+
+
+def _has_cause(run: Run, span: Span) -> bool:
+    error, message, end = span.end.error, span.end.message, span.end
+    config, scan = run.setting.config, span.scan
+    calls = [call for call in run.calls(scan) if call.begin.number < end.number]
+    faults = [call for call in calls if call.end and call.end.number < end.number and call.get("error")]
+    if "took longer than its deadline" in message:
+        late = end.at - config.call_deadline_seconds + EPSILON
+        return any(
+            task.begin.at <= late and (task.end is None or task.end.at >= late)
+            for task in run.history.of("task")
+            if task.begin.number < end.number
+        )
+    if "waited for catalog and storage longer" in message:
+        return sum(call.seconds if call.end else end.at - call.begin.at for call in calls) > 0
+    if "was cancelled" in message:
+        stopped = [*run.history.of("cancel"), *run.history.of("close")]
+        return any(s.scan == scan and s.begin.number < end.number for s in stopped)
+    match error:
+        case "MissingPartition":
+            return config.missing_partition == "error" and any(c.get("missing") is not None for c in calls)
+        case "TableNotFound":
+            return run.setting.model.recreated is not None
+        case "TooManyPartitions":
+            return config.max_partitions < 100
+    return any(call.fault.text in message for call in faults if call.fault.error is not None)
+
+
+def no_more_calls_at_once_than_threads(run: Run) -> Iterator[str]:
+    """At most ``listing_threads`` listings, and one call of the catalog."""
+    most = run.setting.config.listing_threads
+    for scan in run.scans:
+        begun = [event.number for event in _enumerations(run, scan)]
+        for kinds, limit in ((_LISTINGS, most), (set(CALLS) - set(_LISTINGS), 1)):
+            spans = [call for call in run.calls(scan) if call.begin.kind in kinds]
+            for call in spans:
+                # what an earlier enumeration has left behind does not count
+                since = max((n for n in begun if n < call.begin.number), default=0)
+                open_then = [
+                    other
+                    for other in spans
+                    if since <= other.begin.number <= call.begin.number
+                    and (other.end is None or other.end.number > call.begin.number)
+                ]
+                if len(open_then) > limit:
+                    yield f"{len(open_then)} at once, not {limit}: {call.begin}"
+
+
+def _enumerations(run: Run, scan: int) -> Iterator[Event]:
+    """Where enumerations of a scan begin."""
+    yield from (s.begin for s in run.history.of("enumerate") if s.scan == scan)
+
+
+def _tries(run: Run) -> Iterator[Try]:
+    latest: dict[str, Try] = {}
+    for call in run.calls():
+        known = latest.get(call.begin.thread)
+        if known is not None and _again(known.last, call):
+            known.attempts.append(call)
+            continue
+        if known is not None:
+            yield known
+        latest[call.begin.thread] = Try([call])
+    yield from latest.values()
+
+
+def _again(before: Span, call: Span) -> bool:
+    """Whether it is the same call, made again after an error."""
+    what = ("scan", "ks", "paths", "after")
+    same = before.begin.kind == call.begin.kind and all(
+        before.begin.data.get(name) == call.begin.data.get(name) for name in what
+    )
+    return same and bool(before.get("error")) and before.get("missing") is None
+
+
+def retries_end(run: Run) -> Iterator[str]:
+    """A call is made ``retry_attempts`` times at most."""
+    most = run.setting.config.retry_attempts
+    for one in _tries(run):
+        if len(one.attempts) > most:
+            yield f"{len(one.attempts)} attempts, not {most}: {one.last.begin}"
+
+
+def nothing_final_is_tried_again(run: Run) -> Iterator[str]:
+    """Only what is unavailable is."""
+    for one in _tries(run):
+        for attempt in one.attempts[:-1]:
+            if not attempt.fault.transient:
+                yield f"tried again after {attempt.end}"
+
+
+def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
+    """As often as configured, before users get the error, unless the time for it is over."""
+    config = run.setting.config
+    deadline = config.call_deadline_seconds or float("inf")
+    shown = "\n".join(span.end.message for span in _failed(run))
+    for one in _tries(run):
+        last, number = one.last, len(one.attempts)
+        if not last.get("error") or not last.fault.transient or last.fault.text not in shown:
+            continue
+        if last.begin.kind == "list_partitions" and last.begin.after >= 0:
+            continue  # never after the first batch
+        pause = 0.1 * 2**number
+        took = last.end.at - one.attempts[0].begin.at + pause
+        spent = last.end.at - _task_of(run, last).begin.at + pause
+        over = took > config.retry_max_seconds or spent > deadline
+        if number < config.retry_attempts and not over:
+            yield f"after {number} attempts: {last.end}"
+
+
+def _task_of(run: Run, call: Span) -> Span:
+    before = [t for t in run.history.of("task") if t.begin.number < call.begin.number]
+    return next(t for t in reversed(before) if t.begin.thread == call.begin.thread)
+
+
+def no_batch_of_partitions_comes_twice(run: Run) -> Iterator[str]:
+    """A listing of partitions begins again only if no batch has come."""
+    answered: dict[str, Event] = {}
+    for event in run.history.events:
+        if event.kind == "… list_partitions" and event.data.get("answer"):
+            answered[event.thread] = event
+        elif event.kind == "listing begins" and event.thread in answered:
+            yield f"{event} after {answered[event.thread]}"
+
+
+def nothing_begins_after_the_end(run: Run) -> Iterator[str]:
+    """No call begins once a scan was cancelled or its coordinator closed."""
+    for kind in ("cancel", "close"):
+        for span in run.history.of(kind):
+            if span.end is None:
+                continue
+            seen: set[str] = set()  # a thread may be interrupted between its last look and its call
+            for call in run.calls(span.scan):
+                if call.begin.number < span.end.number:
+                    continue
+                late = call.begin.at - span.end.at - (call.begin.stalled - span.end.stalled)
+                if late > EPSILON or call.begin.thread in seen:
+                    yield f"{call.begin} after {span.end}"
+                seen.add(call.begin.thread)
+
+
+def what_should_not_wait_does_not(run: Run) -> Iterator[str]:
+    """Requests answer at once, and closing takes no longer than documented."""
+    most = {"close": _CLOSE_SECONDS, "close iterator": TIDY_SECONDS}
+    most |= dict.fromkeys(("request", "register", "remove", "acknowledge", "give back"), 0.0)
+    most |= dict.fromkeys(("snapshot", "restore", "deliver", "announce", "cancel"), 0.0)
+    for kind, seconds in most.items():
+        for span in run.history.of(kind):
+            if span.end is None or span.seconds > seconds + EPSILON:
+                yield f"{span.begin} … {span.end}"
+
+
+def filters_are_waited_for(run: Run) -> Iterator[str]:
+    """The first call comes when all that was announced is here, or the wait is over."""
+    most = run.setting.config.filter_wait_seconds
+    for scan in run.scans:
+        asked = [*run.history.of("next"), *run.history.of("request")]
+        starts = [s.begin for s in asked if s.scan == scan and not s.get("ignored")]
+        calls = list(run.calls(scan))
+        if not starts or not calls:
+            continue
+        start, first = starts[0], calls[0].begin
+        awaited = {
+            s.producer for s in run.history.of("announce") if s.scan == scan and not s.useless
+        }
+        here = [_delivered(run, scan, producer) for producer in awaited]
+        come = [at for span in here for at in [span and span.end and span.end.at]]
+        ready = max([start.at, *(float("inf") if at is None else at for at in come)])
+        due = min(ready, start.at + most)
+        began = [span.begin.at for span in here if span]
+        earliest = max([start.at, *began]) if len(began) == len(here) else float("inf")
+        stalled = first.stalled - start.stalled
+        if first.at > due + stalled + EPSILON:
+            yield f"waits until {first.at}, not {due}: {first}"
+        if first.at < min(earliest, start.at + most) - EPSILON:
+            yield f"does not wait until {due}: {first}"
+
+
+def _delivered(run: Run, scan: int, producer: str) -> Span | None:
+    sent = (s for s in run.history.of("deliver") if s.scan == scan and not s.get("error"))
+    return next((s for s in sent if s.producer == producer), None)
+
+
+CHECKS: list[Callable[[Run], Iterator[str]]] = [
+    errors_say_where,
+    errors_have_a_cause,
+    no_more_calls_at_once_than_threads,
+    retries_end,
+    nothing_final_is_tried_again,
+    what_is_unavailable_is_tried_again,
+    no_batch_of_partitions_comes_twice,
+    nothing_begins_after_the_end,
+    what_should_not_wait_does_not,
+    filters_are_waited_for,
+]

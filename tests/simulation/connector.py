@@ -1,0 +1,185 @@
+"""A connector to the model of a table, in whose calls things go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from splitlib.errors import MissingPartition, TableNotFound
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import (
+    ColumnStatistics,
+    FileBatch,
+    PartitionBatch,
+    ReadFormat,
+    Requests,
+    TableMetadata,
+)
+from splitlib.spi import Connector
+from splitlib.storage import StoredFile, file_batch
+from tests.simulation.faults import Fault, Faults
+from tests.simulation.history import History, Span
+from tests.simulation.table_model import File, TableModel, bounds
+
+_FORMAT = ReadFormat.of("parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the connector of a run can do."""
+
+    details: bool
+    identity: bool
+    hosts: bool
+    statistics: bool
+    per_listing: int
+    per_batch: int
+
+
+class SimulatedConnector(Connector):
+    """A view of the table.
+
+    Args:
+        scan: Number of the scan that it serves.
+        sleep: Lets simulated time pass.
+        hang: Returns when the run ends.
+    """
+
+    def __init__(
+        self,
+        model: TableModel,
+        faults: Faults,
+        history: History,
+        abilities: Abilities,
+        *,
+        scan: int,
+        sleep: Callable[[float], None],
+        hang: Callable[[], object],
+    ) -> None:
+        self._model, self._faults, self._history = model, faults, history
+        self._abilities, self._scan, self._sleep, self._hang = abilities, scan, sleep, hang
+        self.partitions_per_listing = abilities.per_listing
+
+    @classmethod
+    def open(cls, name: str, options: Mapping[str, Any]) -> Self:
+        raise NotImplementedError
+
+    def describe(self) -> TableMetadata:
+        schema = pa.schema([("a", pa.int64()), ("k", pa.int32())])
+        filter_schema = schema if self._abilities.statistics else None
+        return TableMetadata(schema, ("k",), _FORMAT, filter_schema=filter_schema)
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        last = -1
+        listing = self._history.note("listing begins", scan=self._scan).number
+        while True:
+            with self._call("list_partitions", listing=listing, after=last) as call:
+                later = sorted(k for k in self._model.partitions if k > last)
+                batch = call.data["answer"] = later[: self._abilities.per_batch]
+            if not batch:
+                return
+            values = pa.record_batch({"k": pa.array(map(str, batch), pa.string())})
+            yield PartitionBatch(values, pa.array(batch, pa.int64()), Requests(catalog=1))
+            last = batch[-1]
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        asked = partitions.refs.to_pylist()
+        with self._call("list_files", ks=asked) as call:
+            call.data["answer"] = answer = []
+            for row, k in enumerate(asked):
+                if k not in self._model.partitions:
+                    call.data["missing"] = k
+                    raise MissingPartition(f"k={k} has gone")
+                files = list(self._model.partitions[k])
+                answer += [file.path for file in files]
+                yield self._file_batch(row, files)
+                self._tear(call)
+
+    def _file_batch(self, row: int, files: list[File]) -> FileBatch:
+        stored = file_batch((row, StoredFile(f.path, f.size, 1)) for f in files)
+        statistics = {}
+        if self._abilities.statistics:
+            yes, no = pa.array([True] * len(files)), pa.array([False] * len(files))
+            low, high = bounds(files, "low"), bounds(files, "high")
+            statistics["a"] = ColumnStatistics(low, high, no, no, yes)
+        return FileBatch(stored, _FORMAT, Requests(storage=1), statistics)
+
+    @contextmanager
+    def _call(self, method: str, **data: Any) -> Iterator[Span]:
+        """A call: takes its time, fails as drawn, and is noted."""
+        fault = self._faults.draw()
+        call = self._history.begin(method, scan=self._scan, **data)
+        call.data["fault"] = fault
+        try:
+            if not fault.stale:
+                self._delay(fault)
+            if fault.error is not None and not fault.torn:
+                raise fault.error
+            yield call
+            if fault.stale:
+                self._delay(fault)
+            self._tear(call)
+        except Exception as error:
+            self._history.end(call, error=f"{type(error).__name__}: {error}")
+            raise
+        else:
+            self._history.end(call, **{k: v for k, v in call.data.items() if k == "answer"})
+
+    def _tear(self, call: Span) -> None:
+        fault: Fault = call.data["fault"]
+        if fault.torn and fault.error is not None:
+            raise fault.error
+
+    def _delay(self, fault: Fault) -> None:
+        if fault.hangs:
+            self._hang()
+        elif fault.before_seconds:
+            self._sleep(fault.before_seconds)
+
+
+class _Detailed:
+    """Loads details of partitions apart."""
+
+    partitions_per_details = 3
+
+    def load_details(self: Any, partitions: PartitionBatch) -> PartitionBatch:
+        asked = partitions.refs.to_pylist()
+        with self._call("load_details", ks=asked) as call:
+            rows = [row for row, k in enumerate(asked) if k in self._model.partitions]
+            call.data["answer"] = [asked[row] for row in rows]
+            if len(rows) < len(asked):
+                call.data["missing"] = min(set(asked) - set(call.data["answer"]))
+        taken = partitions.take(pa.array(rows, pa.int64()))
+        return PartitionBatch(taken.values, taken.refs, Requests(catalog=1))
+
+
+class _Identified:
+    """Knows when the table is another one."""
+
+    def check_identity(self: Any) -> None:
+        with self._call("check_identity"):
+            if self._model.recreated is not None:
+                raise TableNotFound("It was created anew.")
+
+
+class _Located:
+    """Knows hosts."""
+
+    def hosts(self: Any, paths: Sequence[str]) -> list[list[str]]:
+        with self._call("hosts", paths=list(paths)):
+            return [[f"host{len(path) % 2}"] for path in paths]
+
+
+def connector_class(abilities: Abilities) -> type[SimulatedConnector]:
+    """The class of connectors that can do just that."""
+    optional = [
+        (abilities.details, _Detailed),
+        (abilities.identity, _Identified),
+        (abilities.hosts, _Located),
+    ]
+    bases = [mixin for able, mixin in optional if able]
+    return type("Simulated", (*bases, SimulatedConnector), {})

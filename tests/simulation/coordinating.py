@@ -1,0 +1,253 @@
+"""A scenario: readers share a coordinator, fail and come back; it is closed, or killed and restored."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+from splitlib.coordination.assigners import FifoAssigner, LargestFirstAssigner, LocalityAssigner
+from splitlib.coordination.coordinator import (
+    AssignedSplit,
+    DynamicFileSplitEnumerator,
+    NoMoreSplits,
+    RequestIgnored,
+    WaitForSplits,
+)
+from splitlib.filtering.data import DynamicFilteringEvent
+from splitlib.model import FileSplit
+from tests.simulation.enumerating import announce
+from tests.simulation.history import Span
+from tests.simulation.setting import Setting
+from tests.simulation.table_model import Filter
+from tests.simulation.users import Producer, attempt, change_table
+
+# Nothing is drawn that takes longer without a call that begins or ends.
+_MOST_SILENCE_SECONDS = 200.0
+_LAST = "last"
+
+
+def coordinate(setting: Setting) -> None:
+    """The scenario."""
+    random = setting.random
+    cluster = Cluster(setting)
+    for number in range(random.choice([0, 1, 1, 2, 3])):
+        producer = Producer(setting, f"p{number}" if random.random() < 0.8 else None, cluster.deliver)
+        if producer.name and random.random() < 0.6:
+            announce(setting, cluster.scan, cluster.coordinator, producer.name)
+        setting.start("producer", producer)
+    if random.random() < 0.4:
+        setting.start("changes", lambda: change_table(setting))
+    for number in range(random.randint(1, 4)):
+        setting.start(f"reader{number}", Reader(cluster, f"r{number}"))
+    if random.random() < 0.5:
+        setting.start("checkpoints", lambda: checkpoints(cluster))
+    if random.random() < 0.15:
+        setting.start("closer", lambda: close(cluster))
+    setting.sleep_up_to(8)
+    cluster.ends = True
+    setting.join()
+    drain(cluster)
+
+
+class Cluster:
+    """The coordinator of now, and everything that is asked of it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.ends = False
+        """Readers are to stop."""
+        self.attempts: dict[str, int] = {}
+        self._assigner = setting.random.choice([FifoAssigner, LocalityAssigner, LargestFirstAssigner])
+        self.scan, enumerator = setting.enumerator()
+        self.coordinator = DynamicFileSplitEnumerator(enumerator, self._assigner())
+
+    def restore(self, state: bytes, snapshot: int) -> None:
+        """The process of the coordinator is killed, and another one goes on."""
+        scan, enumerator = self.setting.enumerator()
+        span, restored = attempt(
+            self.setting,
+            "restore",
+            lambda: DynamicFileSplitEnumerator.restore(state, enumerator, self._assigner()),
+            scan=scan,
+            snapshot=snapshot,
+            killed=self.scan,
+        )
+        assert restored is not None, span.end
+        del span.data["result"]
+        self.scan, self.coordinator = scan, restored
+        gc.collect()
+
+    def refuses(self, state: bytes) -> None:
+        """Bytes that were damaged."""
+        _, enumerator = self.setting.enumerator()
+        attempt(
+            self.setting,
+            "restore damaged",
+            lambda: DynamicFileSplitEnumerator.restore(state, enumerator) and None,
+        )
+
+    def deliver(self, sent: Filter, producer: str | None) -> None:
+        event = DynamicFilteringEvent(sent.data, producer)
+        self.do("deliver", "handle_source_event", event, producer=producer, filter=sent)
+
+    def do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Span:
+        """Call a method of the coordinator of now."""
+        # by name and without a variable: whoever waits in it is all that keeps a killed one alive
+        span, _ = attempt(
+            self.setting,
+            kind,
+            lambda: getattr(self.coordinator, method)(*arguments),
+            scan=self.scan,
+            **data,
+        )
+        return span
+
+
+class Reader:
+    """Asks for splits, and reads them or fails."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._attempt = cluster.attempts[name] = cluster.attempts.get(name, -1) + 1
+        self._scan = 0
+        self._held: list[FileSplit] = []
+
+    def __call__(self) -> None:
+        cluster, setting, random = self._cluster, self._cluster.setting, self._cluster.setting.random
+        waited = 0
+        setting.sleep_up_to(0.5)
+        while not cluster.ends:
+            if cluster.scan != self._scan:
+                self._held = []
+                self._scan = cluster.scan
+                self._register()
+            answer = self._request()
+            match answer:
+                case AssignedSplit(split):
+                    waited = 0
+                    self._held.append(split)
+                    if not self._go_on():
+                        return
+                case WaitForSplits(seconds):
+                    waited += 1
+                    setting.scheduler.sleep(seconds * random.choice([1, 2, 5 * waited]))
+                case NoMoreSplits() if not self._held:
+                    setting.sleep_up_to(4)
+                    if random.random() < 0.3:
+                        return
+                case RequestIgnored() | None:
+                    if random.random() < 0.5:
+                        return
+                    setting.sleep_up_to(3)
+                    self._register()
+            if self._held and random.random() < 0.6:
+                self._acknowledge(self._some())
+
+    def _request(self) -> Any:
+        host = self._cluster.setting.random.choice([None, "host0", "HOST1"])
+        span = self._do("request", "handle_split_request", self._name, host, self._attempt)
+        return span.get("result")
+
+    def _register(self) -> None:
+        host = self._cluster.setting.random.choice([None, "host1"])
+        self._do("register", "register_reader", self._name, host, self._attempt)
+
+    def _acknowledge(self, some: list[FileSplit]) -> None:
+        self._held = [split for split in self._held if split not in some]
+        self._do("acknowledge", "acknowledge", some, self._name, self._attempt, splits=_ids(some))
+
+    def _some(self) -> list[FileSplit]:
+        return self._held[: self._cluster.setting.random.randint(1, len(self._held))]
+
+    def _go_on(self) -> bool:
+        """What happens while a split is read. Returns whether this attempt goes on."""
+        setting, random = self._cluster.setting, self._cluster.setting.random
+        setting.sleep_up_to(1)
+        chance = random.random()
+        if chance < 0.08:
+            some, held = self._some(), self._held
+            self._held = [split for split in held if split not in some]
+            self._do("give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some))
+        elif chance < 0.14:
+            self._held = []
+            which = random.choice([None, self._attempt])
+            self._do("remove", "remove_reader", self._name, which, attempt=which)
+            self._register()
+        elif chance < 0.22:
+            # a newer attempt; this one may not know that yet
+            setting.start(f"{self._name} again", Reader(self._cluster, self._name))
+            return random.random() < 0.6
+        elif chance < 0.25:
+            return False  # it has died, and nobody says so
+        return True
+
+    def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Span:
+        told = {"reader": self._name, "attempt": self._attempt, **data}
+        return self._cluster.do(kind, method, *arguments, **told)
+
+
+def checkpoints(cluster: Cluster) -> None:
+    """Take checkpoints, and kill the coordinator now and then."""
+    setting, random = cluster.setting, cluster.setting.random
+    taken: list[tuple[int, bytes]] = []
+    for _ in range(random.randint(1, 4)):
+        setting.sleep_up_to(3)
+        span = cluster.do("snapshot", "snapshot_state")
+        state: bytes = span.data.pop("result")
+        taken.append((span.begin.number, state))
+        if random.random() < 0.2:
+            cluster.refuses(damaged(state, setting))
+        if random.random() < 0.5 and not cluster.ends:
+            setting.sleep_up_to(1)
+            number, state = taken[-1] if random.random() < 0.8 else random.choice(taken)
+            cluster.restore(state, number)
+
+
+def damaged(state: bytes, setting: Setting) -> bytes:
+    """The state with something missing or changed."""
+    random = setting.random
+    place = random.randrange(len(state))
+    if random.random() < 0.5:
+        return state[:place]
+    return state[:place] + bytes([state[place] ^ 1 << random.randrange(8)]) + state[place + 1 :]
+
+
+def close(cluster: Cluster) -> None:
+    cluster.setting.sleep_up_to(6)
+    cluster.do("close", "close")
+
+
+def drain(cluster: Cluster) -> None:
+    """One reader takes what is left, after all others have gone."""
+    setting = cluster.setting
+    for name in cluster.attempts:
+        cluster.do("remove", "remove_reader", name, reader=name, attempt=None)
+    told = {"reader": _LAST, "attempt": 0}
+    cluster.do("register", "register_reader", _LAST, None, 0, **told)
+    while True:
+        span = cluster.do("request", "handle_split_request", _LAST, None, 0, **told)
+        match span.get("result"):
+            case AssignedSplit(split):
+                cluster.do(
+                    "acknowledge", "acknowledge", [split], _LAST, 0, splits=_ids([split]), **told
+                )
+            case WaitForSplits(seconds):
+                silence = setting.scheduler.now - setting.history.progressed_at
+                if silence > _MOST_SILENCE_SECONDS:
+                    setting.scheduler.fail(f"nothing happens.\n{setting.scheduler.stacks()}")
+                setting.scheduler.sleep(seconds + silence / 4)
+            case NoMoreSplits():
+                finished = cluster.coordinator.finished
+                setting.history.note("drained", scan=cluster.scan, finished=finished)
+                break
+            case _:
+                break
+    if setting.random.random() < 0.7:
+        cluster.do("close", "close")
+    del cluster.coordinator
+
+
+def _ids(splits: Iterable[FileSplit]) -> list[tuple[str, int, int]]:
+    return [(split.path, split.start, split.length) for split in splits]

@@ -1,0 +1,76 @@
+"""What goes wrong in calls of the catalog and the storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from splitlib.errors import SourceUnavailable
+
+
+class ThrottlingException(Exception):  # noqa: N818 - named as botocore's
+    """As a client of a storage raises it: known by its shape alone."""
+
+    response = {"Error": {"Code": "Throttling"}}  # noqa: RUF012
+
+
+_TRANSIENT = [SourceUnavailable, ConnectionResetError, TimeoutError, ThrottlingException]
+_FINAL = [PermissionError, KeyError, ValueError]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to one call."""
+
+    before_seconds: float = 0.0
+    hangs: bool = False
+    """Until the end of the run, if nobody ends it."""
+    error: Exception | None = None
+    text: str = ""
+    """Of the error, that of no other."""
+    transient: bool = False
+    torn: bool = False
+    """The error comes after a part of the answer."""
+    stale: bool = False
+    """The answer is of before the delay."""
+
+
+class Faults:
+    """Draws what happens to each call.
+
+    Args:
+        random: Draws.
+        deadline_seconds: Of a call; some delays are longer.
+        may_hang: Whether something ends the wait for a call that hangs.
+    """
+
+    def __init__(self, random: Random, deadline_seconds: float, *, may_hang: bool) -> None:
+        self._random = random
+        self._errors = 0
+        self._deadline = deadline_seconds
+        kinds = {"slow": 4.0, "transient": 4.0, "late": 1.0, "final": 0.4, "hang": 0.4}
+        if not may_hang:
+            del kinds["hang"]
+        chosen = [kind for kind in kinds if random.random() < 0.5]
+        self._kinds, self._weights = chosen, [kinds[kind] for kind in chosen]
+        self._rate = random.choice([0.0, 0.05, 0.15, 0.4]) if chosen else 0.0
+
+    def draw(self) -> Fault:
+        """What happens to the call that begins now."""
+        random = self._random
+        usual = random.choice([0.0, 0.0, 0.001, 0.05])
+        if random.random() >= self._rate:
+            return Fault(usual, stale=random.random() < 0.5)
+        (kind,) = random.choices(self._kinds, self._weights)
+        if kind == "slow":
+            return Fault(random.uniform(0.05, 2.0), stale=random.random() < 0.5)
+        if kind == "late":
+            return Fault(random.choice([0.5, 0.999, 1.0, 1.001, 1.5]) * (self._deadline or 50.0))
+        if kind == "hang":
+            return Fault(hangs=True)
+        transient = kind == "transient"
+        self._errors += 1
+        text = f"injected error {self._errors}."
+        error: Exception = random.choice(_TRANSIENT if transient else _FINAL)(text)
+        torn = random.random() < 0.4
+        return Fault(usual, error=error, text=text, transient=transient, torn=torn)

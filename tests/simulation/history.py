@@ -1,0 +1,113 @@
+"""What happened in a run, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.scheduler import Scheduler
+
+
+@dataclass(slots=True)
+class Event:
+    """One thing that happened."""
+
+    number: int
+    """Its place; one thread runs at a time, so that this is an order of all."""
+    at: float
+    stalled: float
+    """:attr:`tests.simulation.scheduler.Scheduler.stalled` by then."""
+    thread: str
+    kind: str
+    data: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.data[name]
+        except KeyError:
+            raise AttributeError(f"{self.kind} has no {name}") from None
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in self.data.items())
+        return f"{self.number:5} {self.at:10.3f} {self.thread:22} {self.kind} {shown}"
+
+
+@dataclass(slots=True)
+class Span:
+    """Something that took from one event to another; one without an end was still under way."""
+
+    begin: Event
+    end: Event | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        for known in (self.data, self.end and self.end.data, self.begin.data):
+            if known and name in known:
+                return known[name]
+        raise AttributeError(f"{self.begin.kind} has no {name}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Something that only some spans of this kind have."""
+        return getattr(self, name, default)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, less the time in which a thread could run and did not."""
+        assert self.end is not None
+        return self.end.at - self.begin.at - (self.end.stalled - self.begin.stalled)
+
+    def before(self, other: Span) -> bool:
+        """Whether it had ended when ``other`` began."""
+        return self.end is not None and self.end.number < other.begin.number
+
+
+class History:
+    """Events, and the spans between them.
+
+    Args:
+        scheduler: Whose clock and threads they are of.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.events: list[Event] = []
+        self.spans: list[Span] = []
+        self.progressed_at = 0.0
+        """When something happened that brings the end nearer."""
+        self._scheduler = scheduler
+
+    def note(self, kind: str, *, progress: bool = True, **data: Any) -> Event:
+        """Add an event."""
+        scheduler = self._scheduler
+        thread = str(scheduler.running or "-")
+        event = Event(len(self.events), scheduler.now, scheduler.stalled, thread, kind, data)
+        self.events.append(event)
+        if progress:
+            self.progressed_at = scheduler.now
+        return event
+
+    def begin(self, kind: str, *, progress: bool = True, **data: Any) -> Span:
+        """Add the beginning of a span."""
+        span = Span(self.note(kind, progress=progress, **data))
+        self.spans.append(span)
+        return span
+
+    def end(self, span: Span, *, progress: bool = True, **data: Any) -> None:
+        """Add the end of a span."""
+        span.end = self.note(f"… {span.begin.kind}", progress=progress, **data)
+
+    def of(self, kind: str) -> Iterator[Span]:
+        """The spans of a kind, in the order in which they began."""
+        return (span for span in self.spans if span.begin.kind == kind)
+
+    def noted(self, kind: str) -> list[Event]:
+        """The events of a kind."""
+        return [event for event in self.events if event.kind == kind]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.events))
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 120 else f"{text[:117]}…"

@@ -1,0 +1,137 @@
+"""The primitives of :mod:`threading` and :mod:`time`, on a :class:`Scheduler`.
+
+Conditions, events, futures and their waits are Python's own: they are written in Python, on locks
+that are looked up when they are made.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures._base as futures
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from splitlib.remote.workers import Task
+from tests.simulation.scheduler import Fiber, Scheduler
+
+
+class SimulatedLock:
+    """What ``threading.Lock()`` gives."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._held = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        self._scheduler.pause()
+        until = None if timeout < 0 else self._scheduler.now + timeout
+        while self._held:
+            if not blocking or timeout == 0 or not self._scheduler.block(self, until):
+                return False
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        if not self._held:
+            raise RuntimeError("release unlocked lock")
+        self._held = False
+        self._scheduler.wake(self)
+        self._scheduler.pause()
+
+    def locked(self) -> bool:
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return "a lock"
+
+
+class SimulatedThread:
+    """What ``threading.Thread(...)`` gives, as far as splitlib uses it."""
+
+    def __init__(
+        self,
+        *,
+        target: Callable[..., object],
+        name: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        daemon: bool | None = None,
+        scheduler: Scheduler,
+    ) -> None:
+        self.name, self.daemon = name or "thread", daemon
+        self._work = lambda: target(*args, **(kwargs or {}))
+        self._scheduler = scheduler
+        self._fiber: Fiber | None = None
+
+    def start(self) -> None:
+        self._fiber = self._scheduler.spawn(self.name, self._work)
+        del self._work
+        self._scheduler.pause()
+
+    def join(self, timeout: float | None = None) -> None:
+        fiber = self._fiber
+        assert fiber is not None, "join before start"
+        self._scheduler.pause()
+        if not fiber.done and (timeout is None or timeout > 0):
+            self._scheduler.block(fiber, None if timeout is None else self._scheduler.now + timeout)
+
+    def is_alive(self) -> bool:
+        return self._fiber is not None and not self._fiber.done
+
+
+@contextmanager
+def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
+    """Let all threads, locks and clocks that are made inside be those of ``scheduler``."""
+
+    class Reentrant(threading._PyRLock):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            scheduler.locks.append(self)
+
+    numbers: dict[str, int] = {}
+
+    def number(thing: Any) -> int:
+        """Stands for the address of an object, which is another in every run."""
+        known: int | None = thing.__dict__.get("_number")
+        if known is None:
+            known = numbers["last"] = numbers.get("last", 0) + 1
+            thing.__dict__["_number"] = known
+        return known
+
+    def lock() -> SimulatedLock:
+        return SimulatedLock(scheduler)
+
+    def thread(**arguments: Any) -> SimulatedThread:
+        return SimulatedThread(scheduler=scheduler, **arguments)
+
+    def clock() -> float:
+        return scheduler.now
+
+    places = [
+        (threading, {"Lock": lock, "_allocate_lock": lock, "RLock": Reentrant, "Thread": thread}),
+        (threading, {"_time": clock}),
+        (time, {"monotonic": clock, "perf_counter": clock, "time": clock}),
+        (time, {"sleep": scheduler.sleep}),
+        (futures.Future, {"__hash__": number}),
+        (Task, {"__hash__": number}),
+        (futures, {"id": number}),
+    ]
+    state = random.getstate()
+    with ExitStack() as stack:
+        for place, replacements in places:
+            stack.enter_context(mock.patch.multiple(place, create=True, **replacements))
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(state)

@@ -1,0 +1,238 @@
+"""What must be true of a coordinator: every split is read once, by readers that fail and come back.
+
+A coordinator that was restored goes on with what its checkpoint knew. So what counts is the chain
+of coordinators that leads to the last one, each up to the checkpoint that the next is made of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from splitlib.coordination.coordinator import AssignedSplit, NoMoreSplits, RequestIgnored
+from tests.simulation.enumeration_checks import filters_known, filters_of, ranges_cover
+from tests.simulation.history import Span
+from tests.simulation.run import Run
+from tests.simulation.table_model import File, Filter
+
+Key = tuple[str, int, int]
+"""Path, start and length of a split."""
+
+
+class Link(NamedTuple):
+    """A coordinator in the chain."""
+
+    scan: int
+    snapshot: Span | None
+    """From which the next one is made; None = it is the last."""
+
+
+class Handed(NamedTuple):
+    """A split in the hands of a reader."""
+
+    key: Key
+    request: Span
+
+    @property
+    def reader(self) -> tuple[str, int]:
+        return self.request.reader, self.request.attempt
+
+
+def chain(run: Run, scan: int) -> list[Link]:
+    """The coordinators that led to this one, the oldest first."""
+    links = [Link(scan, None)]
+    while True:
+        made = [s for s in run.history.of("restore") if s.scan == links[0].scan]
+        if not made:
+            return links
+        (snapshot,) = (s for s in run.history.of("snapshot") if s.begin.number == made[0].snapshot)
+        links.insert(0, Link(snapshot.scan, snapshot))
+
+
+def handed(run: Run, scan: int) -> list[Handed]:
+    """What a coordinator has handed out, in order."""
+    found = []
+    for span in run.history.of("request"):
+        if span.scan == scan and span.end and isinstance(span.get("result"), AssignedSplit):
+            split = span.result.split
+            found.append(Handed((split.path, split.start, split.length), span))
+    return sorted(found, key=lambda one: one.request.end.number)  # type: ignore[union-attr]
+
+
+def releases(run: Run, one: Handed) -> Iterator[Span]:
+    """What takes a split from its reader again: it fails, gives it back, or a newer one comes."""
+    reader, attempt = one.reader
+    for kind in ("remove", "give back", "register"):
+        for span in run.history.of(kind):
+            if span.scan != one.request.scan or span.reader != reader:
+                continue
+            if span.end and span.end.number < one.request.begin.number:
+                continue
+            gives_it = kind == "give back" and span.attempt == attempt and one.key in span.splits
+            goes = kind == "remove" and span.attempt in (None, attempt)
+            if gives_it or goes or (kind == "register" and span.attempt > attempt):
+                yield span
+
+
+def acknowledgements(run: Run, one: Handed) -> list[tuple[Span, bool]]:
+    """Those by its reader, and whether they must have counted."""
+    found = []
+    for span in run.history.of("acknowledge"):
+        by_reader = (span.reader, span.attempt) == one.reader and span.scan == one.request.scan
+        if by_reader and one.key in span.splits and one.request.before(span):
+            released = [r for r in releases(run, one) if not span.before(r)]
+            if not any(r.before(span) for r in released):
+                found.append((span, not released))
+    return found
+
+
+def _readings(run: Run, scan: int) -> tuple[Counter[Key], Counter[Key]]:
+    """How often each split was acknowledged, along the chain: for certain, and perhaps."""
+    certain: Counter[Key] = Counter()
+    possible: Counter[Key] = Counter()
+    for link in chain(run, scan):
+        for one in handed(run, link.scan):
+            for span, counts in acknowledgements(run, one):
+                snapshot = link.snapshot
+                possible[one.key] += snapshot is None or not snapshot.before(span)
+                certain[one.key] += counts and (snapshot is None or span.before(snapshot))
+    return certain, possible
+
+
+def _sent(run: Run, scan: int) -> list[Filter]:
+    """All filters that coordinators of the chain were sent at any time."""
+    end = len(run.history.events)
+    return [f for link in chain(run, scan) for f in filters_of(run, link.scan, begun_before=end)]
+
+
+def _wanted(run: Run, scan: int) -> list[File]:
+    """The files that have to be read."""
+    filters = _sent(run, scan)
+    return [f for f in run.setting.model.stable() if not any(one.drops(f) for one in filters)]
+
+
+def everything_is_read(run: Run) -> Iterator[str]:
+    """When all is handed out and acknowledged, every byte of every wanted file was read, once."""
+    for event in run.history.noted("drained"):
+        if not event.finished:
+            yield f"not finished: {event}"
+        certain, possible = _readings(run, event.scan)
+        yield from (f"acknowledged {n} times: {key}" for key, n in certain.items() if n > 1)
+        for file in _wanted(run, event.scan):
+            ranges = [key[1:] for key in possible if key[0] == file.path and possible[key]]
+            if not ranges_cover(ranges, file.size):
+                yield f"{sorted(ranges)} of {file}: {event}"
+
+
+def one_reader_at_a_time(run: Run) -> Iterator[str]:
+    """A split goes to another reader only after its own has failed or given it back."""
+    for scan in run.scans:
+        latest: dict[Key, Handed] = {}
+        for one in handed(run, scan):
+            before = latest.get(one.key)
+            if before is not None and not any(
+                not one.request.before(r) for r in releases(run, before)
+            ):
+                yield f"{one.request.end} and before {before.request.end}"
+            latest[one.key] = one
+
+
+def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
+    """It is never handed out again, not by a restored coordinator either that knew of it."""
+    for scan in run.scans:
+        done: dict[Key, Span] = {}
+        for link in chain(run, scan):
+            for one in handed(run, link.scan):
+                by = done.get(one.key)
+                if link.scan == scan and by is not None and by.before(one.request):
+                    yield f"{one.request.end} after {by.begin}"
+                for span, counts in acknowledgements(run, one):
+                    if counts and (link.snapshot is None or span.before(link.snapshot)):
+                        done[one.key] = span
+
+
+def filters_hold(run: Run) -> Iterator[str]:
+    """No request after a filter gets a split that it drops."""
+    for scan in run.scans:
+        links = chain(run, scan)
+        for one in handed(run, scan):
+            known = filters_known(run, scan, at=one.request.begin.number)
+            if len(links) > 1:  # statistics are not in checkpoints
+                known = [f for f in known if f.column == "k"]
+            for link in links[:-1]:
+                assert link.snapshot is not None
+                at = link.snapshot.begin.number
+                known += [f for f in filters_known(run, link.scan, at=at) if f.column == "k"]
+            file = run.setting.model.files.get(one.key[0])
+            if file is None or any(f.drops(file) for f in known):
+                yield f"{one.request.end}: {one.key}"
+
+
+def errors_stay(run: Run) -> Iterator[str]:
+    """After an error of the listing no request gets anything else."""
+    for scan in run.scans:
+        requests = [s for s in run.history.of("request") if s.scan == scan and s.end]
+        failed = [s for s in requests if s.get("error")]
+        if failed:
+            first = min(failed, key=lambda s: s.end.number)  # type: ignore[union-attr]
+            for span in requests:
+                ignored = isinstance(span.get("result"), RequestIgnored)
+                if first.before(span) and not span.get("error") and not ignored:
+                    yield f"{span.end} after {first.end}"
+
+
+def who_is_no_reader_is_ignored(run: Run) -> Iterator[str]:
+    """Nobody gets an answer from a closed coordinator, or once a newer attempt has come."""
+    closed = {s.scan: s for s in run.history.of("close")}
+    for span in run.history.of("request"):
+        if not span.end:
+            continue
+        ignored = isinstance(span.get("result"), RequestIgnored)
+        mine = [s for s in run.history.of("register") if _of_same(s, span)]
+        gone = [s for s in run.history.of("remove") if _of_same(s, span)]
+        newer = [s for s in mine if s.attempt > span.attempt]
+        close = closed.get(span.scan)
+        must = any(s.before(span) for s in newer) or (close is not None and close.before(span))
+        may = must or bool(newer or gone) or close is not None
+        if (must and not ignored) or (ignored and not may):
+            yield str(span.end)
+
+
+def _of_same(span: Span, request: Span) -> bool:
+    same = (span.scan, span.reader) == (request.scan, request.reader)
+    return same and not request.before(span)
+
+
+def the_end_is_the_end(run: Run) -> Iterator[str]:
+    """After a reader was told that there is no more, only what was handed out comes back."""
+    for scan in run.scans:
+        ends = [
+            s
+            for s in run.history.of("request")
+            if s.scan == scan and isinstance(s.get("result"), NoMoreSplits)
+        ]
+        known: set[Key] = set()
+        for one in handed(run, scan):
+            if one.key not in known and any(end.before(one.request) for end in ends):
+                yield f"the first time: {one.request.end}"
+            known.add(one.key)
+
+
+def damaged_bytes_are_refused(run: Run) -> Iterator[str]:
+    """A checkpoint with something missing or changed is an error."""
+    for span in run.history.of("restore damaged"):
+        if span.get("error") != "InvalidCheckpoint":
+            yield str(span.begin)
+
+
+CHECKS: list[Callable[[Run], Iterator[str]]] = [
+    everything_is_read,
+    one_reader_at_a_time,
+    what_is_acknowledged_is_done,
+    filters_hold,
+    errors_stay,
+    who_is_no_reader_is_ignored,
+    the_end_is_the_end,
+    damaged_bytes_are_refused,
+]

@@ -1,0 +1,161 @@
+"""One run: a scenario on a scheduler, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import splitlib
+from splitlib.coordination import prefetch
+from splitlib.remote.workers import Task
+from tests.simulation.coordinating import coordinate
+from tests.simulation.enumerating import enumerate_concurrently
+from tests.simulation.history import History, Span
+from tests.simulation.primitives import simulated
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.setting import Setting
+
+EPSILON = 1e-6
+"""Seconds by which sums of times may differ."""
+CALLS = ("list_partitions", "load_details", "list_files", "hosts", "check_identity")
+"""What a connector is asked."""
+
+# All that was drawn to be slow has ended by then, and no retry is to begin.
+_GRACE_SECONDS = 200.0
+# Where threads may be interrupted at every line. All of it runs without a lock of the system held.
+_TRACED = ("coordination", "enumeration", "remote", "table.py")
+_ROOT = Path(splitlib.__file__).parent
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run has left."""
+
+    seed: int
+    setting: Setting
+    left: list[str] = field(default_factory=list)
+    """Threads that had not ended when nothing was left to wait for."""
+    held: list[str] = field(default_factory=list)
+    """Locks that somebody held then."""
+
+    @property
+    def history(self) -> History:
+        return self.setting.history
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.setting.scheduler
+
+    @property
+    def scans(self) -> range:
+        """The numbers of the scans."""
+        return range(1, self.setting.scans + 1)
+
+    def calls(self, scan: int | None = None) -> Iterator[Span]:
+        """The calls of the connector, of one scan or of all."""
+        for span in self.history.spans:
+            if span.begin.kind in CALLS and scan in (None, span.scan):
+                yield span
+
+
+def simulate(seed: int) -> Run:
+    """The run of a seed; always the same."""
+    random = Random(f"{seed} schedule")
+    trace = _tracing(random)
+    scheduler = Scheduler(
+        random,
+        switch=random.choice([1.0, 1.0, 0.3, 0.1, None, None]),
+        stall=random.choice([0.0, 0.0, 0.0, 0.003]),
+        trace=trace and (lambda *given: trace(scheduler, *given)),
+    )
+    draws = Random(f"{seed} world")
+    history = History(scheduler)
+    with simulated(scheduler, f"{seed} jitter"), _quiet(), _noting_tasks(history):
+        setting = Setting.drawn(draws, scheduler, history)
+        run = Run(seed, setting)
+        with mock.patch.multiple(
+            prefetch, BUFFERED_SPLITS=setting.ahead, ARRIVAL_SPLITS=max(1, setting.ahead // 2)
+        ):
+            scenario = draws.choice([enumerate_concurrently, coordinate])
+            scheduler.run(lambda: _play(run, scenario))
+    gc.collect()
+    return run
+
+
+def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
+    setting, scheduler = run.setting, run.scheduler
+    scenario(setting)
+    setting.join()
+    setting.history.note("hanging calls go on")
+    setting.over.set()
+    gc.collect()
+    scheduler.sleep(_GRACE_SECONDS)
+    run.left = [str(f) for f in scheduler.fibers if not f.done and f is not scheduler.running]
+    if run.left:
+        scheduler.fail(f"threads are left: {', '.join(run.left)}\n{scheduler.stacks()}")
+    run.held = [str(lock) for lock in scheduler.locks if lock._owner is not None]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No log, and nothing that happens at a time of the interpreter's choice."""
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def _noting_tasks(history: History) -> Iterator[None]:
+    """Note when a worker begins and ends a task: its deadline counts from there."""
+    run = Task.run
+
+    def noting(task: Task[Any]) -> None:
+        span = history.begin("task", of=task.__hash__())
+        run(task)
+        history.end(span)
+
+    with mock.patch.object(Task, "run", noting):
+        yield
+
+
+def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] | None:
+    """Interrupts threads between lines, or between instructions, of splitlib; None = does not."""
+    kind = random.choice([None, None, "line", "opcode"])
+    if kind is None:
+        return None
+    chance = random.choice([0.05, 0.3]) if kind == "line" else 0.05
+    traced: dict[str, bool] = {}
+
+    def trace(scheduler: Scheduler, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "call":
+            name = frame.f_code.co_filename
+            if name not in traced:
+                path = Path(name)
+                inside = path.is_relative_to(_ROOT)
+                traced[name] = inside and path.relative_to(_ROOT).parts[0] in _TRACED
+            if not traced[name]:
+                return None
+            frame.f_trace_opcodes = kind == "opcode"
+        elif event == kind and random.random() < chance:
+            scheduler.pause()
+        return lambda *given: trace(scheduler, *given)
+
+    return trace
+
+
+def prepare() -> None:
+    """Do once what is done only the first time, such as imports inside functions."""
+    for seed in range(-12, 0):
+        simulate(seed)

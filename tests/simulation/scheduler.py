@@ -1,0 +1,238 @@
+"""Threads that run one at a time, in an order drawn from a seed, on a clock that only jumps.
+
+Every simulated thread is a thread of the system that waits for its turn. Where it may be
+interrupted it calls :meth:`Scheduler.pause`, where it has to wait :meth:`Scheduler.block`. The clock
+stands still while any thread can go on, and then jumps to the next time that one waits for.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import traceback
+from collections.abc import Callable
+from random import Random
+from types import FrameType
+from typing import Any
+
+MOST_STEPS = 400_000
+# Of what is simulated; far beyond every deadline and pause that is drawn.
+MOST_SECONDS = 100_000.0
+_EPOCH_SECONDS = 1000.0
+
+
+class SimulationOver(BaseException):  # noqa: N818 - as SystemExit; no thread is to catch it
+    """Raised in threads that are left when the run has ended."""
+
+
+class Fiber:
+    """A simulated thread."""
+
+    def __init__(self, number: int, name: str, work: Callable[[], object]) -> None:
+        self.number = number
+        self.name = name
+        self.work = work
+        self.turn = _thread.allocate_lock()
+        self.turn.acquire()
+        self.waits_for: object = None
+        """What it is blocked on; None = it can go on."""
+        self.until: float | None = None
+        """When it goes on in any case."""
+        self.done = False
+        self.priority = 0.0
+        self.ident: int | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}#{self.number}"
+
+
+class Scheduler:
+    """Decides who runs.
+
+    Args:
+        random: Draws every decision.
+        switch: How likely a pause lets somebody else run; None = by random priorities, which
+            change now and then (probabilistic concurrency testing).
+        stall: How likely a pause makes time jump although threads could run, as on a slow machine.
+        trace: Called in each thread before it begins.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        *,
+        switch: float | None = 1.0,
+        stall: float = 0.0,
+        trace: Callable[[FrameType, str, Any], Any] | None = None,
+    ) -> None:
+        self.now = _EPOCH_SECONDS
+        self.stalled = 0.0
+        """Seconds that have passed although some thread could run."""
+        self.steps = 0
+        self.failure: str | None = None
+        """Why the run was ended before its threads had ended."""
+        self.crashes: list[str] = []
+        """Tracebacks of errors that nobody has caught."""
+        self.fibers: list[Fiber] = []
+        self.running: Fiber | None = None
+        self.locks: list[Any] = []
+        """Locks with an owner; see :mod:`tests.simulation.primitives`."""
+        self._random = random
+        self._switch = switch
+        self._stall = stall
+        self._trace = trace
+        self._over = False
+        self._ended = _thread.allocate_lock()
+        self._ended.acquire()
+
+    # for whoever starts a run
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Run ``work`` and every thread that it starts, until none can go on."""
+        self.spawn("main", work)
+        self._hand_over()
+        self._ended.acquire()
+        self.running = None
+
+    def fail(self, why: str) -> None:
+        """End the run: every thread gets a :class:`SimulationOver`."""
+        if self.failure is None:
+            self.failure = why
+        self._over = True
+
+    def stacks(self) -> str:
+        """Where every thread stands."""
+        frames = sys._current_frames()
+        lines = []
+        for fiber in self.fibers:
+            if fiber.done:
+                continue
+            until = "" if fiber.until is None else f" until {fiber.until:.3f}"
+            lines.append(f"{fiber}: waits for {fiber.waits_for}{until}")
+            frame = frames.get(fiber.ident or 0)
+            for where in traceback.extract_stack(frame) if frame else ():
+                if not where.filename.endswith(("scheduler.py", "primitives.py")):
+                    short = "/".join(where.filename.split("/")[-3:])
+                    lines.append(f"    {short}:{where.lineno} {where.name}: {where.line}")
+        return "\n".join(lines)
+
+    # for simulated threads
+
+    def spawn(self, name: str, work: Callable[[], object]) -> Fiber:
+        """Start a thread; it runs when its turn comes."""
+        fiber = Fiber(len(self.fibers), name, work)
+        fiber.priority = self._random.random()
+        self.fibers.append(fiber)
+        _thread.start_new_thread(self._live, (fiber,))
+        return fiber
+
+    def pause(self) -> None:
+        """Let others run, perhaps."""
+        if self.running is None or self._over:
+            return
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            self.fail(f"{MOST_STEPS} steps were not enough:\n{self.stacks()}")
+            raise SimulationOver
+        if self._stall and self._random.random() < self._stall:
+            self._jump(stalling=True)
+        if self._switch is None:
+            if self._random.random() < 0.02:
+                self.running.priority = -self.steps  # lower than all others
+        elif self._switch < 1 and self._random.random() >= self._switch:
+            return
+        self._hand_over()
+
+    def block(self, what: object, until: float | None = None) -> bool:
+        """Wait until :meth:`wake` is called with ``what``.
+
+        Returns:
+            Whether it was, before the time was over.
+        """
+        fiber = self.running
+        assert fiber is not None, f"{what} is waited for outside of a run"
+        if self._over:
+            raise SimulationOver
+        fiber.waits_for, fiber.until = what, until
+        self._hand_over()
+        woken = fiber.until is not None or until is None
+        fiber.until = None
+        return woken
+
+    def wake(self, what: object) -> None:
+        """Let those go on who wait for ``what``."""
+        for fiber in self.fibers:
+            if fiber.waits_for is what:
+                fiber.waits_for = None
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, by the virtual clock."""
+        self.block("time", self.now + max(seconds, 0.0))
+
+    # below: whose turn it is
+
+    def _live(self, fiber: Fiber) -> None:
+        fiber.turn.acquire()
+        fiber.ident = _thread.get_ident()
+        try:
+            if not self._over:
+                sys.settrace(self._trace)
+                fiber.work()
+        except SimulationOver:
+            pass
+        except BaseException:
+            self.crashes.append(f"{fiber}: {traceback.format_exc()}")
+        finally:
+            sys.settrace(None)
+            fiber.work = _nothing
+            fiber.done = True
+            self.wake(fiber)
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the turn to whoever is drawn, and wait for it to come back."""
+        before, chosen = self.running, self._choose()
+        if chosen is before and before is not None and not before.done:
+            return
+        self.running = chosen
+        if chosen is None:
+            self._ended.release()
+            return
+        chosen.turn.release()
+        if before is not None and not before.done:
+            before.turn.acquire()
+            if self._over:
+                raise SimulationOver
+
+    def _choose(self) -> Fiber | None:
+        while True:
+            alive = [fiber for fiber in self.fibers if not fiber.done]
+            if not alive or self._over:
+                return alive[0] if alive else None
+            ready = [fiber for fiber in alive if fiber.waits_for is None]
+            if ready:
+                if self._switch is None:
+                    return max(ready, key=lambda fiber: fiber.priority)
+                return ready[self._random.randrange(len(ready))]
+            if not self._jump():
+                self.fail(f"deadlock: nobody can go on.\n{self.stacks()}")
+
+    def _jump(self, *, stalling: bool = False) -> bool:
+        """Move the clock to the next time that somebody waits for."""
+        timed = [f for f in self.fibers if f.waits_for is not None and f.until is not None]
+        if not timed:
+            return False
+        until = min(f.until for f in timed if f.until is not None)
+        if until > _EPOCH_SECONDS + MOST_SECONDS:
+            return False
+        if stalling:
+            self.stalled += max(0.0, until - self.now)
+        self.now = max(self.now, until)
+        for fiber in timed:
+            if fiber.until is not None and fiber.until <= self.now:
+                fiber.waits_for, fiber.until = None, None
+        return True
+
+
+def _nothing() -> None:
+    """What is left of a thread's work; the work itself may hold what it has made."""

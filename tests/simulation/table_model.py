@@ -1,0 +1,150 @@
+"""The table of a simulation: partitions and files that come and go while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from splitlib.filtering.data import DynamicFilteringData
+from tests.simulation.history import Event, History
+
+
+@dataclass(slots=True)
+class File:
+    """A file of the partition ``k``, whose rows have values of ``a`` from ``low`` to ``high``."""
+
+    path: str
+    k: int
+    size: int
+    low: int
+    high: int
+    born: int
+    """The event of its creation; -1 = before the run."""
+    gone: int | None = None
+
+    @property
+    def stable(self) -> bool:
+        """Whether it was there in the whole run."""
+        return self.born < 0 and self.gone is None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter as the model has it."""
+
+    column: str
+    values: frozenset[int]
+
+    def drops(self, file: File) -> bool:
+        """Whether no row of the file can match."""
+        if self.column == "k":
+            return file.k not in self.values
+        return not any(file.low <= value <= file.high for value in self.values)
+
+    @property
+    def data(self) -> DynamicFilteringData:
+        """The same for splitlib."""
+        values = pa.array(sorted(self.values), pa.int64())
+        return DynamicFilteringData.from_arrow(pa.table({self.column: values}))
+
+    def __str__(self) -> str:
+        return f"{self.column} in {sorted(self.values)}"
+
+
+class TableModel:
+    """What the catalog and the storage hold.
+
+    Args:
+        random: Draws the table.
+        history: Is told of every change.
+        most_partitions: How many at first, at most.
+    """
+
+    def __init__(self, random: Random, history: History, most_partitions: int) -> None:
+        self._random = random
+        self._history = history
+        self._made = 0
+        self.files: dict[str, File] = {}
+        """All that ever were."""
+        self.partitions: dict[int, list[File]] = {}
+        """Those of now."""
+        self.dropped: dict[int, int] = {}
+        """By partition: the event that dropped it."""
+        self.recreated: Event | None = None
+        for k in range(random.randint(0 if random.random() < 0.1 else 1, most_partitions)):
+            self._add_partition(k, -1)
+
+    def _add_partition(self, k: int, born: int) -> None:
+        self.partitions[k] = []
+        for _ in range(self._random.choice([0, 1, 1, 2, 3])):
+            self._add_file(k, born)
+
+    def _add_file(self, k: int, born: int) -> None:
+        random = self._random
+        low = random.randrange(20)
+        size = random.choice([0, 1, 9, 10, 10, 25, 40])
+        path = f"/t/k={k}/{random.randrange(100):02}-{self._made}"
+        self._made += 1
+        file = File(path, k, size, low, low + random.randrange(6), born)
+        self.files[path] = file
+        self.partitions[k].append(file)
+
+    def change(self, *, recreate: bool) -> None:
+        """Change something."""
+        random = self._random
+        what = random.choice(["add partition", "drop partition", "add file", "remove file"])
+        if recreate and random.random() < 0.3:
+            what = "recreate"
+        if self.recreated is not None:
+            return
+        known = sorted(self.partitions)
+        if what == "add partition":
+            k = max([*known, *self.dropped, -1]) + 1
+            self._add_partition(k, self._history.note(what, k=k).number)
+        elif what == "recreate":
+            self.recreated = self._history.note(what)
+            for k in known:
+                self._drop(k, self.recreated)
+            for k in range(100, 102):
+                self._add_partition(k, self.recreated.number)
+        elif known:
+            k = random.choice(known)
+            event = self._history.note(what, k=k)
+            if what == "drop partition":
+                self._drop(k, event)
+            elif what == "add file":
+                self._add_file(k, event.number)
+            elif self.partitions[k]:
+                self.partitions[k].pop().gone = event.number
+
+    def _drop(self, k: int, event: Event) -> None:
+        for file in self.partitions.pop(k):
+            file.gone = event.number
+        self.dropped[k] = event.number
+
+    def filter(self, *, statistics: bool) -> Filter:
+        """A filter that leaves something, or nothing."""
+        random = self._random
+        if statistics and random.random() < 0.4:
+            return Filter("a", frozenset(random.sample(range(26), random.randint(1, 12))))
+        known = sorted({file.k for file in self.files.values()}) or [0]
+        least = 0 if random.random() < 0.1 else 1 + len(known) // 3
+        most = max(least, len(known))
+        return Filter("k", frozenset(random.sample(known, min(len(known), random.randint(least, most)))))
+
+    def stable(self) -> Iterator[File]:
+        """The files that were there in the whole run and hold rows."""
+        return (file for file in self.files.values() if file.stable and file.size)
+
+    def of_split(self, path: str) -> File | None:
+        """The file of a split, whether it is still there or not."""
+        return self.files.get(path)
+
+
+def bounds(files: list[File], what: str) -> Any:
+    """A bound of each file, as Arrow."""
+    return pa.array([getattr(file, what) for file in files], pa.int64())

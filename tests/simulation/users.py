@@ -1,0 +1,78 @@
+"""What both scenarios have in common: who changes the table, who sends filters, what is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from splitlib.errors import SplitlibError
+from tests.simulation.history import Span
+from tests.simulation.setting import Setting
+from tests.simulation.table_model import Filter
+
+T = TypeVar("T")
+
+
+def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> tuple[Span, T | None]:
+    """Do something and note it, with the error if there is one."""
+    quiet = {} if kind != "request" else {"progress": False}
+    span = setting.history.begin(kind, **quiet, **data)
+    try:
+        result = call()
+    except Exception as error:
+        setting.history.end(span, **described(error))
+        return span, None
+    span.data["result"] = result
+    setting.history.end(span, **quiet)
+    return span, result
+
+
+def described(error: Exception) -> dict[str, Any]:
+    """What is noted of an error; not the error itself, which holds on to what has raised it."""
+    where = {"connector": None, "table": None}
+    if isinstance(error, SplitlibError):
+        where = {"connector": error.connector, "table": error.table}
+    return {"error": type(error).__name__, "message": str(error), **where}
+
+
+def change_table(setting: Setting) -> None:
+    """Change the table now and then."""
+    recreate = setting.random.random() < 0.3
+    for _ in range(setting.random.randint(1, 4)):
+        setting.sleep_up_to(3)
+        setting.model.change(recreate=recreate)
+
+
+class Producer:
+    """Sends a filter, once or more often.
+
+    Args:
+        name: Its name; None = it has none.
+        deliver: Gives splitlib the filter.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        name: str | None,
+        deliver: Callable[[Filter, str | None], object],
+    ) -> None:
+        self._setting, self._deliver = setting, deliver
+        self.name = name
+        self._filter = setting.model.filter(statistics=setting.abilities.statistics)
+        self._never = setting.random.random() < 0.15
+        self._delay = setting.random.choice([0, 0.02, 1, 4])
+
+    def __call__(self) -> None:
+        setting, random = self._setting, self._setting.random
+        setting.sleep_up_to(self._delay)
+        if self._never:
+            return
+        self._deliver(self._filter, self.name)
+        while random.random() < 0.3:
+            setting.sleep_up_to(2)
+            other = random.random() < 0.2
+            if other:
+                self._deliver(setting.model.filter(statistics=False), self.name)
+            else:
+                self._deliver(self._filter, self.name)
