@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
@@ -31,6 +32,9 @@ class BoundedCalls:
         self._listings = Workers(config.listing_threads, "splitlib-list")
         # of its own, or the next partitions would wait behind all listings of the last ones
         self._catalog = Workers(1, "splitlib-catalog")
+        # whoever waits for nothing just now would not notice, and what is queued would begin
+        stop = weakref.WeakMethod(self._stop)
+        cancelled.add_done_callback(lambda _: (alive := stop()) and alive())
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
         """Begin a listing as soon as a thread is free; :meth:`result` waits for it."""
@@ -75,8 +79,11 @@ class BoundedCalls:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # the error is not to wait for calls that may hang
         tidy = kind in (None, GeneratorExit) and not self._cancelled.done()
+        self._stop(TIDY_SECONDS if tidy else 0)
+
+    def _stop(self, tidy_seconds: float = 0) -> None:
         for workers in (self._catalog, self._listings):
-            workers.stop(TIDY_SECONDS if tidy else 0)
+            workers.stop(tidy_seconds)
 
     def _check_deadlines(self, task: Task[Any]) -> None:
         if self._left_seconds <= 0:

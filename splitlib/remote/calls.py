@@ -25,7 +25,7 @@ class Call:
     def __init__(self, seconds: float) -> None:
         self.seconds = min(seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self.abandoned = threading.Event()
-        """Set when nobody waits any longer: no further attempt is to begin."""
+        """Set when nobody waits any longer: nothing further is to begin."""
         self._ends: float | None = None
 
     def begin(self) -> None:

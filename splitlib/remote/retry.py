@@ -30,6 +30,8 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
         started = time.monotonic()
         attempt = 1
         while True:
+            if current.abandoned.is_set():
+                raise SourceUnavailable("Nobody waits for the call any more.")
             try:
                 return call()
             except SourceUnavailable as error:
@@ -40,8 +42,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
                     raise current.overdue() from error
                 if attempt >= config.retry_attempts or late or pause > remaining:
                     raise
-            if current.abandoned.wait(pause):
-                raise SourceUnavailable("Nobody waits for the call any more.")
+            current.abandoned.wait(pause)
             attempt += 1
 
 

@@ -86,7 +86,7 @@ class Workers:
         self._stopped = False
 
     def submit(self, work: Callable[[], T], call_seconds: float = 0) -> Task[T]:
-        """Have ``work`` done after what was submitted before.
+        """Have ``work`` done after what was submitted before; not if the pool was stopped.
 
         Args:
             work: What to do.
@@ -94,6 +94,9 @@ class Workers:
         """
         task = Task(work, call_seconds)
         with self._changed:
+            if self._stopped:
+                task.abandon()
+                return task
             self._queue.append(task)
             self._unfinished.add(task)
             if self._idle >= len(self._queue):

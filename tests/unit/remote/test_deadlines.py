@@ -297,3 +297,27 @@ def test_ctrl_c_while_a_call_hangs(hanging):
         assert seconds_of(enumerate_all) < 2
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_nothing_begins_once_it_is_cancelled(hanging):
+    """Neither what was to follow in the same thread, nor what is queued while nobody waits."""
+    connector = hanging("", partitions=20, files=1)
+    begun: list[str] = []
+
+    def on_call(method: str) -> None:
+        begun.append(method)
+        if begun.count("list_files") == 2:
+            connector.hang()
+
+    connector.on_call = on_call
+    enumerator = enumerator_of(connector, listing_threads=1)
+    splits = enumerator.enumerate_splits()
+    next(splits)  # after which nobody waits
+    assert connector.hangs.wait(10)
+    enumerator.cancel()
+    already = list(begun)
+    connector.let_go.set()
+    assert_no_thread_is_left()
+    assert begun == already
+    with pytest.raises(SplitlibError, match="was cancelled"):
+        list(splits)
