@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from splitlib.coordination.coordinator import RequestIgnored
 from tests.simulation.history import Event, Span
 from tests.simulation.run import CALLS, EPSILON, Run
 from tests.simulation.setting import CONNECTOR, TABLE
@@ -53,14 +54,13 @@ def _has_cause(run: Run, span: Span) -> bool:
     calls = [call for call in run.calls(scan) if call.begin.number < end.number]
     faults = [call for call in calls if call.end and call.end.number < end.number and call.get("error")]
     if "took longer than its deadline" in message:
-        late = end.at - config.call_deadline_seconds + EPSILON
-        return any(
-            task.begin.at <= late and (task.end is None or task.end.at >= late)
-            for task in run.history.of("task")
-            if task.begin.number < end.number
-        )
+        tasks = [t for t in run.history.of("task") if t.begin.number < end.number]
+        ends = [t.end.at if t.end and t.end.number < end.number else end.at for t in tasks]
+        longest = max((at - t.begin.at for at, t in zip(ends, tasks, strict=True)), default=0.0)
+        return longest >= config.call_deadline_seconds - EPSILON
     if "waited for catalog and storage longer" in message:
-        return sum(call.seconds if call.end else end.at - call.begin.at for call in calls) > 0
+        begun = min(s.begin.at for s in run.history.of(span.begin.kind) if s.scan == scan)
+        return end.at - begun >= config.enumeration_deadline_seconds - EPSILON
     if "was cancelled" in message:
         stopped = [*run.history.of("cancel"), *run.history.of("close")]
         return any(s.scan == scan and s.begin.number < end.number for s in stopped)
@@ -122,11 +122,15 @@ def _again(before: Span, call: Span) -> bool:
 
 
 def retries_end(run: Run) -> Iterator[str]:
-    """A call is made ``retry_attempts`` times at most."""
-    most = run.setting.config.retry_attempts
+    """A call is made ``retry_attempts`` times at most, and not after ``retry_max_seconds``."""
+    config = run.setting.config
     for one in _tries(run):
-        if len(one.attempts) > most:
-            yield f"{len(one.attempts)} attempts, not {most}: {one.last.begin}"
+        first, last = one.attempts[0].begin, one.last.begin
+        if len(one.attempts) > config.retry_attempts:
+            yield f"{len(one.attempts)} attempts, not {config.retry_attempts}: {last}"
+        took = last.at - first.at - (last.stalled - first.stalled)
+        if len(one.attempts) > 1 and took > config.retry_max_seconds + EPSILON:
+            yield f"{took} seconds after the first: {last}"
 
 
 def nothing_final_is_tried_again(run: Run) -> Iterator[str]:
@@ -203,7 +207,7 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
     most = run.setting.config.filter_wait_seconds
     for scan in run.scans:
         asked = [*run.history.of("next"), *run.history.of("request")]
-        starts = [s.begin for s in asked if s.scan == scan and not s.get("ignored")]
+        starts = [s.begin for s in asked if s.scan == scan and not isinstance(s.get("answer"), RequestIgnored)]
         calls = list(run.calls(scan))
         if not starts or not calls:
             continue
@@ -229,6 +233,19 @@ def _delivered(run: Run, scan: int, producer: str) -> Span | None:
     return next((s for s in sent if s.producer == producer), None)
 
 
+def a_producer_has_one_filter(run: Run) -> Iterator[str]:
+    """A second, different one is refused, and no other."""
+    sent = list(run.history.of("deliver"))
+    for span in sent:
+        mine = [s for s in sent if (s.scan, s.producer) == (span.scan, span.producer)]
+        others = [s for s in mine if s.filter != span.filter and span.producer is not None]
+        must = any(s.before(span) and not s.get("error") for s in others)
+        may = any(not span.before(s) for s in others)
+        refused = span.get("error") == "InvalidFilter"
+        if (must and not refused) or (span.get("error") and not may):
+            yield str(span.end)
+
+
 CHECKS: list[Callable[[Run], Iterator[str]]] = [
     errors_say_where,
     errors_have_a_cause,
@@ -240,4 +257,5 @@ CHECKS: list[Callable[[Run], Iterator[str]]] = [
     nothing_begins_after_the_end,
     what_should_not_wait_does_not,
     filters_are_waited_for,
+    a_producer_has_one_filter,
 ]

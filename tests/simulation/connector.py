@@ -103,7 +103,7 @@ class SimulatedConnector(Connector):
         stored = file_batch((row, StoredFile(f.path, f.size, 1)) for f in files)
         statistics = {}
         if self._abilities.statistics:
-            yes, no = pa.array([True] * len(files)), pa.array([False] * len(files))
+            yes, no = (pa.array([flag] * len(files), pa.bool_()) for flag in (True, False))
             low, high = bounds(files, "low"), bounds(files, "high")
             statistics["a"] = ColumnStatistics(low, high, no, no, yes)
         return FileBatch(stored, _FORMAT, Requests(storage=1), statistics)

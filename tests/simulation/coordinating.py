@@ -17,7 +17,6 @@ from splitlib.coordination.coordinator import (
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.model import FileSplit
 from tests.simulation.enumerating import announce
-from tests.simulation.history import Span
 from tests.simulation.setting import Setting
 from tests.simulation.table_model import Filter
 from tests.simulation.users import Producer, attempt, change_table
@@ -65,7 +64,7 @@ class Cluster:
     def restore(self, state: bytes, snapshot: int) -> None:
         """The process of the coordinator is killed, and another one goes on."""
         scan, enumerator = self.setting.enumerator()
-        span, restored = attempt(
+        restored = attempt(
             self.setting,
             "restore",
             lambda: DynamicFileSplitEnumerator.restore(state, enumerator, self._assigner()),
@@ -73,8 +72,7 @@ class Cluster:
             snapshot=snapshot,
             killed=self.scan,
         )
-        assert restored is not None, span.end
-        del span.data["result"]
+        assert restored is not None, self.setting.history
         self.scan, self.coordinator = scan, restored
         gc.collect()
 
@@ -91,17 +89,11 @@ class Cluster:
         event = DynamicFilteringEvent(sent.data, producer)
         self.do("deliver", "handle_source_event", event, producer=producer, filter=sent)
 
-    def do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Span:
+    def do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
         """Call a method of the coordinator of now."""
         # by name and without a variable: whoever waits in it is all that keeps a killed one alive
-        span, _ = attempt(
-            self.setting,
-            kind,
-            lambda: getattr(self.coordinator, method)(*arguments),
-            scan=self.scan,
-            **data,
-        )
-        return span
+        call = lambda: getattr(self.coordinator, method)(*arguments)  # noqa: E731
+        return attempt(self.setting, kind, call, scan=self.scan, **data)
 
 
 class Reader:
@@ -147,8 +139,7 @@ class Reader:
 
     def _request(self) -> Any:
         host = self._cluster.setting.random.choice([None, "host0", "HOST1"])
-        span = self._do("request", "handle_split_request", self._name, host, self._attempt)
-        return span.get("result")
+        return self._do("request", "handle_split_request", self._name, host, self._attempt)
 
     def _register(self) -> None:
         host = self._cluster.setting.random.choice([None, "host1"])
@@ -183,7 +174,7 @@ class Reader:
             return False  # it has died, and nobody says so
         return True
 
-    def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Span:
+    def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
         told = {"reader": self._name, "attempt": self._attempt, **data}
         return self._cluster.do(kind, method, *arguments, **told)
 
@@ -194,9 +185,9 @@ def checkpoints(cluster: Cluster) -> None:
     taken: list[tuple[int, bytes]] = []
     for _ in range(random.randint(1, 4)):
         setting.sleep_up_to(3)
-        span = cluster.do("snapshot", "snapshot_state")
-        state: bytes = span.data.pop("result")
-        taken.append((span.begin.number, state))
+        number = len(taken)
+        state: bytes = cluster.do("snapshot", "snapshot_state", name=number)
+        taken.append((number, state))
         if random.random() < 0.2:
             cluster.refuses(damaged(state, setting))
         if random.random() < 0.5 and not cluster.ends:
@@ -227,8 +218,7 @@ def drain(cluster: Cluster) -> None:
     told = {"reader": _LAST, "attempt": 0}
     cluster.do("register", "register_reader", _LAST, None, 0, **told)
     while True:
-        span = cluster.do("request", "handle_split_request", _LAST, None, 0, **told)
-        match span.get("result"):
+        match cluster.do("request", "handle_split_request", _LAST, None, 0, **told):
             case AssignedSplit(split):
                 cluster.do(
                     "acknowledge", "acknowledge", [split], _LAST, 0, splits=_ids([split]), **told

@@ -146,6 +146,13 @@ def what_has_gone_is_noticed(run: Run) -> Iterator[str]:
                 yield f"{recreated} and {whole.end}"
 
 
+def too_many_partitions_are_an_error(run: Run) -> Iterator[str]:
+    """No enumeration ends well in which more match than are allowed."""
+    for whole, _, _ in _complete(run, "splits", "files", "partitions"):
+        if whole.metrics.partitions_matched > run.setting.config.max_partitions:
+            yield str(whole.end)
+
+
 def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
     """Splits, files and bytes."""
     for whole, given, _ in _complete(run, "splits"):
@@ -156,8 +163,9 @@ def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
 
 
 def nobody_waits_in_vain(run: Run) -> Iterator[str]:
-    """A wait ends with the calls that it is for, at their deadline, or with that of all."""
+    """A wait ends with the calls that it is for, at a deadline, or when the scan is cancelled."""
     config = run.setting.config
+    cancels = [s.end.at for s in run.history.of("cancel") if s.end]
     call_seconds = config.call_deadline_seconds or float("inf")
     for whole in run.history.of("enumerate"):
         waited = 0.0
@@ -172,8 +180,11 @@ def nobody_waits_in_vain(run: Run) -> Iterator[str]:
                 if task.begin.number < step.end.number:
                     ended = task.end.at if task.end else float("inf")
                     until.append(min(ended, task.begin.at + call_seconds))
-            if step.end.at > max(until) + stalled + excused:
-                yield f"until {step.end.at}, not {max(until)}: {step.end}"
+            latest = max(until) + excused
+            if cancels:
+                latest = min(latest, max(step.begin.at, cancels[0]) + EPSILON)
+            if step.end.at > latest + stalled:
+                yield f"until {step.end.at}, not {latest}: {step.end}"
         most = config.enumeration_deadline_seconds or float("inf")
         if waited > most + config.filter_wait_seconds + _TIDY_SECONDS + EPSILON:
             yield f"{waited} seconds in all: {whole.begin}"
@@ -187,6 +198,7 @@ CHECKS: list[Callable[[Run], Iterator[str]]] = [
     the_order_is_that_of_the_catalog,
     a_filter_holds_for_what_comes_after_it,
     what_has_gone_is_noticed,
+    too_many_partitions_are_an_error,
     the_metrics_count_what_was_given,
     nobody_waits_in_vain,
 ]

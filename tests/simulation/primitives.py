@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from splitlib.remote.workers import Task
-from tests.simulation.scheduler import Fiber, Scheduler
+from tests.simulation.scheduler import CLOCK_STEP_SECONDS, Fiber, Scheduler
 
 
 class SimulatedLock:
@@ -28,7 +28,7 @@ class SimulatedLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         self._scheduler.pause()
-        until = None if timeout < 0 else self._scheduler.now + timeout
+        until = None if timeout < 0 else self._scheduler.now + max(timeout, CLOCK_STEP_SECONDS)
         while self._held:
             if not blocking or timeout == 0 or not self._scheduler.block(self, until):
                 return False

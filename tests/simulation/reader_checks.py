@@ -46,7 +46,7 @@ def chain(run: Run, scan: int) -> list[Link]:
         made = [s for s in run.history.of("restore") if s.scan == links[0].scan]
         if not made:
             return links
-        (snapshot,) = (s for s in run.history.of("snapshot") if s.begin.number == made[0].snapshot)
+        (snapshot,) = (s for s in run.history.of("snapshot") if s.name == made[0].snapshot)
         links.insert(0, Link(snapshot.scan, snapshot))
 
 
@@ -54,8 +54,8 @@ def handed(run: Run, scan: int) -> list[Handed]:
     """What a coordinator has handed out, in order."""
     found = []
     for span in run.history.of("request"):
-        if span.scan == scan and span.end and isinstance(span.get("result"), AssignedSplit):
-            split = span.result.split
+        if span.scan == scan and span.end and isinstance(span.get("answer"), AssignedSplit):
+            split = span.answer.split
             found.append(Handed((split.path, split.start, split.length), span))
     return sorted(found, key=lambda one: one.request.end.number)  # type: ignore[union-attr]
 
@@ -177,7 +177,7 @@ def errors_stay(run: Run) -> Iterator[str]:
         if failed:
             first = min(failed, key=lambda s: s.end.number)  # type: ignore[union-attr]
             for span in requests:
-                ignored = isinstance(span.get("result"), RequestIgnored)
+                ignored = isinstance(span.get("answer"), RequestIgnored)
                 if first.before(span) and not span.get("error") and not ignored:
                     yield f"{span.end} after {first.end}"
 
@@ -188,7 +188,7 @@ def who_is_no_reader_is_ignored(run: Run) -> Iterator[str]:
     for span in run.history.of("request"):
         if not span.end:
             continue
-        ignored = isinstance(span.get("result"), RequestIgnored)
+        ignored = isinstance(span.get("answer"), RequestIgnored)
         mine = [s for s in run.history.of("register") if _of_same(s, span)]
         gone = [s for s in run.history.of("remove") if _of_same(s, span)]
         newer = [s for s in mine if s.attempt > span.attempt]
@@ -210,7 +210,7 @@ def the_end_is_the_end(run: Run) -> Iterator[str]:
         ends = [
             s
             for s in run.history.of("request")
-            if s.scan == scan and isinstance(s.get("result"), NoMoreSplits)
+            if s.scan == scan and isinstance(s.get("answer"), NoMoreSplits)
         ]
         known: set[Key] = set()
         for one in handed(run, scan):

@@ -18,6 +18,8 @@ from typing import Any
 MOST_STEPS = 400_000
 # Of what is simulated; far beyond every deadline and pause that is drawn.
 MOST_SECONDS = 100_000.0
+# No wait is shorter, or sums of floats would make waits that no time passes in.
+CLOCK_STEP_SECONDS = 1e-9
 _EPOCH_SECONDS = 1000.0
 
 

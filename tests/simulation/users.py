@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from splitlib.coordination.coordinator import SplitResponse
 from splitlib.errors import SplitlibError
-from tests.simulation.history import Span
 from tests.simulation.setting import Setting
 from tests.simulation.table_model import Filter
 
 T = TypeVar("T")
 
 
-def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> tuple[Span, T | None]:
+def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> T | None:
     """Do something and note it, with the error if there is one."""
-    quiet = {} if kind != "request" else {"progress": False}
-    span = setting.history.begin(kind, **quiet, **data)
+    progress = kind != "request"  # readers ask again and again
+    span = setting.history.begin(kind, progress=progress, **data)
     try:
         result = call()
     except Exception as error:
-        setting.history.end(span, **described(error))
-        return span, None
-    span.data["result"] = result
-    setting.history.end(span, **quiet)
-    return span, result
+        setting.history.end(span, progress=progress, **described(error))
+        return None
+    answer = {"answer": result} if isinstance(result, SplitResponse) else {}
+    setting.history.end(span, progress=progress, **answer)
+    return result
 
 
 def described(error: Exception) -> dict[str, Any]:
