@@ -237,9 +237,10 @@ def a_producer_has_one_filter(run: Run) -> Iterator[str]:
     """A second, different one is refused, and no other."""
     sent = list(run.history.of("deliver"))
     for span in sent:
-        mine = [s for s in sent if (s.scan, s.producer) == (span.scan, span.producer)]
-        others = [s for s in mine if s.filter != span.filter and span.producer is not None]
-        must = any(s.before(span) and not s.get("error") for s in others)
+        mine = [s for s in sent if s.producer == span.producer is not None]  # also by checkpoints
+        others = [s for s in mine if s.filter != span.filter and s.scan <= span.scan]
+        known = (s for s in others if s.scan == span.scan and not s.get("error"))
+        must = any(s.before(span) for s in known)
         may = any(not span.before(s) for s in others)
         refused = span.get("error") == "InvalidFilter"
         if (must and not refused) or (span.get("error") and not may):

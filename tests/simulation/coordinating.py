@@ -30,7 +30,7 @@ def coordinate(setting: Setting) -> None:
     """The scenario."""
     random = setting.random
     cluster = Cluster(setting)
-    for number in range(random.choice([0, 1, 1, 2, 3])):
+    for number in range(random.choice([0, 1, 1, 2])):
         producer = Producer(setting, f"p{number}" if random.random() < 0.8 else None, cluster.deliver)
         if producer.name and random.random() < 0.6:
             announce(setting, cluster.scan, cluster.coordinator, producer.name)
@@ -41,9 +41,9 @@ def coordinate(setting: Setting) -> None:
         setting.start(f"reader{number}", Reader(cluster, f"r{number}"))
     if random.random() < 0.5:
         setting.start("checkpoints", lambda: checkpoints(cluster))
-    if random.random() < 0.15:
+    if random.random() < 0.1:
         setting.start("closer", lambda: close(cluster))
-    setting.sleep_up_to(8)
+    setting.scheduler.sleep(random.choice([0.1, 1, 5]) * random.random())
     cluster.ends = True
     setting.join()
     drain(cluster)
@@ -134,7 +134,7 @@ class Reader:
                         return
                     setting.sleep_up_to(3)
                     self._register()
-            if self._held and random.random() < 0.6:
+            if self._held and random.random() < 0.35:
                 self._acknowledge(self._some())
 
     def _request(self) -> Any:
@@ -155,14 +155,16 @@ class Reader:
     def _go_on(self) -> bool:
         """What happens while a split is read. Returns whether this attempt goes on."""
         setting, random = self._cluster.setting, self._cluster.setting.random
-        setting.sleep_up_to(1)
+        setting.sleep_up_to(0.5)
         chance = random.random()
         if chance < 0.08:
-            some, held = self._some(), self._held
-            self._held = [split for split in held if split not in some]
+            some = self._some()
+            if random.random() < 0.7:  # else it mixes up what it has, and may acknowledge it later
+                self._held = [split for split in self._held if split not in some]
             self._do("give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some))
         elif chance < 0.14:
-            self._held = []
+            if random.random() < 0.7:
+                self._held = []
             which = random.choice([None, self._attempt])
             self._do("remove", "remove_reader", self._name, which, attempt=which)
             self._register()
@@ -183,15 +185,16 @@ def checkpoints(cluster: Cluster) -> None:
     """Take checkpoints, and kill the coordinator now and then."""
     setting, random = cluster.setting, cluster.setting.random
     taken: list[tuple[int, bytes]] = []
-    for _ in range(random.randint(1, 4)):
-        setting.sleep_up_to(3)
+    pace = random.choice([0.1, 1, 3])
+    for _ in range(random.randint(1, 5)):
+        setting.sleep_up_to(pace)
         number = len(taken)
         state: bytes = cluster.do("snapshot", "snapshot_state", name=number)
         taken.append((number, state))
         if random.random() < 0.2:
             cluster.refuses(damaged(state, setting))
         if random.random() < 0.5 and not cluster.ends:
-            setting.sleep_up_to(1)
+            setting.sleep_up_to(pace)
             number, state = taken[-1] if random.random() < 0.8 else random.choice(taken)
             cluster.restore(state, number)
 

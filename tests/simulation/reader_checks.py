@@ -219,6 +219,23 @@ def the_end_is_the_end(run: Run) -> Iterator[str]:
             known.add(one.key)
 
 
+def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
+    """Nobody is told that there is no more while something waits that came back."""
+    for scan in run.scans:
+        every = handed(run, scan)
+        for end in run.history.of("request"):
+            if end.scan != scan or not isinstance(end.get("answer"), NoMoreSplits):
+                continue
+            latest = {one.key: one for one in every if one.request.begin.number < end.end.number}
+            filters = filters_of(run, scan, begun_before=end.end.number)
+            for one in latest.values():
+                back = any(r.before(end) and one.request.before(r) for r in releases(run, one))
+                done = acknowledgements(run, one)
+                dropped = any(f.drops(run.setting.model.files[one.key[0]]) for f in filters)
+                if back and not done and not dropped:
+                    yield f"{one.key} came back before {end.end}"
+
+
 def damaged_bytes_are_refused(run: Run) -> Iterator[str]:
     """A checkpoint with something missing or changed is an error."""
     for span in run.history.of("restore damaged"):
@@ -234,5 +251,6 @@ CHECKS: list[Callable[[Run], Iterator[str]]] = [
     errors_stay,
     who_is_no_reader_is_ignored,
     the_end_is_the_end,
+    what_comes_back_comes_before_the_end,
     damaged_bytes_are_refused,
 ]

@@ -80,7 +80,7 @@ class TableModel:
 
     def _add_partition(self, k: int, born: int) -> None:
         self.partitions[k] = []
-        for _ in range(self._random.choice([0, 1, 1, 2, 3])):
+        for _ in range(self._random.choice([0, 1, 2, 3, 4])):
             self._add_file(k, born)
 
     def _add_file(self, k: int, born: int) -> None:
@@ -97,7 +97,7 @@ class TableModel:
         """Change something."""
         random = self._random
         what = random.choice(["add partition", "drop partition", "add file", "remove file"])
-        if recreate and random.random() < 0.3:
+        if recreate and random.random() < 0.5:
             what = "recreate"
         if self.recreated is not None:
             return
@@ -132,9 +132,8 @@ class TableModel:
         if statistics and random.random() < 0.4:
             return Filter("a", frozenset(random.sample(range(26), random.randint(1, 12))))
         known = sorted({file.k for file in self.files.values()}) or [0]
-        least = 0 if random.random() < 0.1 else 1 + len(known) // 3
-        most = max(least, len(known))
-        return Filter("k", frozenset(random.sample(known, min(len(known), random.randint(least, most)))))
+        least = 0 if random.random() < 0.1 else (len(known) + 1) // 2
+        return Filter("k", frozenset(random.sample(known, random.randint(least, len(known)))))
 
     def stable(self) -> Iterator[File]:
         """The files that were there in the whole run and hold rows."""

@@ -37,9 +37,10 @@ def described(error: Exception) -> dict[str, Any]:
 
 def change_table(setting: Setting) -> None:
     """Change the table now and then."""
-    recreate = setting.random.random() < 0.3
-    for _ in range(setting.random.randint(1, 4)):
-        setting.sleep_up_to(3)
+    random = setting.random
+    recreate, pace = random.random() < 0.3, random.choice([0.1, 1, 3])
+    for _ in range(random.randint(1, 4)):
+        setting.sleep_up_to(pace)
         setting.model.change(recreate=recreate)
 
 
