@@ -10,10 +10,10 @@ INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/r
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential matrix conformance bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs bench bench-tpcds demo clean
 
 help:  ## show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -72,6 +72,14 @@ matrix: $(BIN)/.ready  ## tests with other versions of dependencies, by hand; wr
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance
+
+SEEDS ?= 0:20000
+
+simulate: $(BIN)/.ready  ## enumerator and coordinator on simulated threads and time; SEEDS=0:20000
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs 2
+
+simulate-bugs: $(BIN)/.ready  ## after how many seeds the simulation finds each planted bug
+	$(BIN)/python -m tests.simulation --bugs --seeds 0:2000
 
 demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP, and splitlib
 	$(BIN)/splitlib demo

@@ -6,45 +6,57 @@ import argparse
 import faulthandler
 import gc
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import pairwise
 
+from tests.simulation.checks import violations
+from tests.simulation.planted_bugs import BUGS
+from tests.simulation.run import prepare, simulate
+
+# Of real time, in which a run takes a tenth of a second.
 _HANGS_AFTER_SECONDS = 120
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", default="0:300", metavar="FROM:TO", help="(%(default)s)")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print all that happens in one")
+    parser.add_argument("--bug", choices=BUGS, metavar="BUG", help="with this planted bug")
+    parser.add_argument(
+        "--bugs",
+        nargs="*",
+        metavar="BUG",
+        help="after how many seeds these planted bugs are found, or each",
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the seeds")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    seeds = range(first, last)
+    if given.jobs > 1:
+        return share(seeds, given.jobs, [] if given.bug is None else ["--bug", given.bug])
     if sys.flags.hash_randomization:  # sets of texts are to have the same order every time
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", default="0:300", help="which, from:to (0:300)")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="print all that happens in one")
-    parser.add_argument("--bug", help="with this planted bug")
-    parser.add_argument(
-        "--bugs",
-        nargs="?",
-        const="",
-        metavar="TEXT",
-        help="say when each planted bug is found, or each with TEXT in its name",
-    )
-    given = parser.parse_args()
-
-    from tests.simulation.planted_bugs import BUGS
-    from tests.simulation.run import prepare
-
     prepare()
     gc.collect()
     gc.freeze()
-    first, last = map(int, given.seeds.split(":"))
     if given.bugs is not None:
-        return find_all([name for name in BUGS if given.bugs in name], range(first, last))
+        return find_all(given.bugs or list(BUGS), seeds)
     with BUGS[given.bug]() if given.bug else nullcontext():
-        if given.replay is not None:
-            return replay(given.replay)
-        return run_all(range(first, last))
+        return run_all(seeds) if given.replay is None else replay(given.replay)
+
+
+def share(seeds: range, jobs: int, more: list[str]) -> int:
+    """Run each part of the seeds in a process of its own."""
+    bounds = [seeds.start + len(seeds) * part // jobs for part in range(jobs + 1)]
+    command = [sys.executable, "-m", "tests.simulation", *more, "--seeds"]
+    started = [subprocess.Popen([*command, f"{a}:{b}"]) for a, b in pairwise(bounds)]
+    return max(process.wait() for process in started)
 
 
 def run_all(seeds: range) -> int:
@@ -60,28 +72,22 @@ def run_all(seeds: range) -> int:
             print(f"{number} of {len(seeds)} seeds, {spent:.0f} s", file=sys.stderr, flush=True)
     spent = time.perf_counter() - started
     print(f"{len(seeds)} seeds, {steps} steps, {spent:.1f} s: {dict(failed) or 'nothing found'}")
-    return bool(failed)
+    return int(bool(failed))
 
 
 def replay(seed: int) -> int:
     """Print what happens in one run, and what is wrong with it."""
-    from tests.simulation.checks import violations
-    from tests.simulation.run import simulate
-
     run = simulate(seed)
-    print(run.setting)
-    print(run.history)
+    print(run.setting.config, run.setting.abilities, run.history, sep="\n")
     found = violations(run)
     for check, wrong in found.items():
         for one in wrong:
             print(f"{check}: {one}")
-    return bool(found)
+    return int(bool(found))
 
 
 def find_all(names: list[str], seeds: range) -> int:
     """Say after how many seeds each planted bug is found, and by which check."""
-    from tests.simulation.planted_bugs import BUGS
-
     missed = 0
     for name in names:
         with BUGS[name]():
@@ -91,14 +97,11 @@ def find_all(names: list[str], seeds: range) -> int:
         said = f"{number:5} {', '.join(found)}" if found else "not found"
         print(f"{name:50} {said}", flush=True)
     print(f"{len(names) - missed} of {len(names)} planted bugs found within {len(seeds)} seeds")
-    return bool(missed)
+    return int(bool(missed))
 
 
 def _runs(seeds: range) -> Iterator[tuple[int, dict[str, list[str]], int]]:
     """Each seed, what is wrong in its run, and how many steps that took."""
-    from tests.simulation.checks import violations
-    from tests.simulation.run import simulate
-
     for seed in seeds:
         faulthandler.dump_traceback_later(_HANGS_AFTER_SECONDS, exit=True)
         run = simulate(seed)

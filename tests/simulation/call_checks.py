@@ -1,8 +1,7 @@
-"""What must be true of every run: of calls of the connector, their errors, retries and deadlines."""
+"""What must be true of calls of the connector: their errors, retries and deadlines."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from tests.simulation.history import Event, Span
 from tests.simulation.run import CALLS, EPSILON, Run
 from tests.simulation.setting import CONNECTOR, TABLE
 
+_NEVER = float("inf")
 _LISTINGS = ("list_files", "hosts")
 # What splitlib waits for threads that are about to end, for each pool of an enumeration.
 TIDY_SECONDS = 2 * 0.2
@@ -52,21 +52,25 @@ def _has_cause(run: Run, span: Span) -> bool:
     error, message, end = span.end.error, span.end.message, span.end
     config, scan = run.setting.config, span.scan
     calls = [call for call in run.calls(scan) if call.begin.number < end.number]
-    faults = [call for call in calls if call.end and call.end.number < end.number and call.get("error")]
+    faults = [
+        call for call in calls if call.end and call.end.number < end.number and call.get("error")
+    ]
     if "took longer than its deadline" in message:
         tasks = [t for t in run.history.of("task") if t.begin.number < end.number]
         ends = [t.end.at if t.end and t.end.number < end.number else end.at for t in tasks]
         longest = max((at - t.begin.at for at, t in zip(ends, tasks, strict=True)), default=0.0)
-        return longest >= config.call_deadline_seconds - EPSILON
+        return bool(longest >= config.call_deadline_seconds - EPSILON)
     if "waited for catalog and storage longer" in message:
         begun = min(s.begin.at for s in run.history.of(span.begin.kind) if s.scan == scan)
-        return end.at - begun >= config.enumeration_deadline_seconds - EPSILON
+        return bool(end.at - begun >= config.enumeration_deadline_seconds - EPSILON)
     if "was cancelled" in message:
         stopped = [*run.history.of("cancel"), *run.history.of("close")]
         return any(s.scan == scan and s.begin.number < end.number for s in stopped)
     match error:
         case "MissingPartition":
-            return config.missing_partition == "error" and any(c.get("missing") is not None for c in calls)
+            return config.missing_partition == "error" and any(
+                c.get("missing") is not None for c in calls
+            )
         case "TableNotFound":
             return run.setting.model.recreated is not None
         case "TooManyPartitions":
@@ -206,26 +210,28 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
     """The first call comes when all that was announced is here, or the wait is over."""
     most = run.setting.config.filter_wait_seconds
     for scan in run.scans:
-        asked = [*run.history.of("next"), *run.history.of("request")]
-        starts = [s.begin for s in asked if s.scan == scan and not isinstance(s.get("answer"), RequestIgnored)]
-        calls = list(run.calls(scan))
-        if not starts or not calls:
+        start, first = _asked_first(run, scan), next(run.calls(scan), None)
+        if start is None or first is None:
             continue
-        start, first = starts[0], calls[0].begin
-        awaited = {
-            s.producer for s in run.history.of("announce") if s.scan == scan and not s.useless
-        }
-        here = [_delivered(run, scan, producer) for producer in awaited]
-        come = [at for span in here for at in [span and span.end and span.end.at]]
-        ready = max([start.at, *(float("inf") if at is None else at for at in come)])
-        due = min(ready, start.at + most)
-        began = [span.begin.at for span in here if span]
-        earliest = max([start.at, *began]) if len(began) == len(here) else float("inf")
-        stalled = first.stalled - start.stalled
-        if first.at > due + stalled + EPSILON:
-            yield f"waits until {first.at}, not {due}: {first}"
-        if first.at < min(earliest, start.at + most) - EPSILON:
-            yield f"does not wait until {due}: {first}"
+        announced = [s for s in run.history.of("announce") if s.scan == scan and not s.useless]
+        sent = [_delivered(run, scan, s.producer) for s in announced]
+        # it counts at some moment between the begin and the end of the call that delivers it
+        begun = max((s.begin.at if s else _NEVER for s in sent), default=start.at)
+        here = max((s.end.at if s and s.end else _NEVER for s in sent), default=start.at)
+        end = start.at + most
+        earliest, latest = (max(start.at, min(at, end)) for at in (begun, here))
+        stalled = first.begin.stalled - start.stalled
+        if not earliest - EPSILON <= first.begin.at <= latest + stalled + EPSILON:
+            yield f"begins at {first.begin.at}, not from {earliest} to {latest}: {first.begin}"
+
+
+def _asked_first(run: Run, scan: int) -> Event | None:
+    """Where somebody asks for the first time and gets an answer."""
+    for kind in ("next", "request"):
+        for span in run.history.of(kind):
+            if span.scan == scan and not isinstance(span.get("answer"), RequestIgnored):
+                return span.begin
+    return None
 
 
 def _delivered(run: Run, scan: int, producer: str) -> Span | None:

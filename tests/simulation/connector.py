@@ -90,6 +90,7 @@ class SimulatedConnector(Connector):
         asked = partitions.refs.to_pylist()
         with self._call("list_files", ks=asked) as call:
             call.data["answer"] = answer = []
+            fault: Fault = call.data["fault"]
             for row, k in enumerate(asked):
                 if k not in self._model.partitions:
                     call.data["missing"] = k
@@ -97,7 +98,7 @@ class SimulatedConnector(Connector):
                 files = list(self._model.partitions[k])
                 answer += [file.path for file in files]
                 yield self._file_batch(row, files)
-                self._tear(call)
+                fault.fail(halfway=True)
 
     def _file_batch(self, row: int, files: list[File]) -> FileBatch:
         stored = file_batch((row, StoredFile(f.path, f.size, 1)) for f in files)
@@ -117,22 +118,16 @@ class SimulatedConnector(Connector):
         try:
             if not fault.stale:
                 self._delay(fault)
-            if fault.error is not None and not fault.torn:
-                raise fault.error
+            fault.fail(halfway=False)
             yield call
             if fault.stale:
                 self._delay(fault)
-            self._tear(call)
+            fault.fail(halfway=True)
         except Exception as error:
             self._history.end(call, error=f"{type(error).__name__}: {error}")
             raise
         else:
             self._history.end(call, **{k: v for k, v in call.data.items() if k == "answer"})
-
-    def _tear(self, call: Span) -> None:
-        fault: Fault = call.data["fault"]
-        if fault.torn and fault.error is not None:
-            raise fault.error
 
     def _delay(self, fault: Fault) -> None:
         if fault.hangs:

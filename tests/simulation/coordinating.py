@@ -1,12 +1,16 @@
-"""A scenario: readers share a coordinator, fail and come back; it is closed, or killed and restored."""
+"""A scenario: readers share a coordinator, fail and come back; it is closed, killed, restored."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable
 from typing import Any
 
-from splitlib.coordination.assigners import FifoAssigner, LargestFirstAssigner, LocalityAssigner
+from splitlib.coordination.assigners import (
+    FifoAssigner,
+    LargestFirstAssigner,
+    LocalityAssigner,
+    SplitAssigner,
+)
 from splitlib.coordination.coordinator import (
     AssignedSplit,
     DynamicFileSplitEnumerator,
@@ -24,6 +28,7 @@ from tests.simulation.users import Producer, attempt, change_table
 # Nothing is drawn that takes longer without a call that begins or ends.
 _MOST_SILENCE_SECONDS = 200.0
 _LAST = "last"
+_ASSIGNERS: list[type[SplitAssigner]] = [FifoAssigner, LocalityAssigner, LargestFirstAssigner]
 
 
 def coordinate(setting: Setting) -> None:
@@ -31,7 +36,9 @@ def coordinate(setting: Setting) -> None:
     random = setting.random
     cluster = Cluster(setting)
     for number in range(random.choice([0, 1, 1, 2])):
-        producer = Producer(setting, f"p{number}" if random.random() < 0.8 else None, cluster.deliver)
+        producer = Producer(
+            setting, f"p{number}" if random.random() < 0.8 else None, cluster.deliver
+        )
         if producer.name and random.random() < 0.6:
             announce(setting, cluster.scan, cluster.coordinator, producer.name)
         setting.start("producer", producer)
@@ -57,7 +64,12 @@ class Cluster:
         self.ends = False
         """Readers are to stop."""
         self.attempts: dict[str, int] = {}
-        self._assigner = setting.random.choice([FifoAssigner, LocalityAssigner, LargestFirstAssigner])
+        assigners: list[type[SplitAssigner]] = [
+            FifoAssigner,
+            LocalityAssigner,
+            LargestFirstAssigner,
+        ]
+        self._assigner = setting.random.choice(assigners)
         self.scan, enumerator = setting.enumerator()
         self.coordinator = DynamicFileSplitEnumerator(enumerator, self._assigner())
 
@@ -73,8 +85,9 @@ class Cluster:
             killed=self.scan,
         )
         assert restored is not None, self.setting.history
+        if self.setting.random.random() < 0.5:
+            vars(self.coordinator)["itself"] = self.coordinator  # for the collector to find
         self.scan, self.coordinator = scan, restored
-        gc.collect()
 
     def refuses(self, state: bytes) -> None:
         """Bytes that were damaged."""
@@ -107,7 +120,11 @@ class Reader:
         self._held: list[FileSplit] = []
 
     def __call__(self) -> None:
-        cluster, setting, random = self._cluster, self._cluster.setting, self._cluster.setting.random
+        cluster, setting, random = (
+            self._cluster,
+            self._cluster.setting,
+            self._cluster.setting.random,
+        )
         waited = 0
         setting.sleep_up_to(0.5)
         while not cluster.ends:
@@ -161,7 +178,9 @@ class Reader:
             some = self._some()
             if random.random() < 0.7:  # else it mixes up what it has, and may acknowledge it later
                 self._held = [split for split in self._held if split not in some]
-            self._do("give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some))
+            self._do(
+                "give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some)
+            )
         elif chance < 0.14:
             if random.random() < 0.7:
                 self._held = []

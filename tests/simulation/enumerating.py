@@ -95,7 +95,10 @@ def _splits(enumerator: DynamicFileEnumerator) -> Iterator[list[tuple[str, int, 
 def _files(enumerator: DynamicFileEnumerator) -> Iterator[list[tuple[str, int, int]]]:
     for selected in enumerator.select_files():
         files = selected.files.files
-        yield [(p, 0, n) for p, n in zip(*(files[c].to_pylist() for c in ("path", "size")), strict=True)]
+        yield [
+            (p, 0, n)
+            for p, n in zip(*(files[c].to_pylist() for c in ("path", "size")), strict=True)
+        ]
 
 
 def _partitions(enumerator: DynamicFileEnumerator) -> Iterator[list[tuple[int, bool]]]:
@@ -105,7 +108,10 @@ def _partitions(enumerator: DynamicFileEnumerator) -> Iterator[list[tuple[int, b
 
 def _matches(enumerator: DynamicFileEnumerator) -> Iterator[list[tuple[int, bool]]]:
     for batch, flags in enumerator.match_partitions():
-        yield [(int(k), f) for k, f in zip(batch.values["k"].to_pylist(), flags.to_pylist(), strict=True)]
+        yield [
+            (int(k), f)
+            for k, f in zip(batch.values["k"].to_pylist(), flags.to_pylist(), strict=True)
+        ]
 
 
 _WAYS: dict[str, Callable[[DynamicFileEnumerator], Any]] = {

@@ -1,4 +1,4 @@
-"""What must be true of an enumeration: complete or an error, each once, nothing that is filtered."""
+"""What must be true of an enumeration: complete or an error, each once, nothing filtered."""
 
 from __future__ import annotations
 

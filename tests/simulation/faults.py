@@ -8,7 +8,7 @@ from random import Random
 from splitlib.errors import SourceUnavailable
 
 
-class ThrottlingException(Exception):  # noqa: N818 - named as botocore's
+class ThrottlingException(Exception):
     """As a client of a storage raises it: known by its shape alone."""
 
     response = {"Error": {"Code": "Throttling"}}  # noqa: RUF012
@@ -33,6 +33,11 @@ class Fault:
     """The error comes after a part of the answer."""
     stale: bool = False
     """The answer is of before the delay."""
+
+    def fail(self, *, halfway: bool) -> None:
+        """Raise the error, if this is its moment."""
+        if self.error is not None and self.torn == halfway:
+            raise self.error
 
 
 class Faults:

@@ -35,10 +35,11 @@ class Event:
 
 @dataclass(slots=True)
 class Span:
-    """Something that took from one event to another; one without an end was still under way."""
+    """Something that took from one event to another."""
 
     begin: Event
-    end: Event | None = None
+    end: Any = None
+    """An event; None = it was still under way."""
     data: dict[str, Any] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,11 +56,12 @@ class Span:
     def seconds(self) -> float:
         """How long it took, less the time in which a thread could run and did not."""
         assert self.end is not None
-        return self.end.at - self.begin.at - (self.end.stalled - self.begin.stalled)
+        stalled = self.end.stalled - self.begin.stalled
+        return float(self.end.at - self.begin.at - stalled)
 
     def before(self, other: Span) -> bool:
         """Whether it had ended when ``other`` began."""
-        return self.end is not None and self.end.number < other.begin.number
+        return self.end is not None and bool(self.end.number < other.begin.number)
 
 
 class History:

@@ -1,11 +1,10 @@
 """splitlib with a bug each, which a check has to find.
 
-``planted_bugs.txt`` says what is exchanged in the source of which method; that it must be there, once,
-keeps the bugs up to date.
+``planted_bugs.txt`` says what is exchanged in the source of which method; that it must be there,
+once, keeps the bugs up to date.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import inspect
@@ -39,17 +38,16 @@ _OWNERS = {
         *(DynamicFileSplitEnumerator, SplitPrefetcher),
     )
 }
-_Changes = list[tuple[str, str]]
+_Bugs = dict[str, Callable[[], AbstractContextManager[None]]]
 
 
-def _read(text: str) -> dict[str, Callable[[], AbstractContextManager[None]]]:
-    """The bugs by name."""
-    bugs = {}
+def _read(text: str) -> _Bugs:
+    bugs: _Bugs = {}
     for title, lines in re.findall(r"^([^#+\n-].*)\n((?:[+-].*\n)+)", text, re.MULTILINE):
         what, _, place = title.rpartition(": ")
         owner, _, name = place.partition(".")
         changes = [
-            tuple(re.sub(r"^[+-] ?", "", part, flags=re.MULTILINE).removesuffix("\n") for part in pair)
+            [re.sub(r"^[+-] ?", "", part, flags=re.MULTILINE).removesuffix("\n") for part in pair]
             for pair in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)+)", lines, re.MULTILINE)
         ]
         bugs[what] = partial(_planted, _OWNERS[owner], name, changes)
@@ -57,7 +55,7 @@ def _read(text: str) -> dict[str, Callable[[], AbstractContextManager[None]]]:
 
 
 @contextmanager
-def _planted(owner: Any, name: str, changes: _Changes) -> Iterator[None]:
+def _planted(owner: Any, name: str, changes: list[list[str]]) -> Iterator[None]:
     """Exchange ``changes``, old and new, in the source of ``owner.name``."""
     function = inspect.unwrap(getattr(owner, name))
     source = textwrap.dedent(inspect.getsource(function))

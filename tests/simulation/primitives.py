@@ -117,7 +117,7 @@ def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
     def clock() -> float:
         return scheduler.now
 
-    places = [
+    places: list[tuple[Any, dict[str, Any]]] = [
         (threading, {"Lock": lock, "_allocate_lock": lock, "RLock": Reentrant, "Thread": thread}),
         (threading, {"_time": clock}),
         (time, {"monotonic": clock, "perf_counter": clock, "time": clock}),

@@ -6,7 +6,7 @@ of coordinators that leads to the last one, each up to the checkpoint that the n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def handed(run: Run, scan: int) -> list[Handed]:
         if span.scan == scan and span.end and isinstance(span.get("answer"), AssignedSplit):
             split = span.answer.split
             found.append(Handed((split.path, split.start, split.length), span))
-    return sorted(found, key=lambda one: one.request.end.number)  # type: ignore[union-attr]
+    return sorted(found, key=lambda one: one.request.end.number)
 
 
 def releases(run: Run, one: Handed) -> Iterator[Span]:
@@ -131,11 +131,17 @@ def one_reader_at_a_time(run: Run) -> Iterator[str]:
         latest: dict[Key, Handed] = {}
         for one in handed(run, scan):
             before = latest.get(one.key)
-            if before is not None and not any(
-                not one.request.before(r) for r in releases(run, before)
-            ):
+            if before is not None and not (_passed_on(run, before, one)):
                 yield f"{one.request.end} and before {before.request.end}"
             latest[one.key] = one
+
+
+def _passed_on(run: Run, one: Handed, other: Handed) -> bool:
+    """Whether one reader may have lost a split to the other, who may have asked before it did."""
+    if any(not other.request.before(r) for r in releases(run, one)):
+        return True
+    overlap = not one.request.before(other.request)
+    return overlap and any(not one.request.before(r) for r in releases(run, other))
 
 
 def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
@@ -175,7 +181,7 @@ def errors_stay(run: Run) -> Iterator[str]:
         requests = [s for s in run.history.of("request") if s.scan == scan and s.end]
         failed = [s for s in requests if s.get("error")]
         if failed:
-            first = min(failed, key=lambda s: s.end.number)  # type: ignore[union-attr]
+            first = min(failed, key=lambda s: s.end.number)
             for span in requests:
                 ignored = isinstance(span.get("answer"), RequestIgnored)
                 if first.before(span) and not span.get("error") and not ignored:

@@ -69,12 +69,12 @@ class Run:
 def simulate(seed: int) -> Run:
     """The run of a seed; always the same."""
     random = Random(f"{seed} schedule")
-    trace = _tracing(random)
     scheduler = Scheduler(
         random,
         switch=random.choice([1.0, 1.0, 0.3, 0.1, None, None]),
         stall=random.choice([0.0, 0.0, 0.0, 0.003]),
-        trace=trace and (lambda *given: trace(scheduler, *given)),
+        collect=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]),
+        trace=_tracing(random),
     )
     draws = Random(f"{seed} world")
     history = History(scheduler)

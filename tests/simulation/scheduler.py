@@ -1,16 +1,18 @@
 """Threads that run one at a time, in an order drawn from a seed, on a clock that only jumps.
 
 Every simulated thread is a thread of the system that waits for its turn. Where it may be
-interrupted it calls :meth:`Scheduler.pause`, where it has to wait :meth:`Scheduler.block`. The clock
-stands still while any thread can go on, and then jumps to the next time that one waits for.
+interrupted it calls :meth:`Scheduler.pause`, where it has to wait :meth:`Scheduler.block`. The
+clock stands still while any thread can go on, and then jumps to the next time that one waits for.
 """
 
 from __future__ import annotations
 
 import _thread
+import gc
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from types import FrameType
 from typing import Any
@@ -23,7 +25,7 @@ CLOCK_STEP_SECONDS = 1e-9
 _EPOCH_SECONDS = 1000.0
 
 
-class SimulationOver(BaseException):  # noqa: N818 - as SystemExit; no thread is to catch it
+class SimulationOver(BaseException):
     """Raised in threads that are left when the run has ended."""
 
 
@@ -56,7 +58,8 @@ class Scheduler:
         switch: How likely a pause lets somebody else run; None = by random priorities, which
             change now and then (probabilistic concurrency testing).
         stall: How likely a pause makes time jump although threads could run, as on a slow machine.
-        trace: Called in each thread before it begins.
+        collect: How likely a pause collects garbage, whose finalizers then run in that thread.
+        trace: What :func:`sys.settrace` gets in each thread, with this scheduler before the rest.
     """
 
     def __init__(
@@ -65,7 +68,8 @@ class Scheduler:
         *,
         switch: float | None = 1.0,
         stall: float = 0.0,
-        trace: Callable[[FrameType, str, Any], Any] | None = None,
+        collect: float = 0.0,
+        trace: Callable[[Scheduler, FrameType, str, Any], Any] | None = None,
     ) -> None:
         self.now = _EPOCH_SECONDS
         self.stalled = 0.0
@@ -82,6 +86,7 @@ class Scheduler:
         self._random = random
         self._switch = switch
         self._stall = stall
+        self._collect = collect
         self._trace = trace
         self._over = False
         self._ended = _thread.allocate_lock()
@@ -138,6 +143,8 @@ class Scheduler:
             raise SimulationOver
         if self._stall and self._random.random() < self._stall:
             self._jump(stalling=True)
+        if self._collect and self._random.random() < self._collect:
+            gc.collect()
         if self._switch is None:
             if self._random.random() < 0.02:
                 self.running.priority = -self.steps  # lower than all others
@@ -178,7 +185,8 @@ class Scheduler:
         fiber.ident = _thread.get_ident()
         try:
             if not self._over:
-                sys.settrace(self._trace)
+                if self._trace is not None:
+                    sys.settrace(partial(self._trace, self))
                 fiber.work()
         except SimulationOver:
             pass

@@ -46,7 +46,7 @@ class Setting:
             filter_wait_seconds=random.choice([0, 0, 1.0, 5.0]),
             listing_threads=random.choice([1, 2, 3, 4]),
             target_split_bytes=random.choice([10, 10, 1000]),
-            max_partitions=random.choice([2, *[1000] * 15]),
+            max_partitions=random.choice([2, *[1000] * 9]),
             missing_partition=random.choice(["error", "skip"]),
             retry_attempts=random.choice([1, 2, 3, 5]),
             retry_max_seconds=random.choice([0.2, 30.0]),

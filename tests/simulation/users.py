@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from splitlib.coordination.coordinator import SplitResponse
-from splitlib.errors import SplitlibError
 from tests.simulation.setting import Setting
 from tests.simulation.table_model import Filter
 
@@ -29,9 +28,7 @@ def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> 
 
 def described(error: Exception) -> dict[str, Any]:
     """What is noted of an error; not the error itself, which holds on to what has raised it."""
-    where = {"connector": None, "table": None}
-    if isinstance(error, SplitlibError):
-        where = {"connector": error.connector, "table": error.table}
+    where = {name: getattr(error, name, None) for name in ("connector", "table")}
     return {"error": type(error).__name__, "message": str(error), **where}
 
 

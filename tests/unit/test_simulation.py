@@ -1,0 +1,51 @@
+"""The simulation finds nothing in splitlib, finds what was planted, and is the same every time.
+
+In processes of its own: it exchanges the locks and the clock of a whole process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 300
+# Of each kind, and found soon; `make simulate-bugs` plants all.
+SOON = [
+    "a cancel that wakes nobody",
+    "an idle thread is not woken",
+    "the last listing is forgotten",
+    "a newer filter drops no partition",
+    "a filter wakes nobody",
+    "an error ahead looks like the end",
+    "readers are not told of an error",
+]
+
+
+def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_found():
+    ran = simulation("--seeds", f"0:{SEEDS}")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.startswith(f"{SEEDS} seeds, ")
+    assert ran.stdout.endswith("nothing found\n")
+
+
+def test_what_is_planted_is_found():
+    ran = simulation("--seeds", "0:50", "--bugs", *SOON)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"{len(SOON)} of {len(SOON)} planted bugs found" in ran.stdout
+
+
+def test_a_seed_is_the_same_run_every_time():
+    runs = [[simulation("--replay", seed).stdout for seed in ("2", "3")] for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
+    assert all("list_partitions" in history for history in runs[0])
+    found = [simulation("--replay", "0", "--bug", SOON[-2]).stdout for _ in range(2)]
+    assert found[0] == found[1]
+    assert "everything_is_read: " in found[0]
