@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import weakref
@@ -70,7 +71,8 @@ class SplitPrefetcher:
         Not thread-safe.
         """
         if self._thread is None and not self.complete:
-            weakref.finalize(owner, self._stop_in, os.getpid())
+            finalizer = weakref.finalize(owner, self._stop_in, os.getpid())
+            finalizer.atexit = False  # the thread ends with the process
             self._thread = threading.Thread(target=self._run, name="splitlib-prefetch", daemon=True)
             self._thread.start()
 
@@ -93,7 +95,9 @@ class SplitPrefetcher:
 
     def _stop_in(self, process: int) -> None:
         if os.getpid() == process:  # a fork of it has no such thread
-            self.stop()
+            # The garbage collector calls this in any thread, at any moment: perhaps in one that
+            # holds a lock that is needed here, or one of those that threading takes.
+            _thread.start_new_thread(self.stop, ())
 
     def close(self) -> None:
         """Stop, and wait half a second at most for the thread to end."""

@@ -258,6 +258,25 @@ def test_a_coordinator_that_was_dropped_leaves_no_thread():
     assert_no_thread_is_left()
 
 
+def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock():
+    coordinator = coordinator_of(MemoryConnector(2000, 10))
+    coordinator.register_reader("r")
+    take(coordinator)
+    cancel, cancelled_in = coordinator.enumerator.cancel, list[int]()
+
+    def note():
+        cancelled_in.append(threading.get_ident())
+        cancel()
+
+    coordinator.enumerator.cancel = note
+    coordinator.itself = coordinator
+    del coordinator
+    gc.collect()
+    assert_no_thread_is_left()
+    assert len(cancelled_in) == 1
+    assert threading.get_ident() not in cancelled_in
+
+
 def test_a_closed_coordinator_is_not_complete():
     coordinator = coordinator_of(MemoryConnector(2000, 10))
     coordinator.register_reader("r")
