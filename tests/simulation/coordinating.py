@@ -141,7 +141,9 @@ class Reader:
                         return
                 case WaitForSplits(seconds):
                     waited += 1
-                    setting.scheduler.sleep(seconds * random.choice([1, 2, 5 * waited]))
+                    setting.scheduler.sleep(
+                        seconds * random.choice([waited > 20, 1, 2, 5 * waited])
+                    )
                 case NoMoreSplits() if not self._held:
                     setting.sleep_up_to(4)
                     if random.random() < 0.3:

@@ -6,12 +6,14 @@ that are looked up when they are made.
 
 from __future__ import annotations
 
+import _thread
 import concurrent.futures._base as futures
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -117,9 +119,13 @@ def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
     def clock() -> float:
         return scheduler.now
 
+    def start(work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        scheduler.spawn("a thread", partial(work, *arguments))
+
     places: list[tuple[Any, dict[str, Any]]] = [
         (threading, {"Lock": lock, "_allocate_lock": lock, "RLock": Reentrant, "Thread": thread}),
         (threading, {"_time": clock}),
+        (_thread, {"start_new_thread": start}),
         (time, {"monotonic": clock, "perf_counter": clock, "time": clock}),
         (time, {"sleep": scheduler.sleep}),
         (futures.Future, {"__hash__": number}),

@@ -72,7 +72,7 @@ def simulate(seed: int) -> Run:
     scheduler = Scheduler(
         random,
         switch=random.choice([1.0, 1.0, 0.3, 0.1, None, None]),
-        stall=random.choice([0.0, 0.0, 0.0, 0.003]),
+        stall=random.choice([0.0, 0.0, 0.003, 0.03]),
         collect=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]),
         trace=_tracing(random),
     )

@@ -7,10 +7,10 @@ clock stands still while any thread can go on, and then jumps to the next time t
 
 from __future__ import annotations
 
-import _thread
 import gc
 import sys
 import traceback
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -36,7 +36,7 @@ class Fiber:
         self.number = number
         self.name = name
         self.work = work
-        self.turn = _thread.allocate_lock()
+        self.turn = allocate_lock()
         self.turn.acquire()
         self.waits_for: object = None
         """What it is blocked on; None = it can go on."""
@@ -89,7 +89,7 @@ class Scheduler:
         self._collect = collect
         self._trace = trace
         self._over = False
-        self._ended = _thread.allocate_lock()
+        self._ended = allocate_lock()
         self._ended.acquire()
 
     # for whoever starts a run
@@ -130,7 +130,7 @@ class Scheduler:
         fiber = Fiber(len(self.fibers), name, work)
         fiber.priority = self._random.random()
         self.fibers.append(fiber)
-        _thread.start_new_thread(self._live, (fiber,))
+        start_new_thread(self._live, (fiber,))
         return fiber
 
     def pause(self) -> None:
@@ -176,13 +176,16 @@ class Scheduler:
 
     def sleep(self, seconds: float) -> None:
         """Wait, by the virtual clock."""
-        self.block("time", self.now + max(seconds, 0.0))
+        if seconds > 0:
+            self.block("time", self.now + seconds)
+        else:
+            self.pause()
 
     # below: whose turn it is
 
     def _live(self, fiber: Fiber) -> None:
         fiber.turn.acquire()
-        fiber.ident = _thread.get_ident()
+        fiber.ident = get_ident()
         try:
             if not self._over:
                 if self._trace is not None:

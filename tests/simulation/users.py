@@ -35,7 +35,7 @@ def described(error: Exception) -> dict[str, Any]:
 def change_table(setting: Setting) -> None:
     """Change the table now and then."""
     random = setting.random
-    recreate, pace = random.random() < 0.3, random.choice([0.1, 1, 3])
+    recreate, pace = random.random() < 0.5, random.choice([0.1, 1, 3])
     for _ in range(random.randint(1, 4)):
         setting.sleep_up_to(pace)
         setting.model.change(recreate=recreate)
