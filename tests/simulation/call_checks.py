@@ -157,8 +157,10 @@ def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
         if last.begin.kind == "list_partitions" and last.begin.after >= 0:
             continue  # never after the first batch
         pause = 0.1 * 2**number
-        took = last.end.at - one.attempts[0].begin.at + pause
-        spent = last.end.at - _task_of(run, last).begin.at + pause
+        task = _task_of(run, last).begin
+        spent = last.end.at - task.at + pause
+        # the thread may have stood still before the first attempt, when its time had begun
+        took = last.end.at - one.attempts[0].begin.at + pause + last.end.stalled - task.stalled
         over = took > config.retry_max_seconds or spent > deadline
         if number < config.retry_attempts and not over:
             yield f"after {number} attempts: {last.end}"
@@ -210,7 +212,8 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
     """The first call comes when all that was announced is here, or the wait is over."""
     most = run.setting.config.filter_wait_seconds
     for scan in run.scans:
-        start, first = _asked_first(run, scan), next(run.calls(scan), None)
+        first = next(run.calls(scan), None)
+        start = first and _asked_before(run, first)
         if start is None or first is None:
             continue
         announced = [s for s in run.history.of("announce") if s.scan == scan and not s.useless]
@@ -225,13 +228,14 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
             yield f"begins at {first.begin.at}, not from {earliest} to {latest}: {first.begin}"
 
 
-def _asked_first(run: Run, scan: int) -> Event | None:
-    """Where somebody asks for the first time and gets an answer."""
-    for kind in ("next", "request"):
-        for span in run.history.of(kind):
-            if span.scan == scan and not isinstance(span.get("answer"), RequestIgnored):
-                return span.begin
-    return None
+def _asked_before(run: Run, first: Span) -> Event | None:
+    """Where somebody asks for what the first call is made for."""
+    asked = [s for s in run.history.of("next") if s.begin.number < first.begin.number]
+    asked = [s for s in asked if s.of == asked[-1].of]  # an empty filter makes no call necessary
+    if not asked:
+        requests = (s for s in run.history.of("request") if s.scan == first.scan)
+        asked = [s for s in requests if not isinstance(s.get("answer"), RequestIgnored)]
+    return asked[0].begin if asked else None
 
 
 def _delivered(run: Run, scan: int, producer: str) -> Span | None:

@@ -89,6 +89,7 @@ class Scheduler:
         self._collect = collect
         self._trace = trace
         self._over = False
+        self._alive: list[Fiber] = []
         self._ended = allocate_lock()
         self._ended.acquire()
 
@@ -111,9 +112,7 @@ class Scheduler:
         """Where every thread stands."""
         frames = sys._current_frames()
         lines = []
-        for fiber in self.fibers:
-            if fiber.done:
-                continue
+        for fiber in self._alive:
             until = "" if fiber.until is None else f" until {fiber.until:.3f}"
             lines.append(f"{fiber}: waits for {fiber.waits_for}{until}")
             frame = frames.get(fiber.ident or 0)
@@ -130,6 +129,7 @@ class Scheduler:
         fiber = Fiber(len(self.fibers), name, work)
         fiber.priority = self._random.random()
         self.fibers.append(fiber)
+        self._alive.append(fiber)
         start_new_thread(self._live, (fiber,))
         return fiber
 
@@ -170,7 +170,7 @@ class Scheduler:
 
     def wake(self, what: object) -> None:
         """Let those go on who wait for ``what``."""
-        for fiber in self.fibers:
+        for fiber in self._alive:
             if fiber.waits_for is what:
                 fiber.waits_for = None
 
@@ -199,6 +199,7 @@ class Scheduler:
             sys.settrace(None)
             fiber.work = _nothing
             fiber.done = True
+            self._alive.remove(fiber)
             self.wake(fiber)
             self._hand_over()
 
@@ -219,7 +220,7 @@ class Scheduler:
 
     def _choose(self) -> Fiber | None:
         while True:
-            alive = [fiber for fiber in self.fibers if not fiber.done]
+            alive = self._alive
             if not alive or self._over:
                 return alive[0] if alive else None
             ready = [fiber for fiber in alive if fiber.waits_for is None]
@@ -232,7 +233,7 @@ class Scheduler:
 
     def _jump(self, *, stalling: bool = False) -> bool:
         """Move the clock to the next time that somebody waits for."""
-        timed = [f for f in self.fibers if f.waits_for is not None and f.until is not None]
+        timed = [f for f in self._alive if f.waits_for is not None and f.until is not None]
         if not timed:
             return False
         until = min(f.until for f in timed if f.until is not None)
