@@ -200,7 +200,8 @@ def who_is_no_reader_is_ignored(run: Run) -> Iterator[str]:
         newer = [s for s in mine if s.attempt > span.attempt]
         close = closed.get(span.scan)
         must = any(s.before(span) for s in newer) or (close is not None and close.before(span))
-        may = must or bool(newer or gone) or close is not None
+        known = any(s.before(span) for s in mine)
+        may = must or bool(newer or gone) or close is not None or not known
         if (must and not ignored) or (ignored and not may):
             yield str(span.end)
 
