@@ -19,7 +19,7 @@ from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import Storage, file_batch
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import MetastoreClient, parse_uris
-from splitlib_hive.table import read_format, table_metadata
+from splitlib_hive.table import making_sense, read_format, table_metadata
 
 _NUMBERS = {
     "connect_timeout_seconds": 10.0,
@@ -113,18 +113,20 @@ class HiveConnector(Connector):
             return partitions
         names = partitions.refs.to_pylist()
         found = self._ask(self._client.get_partitions_by_names, names)
-        # by values, because the answer has no names and comes in any order
-        by_values = {tuple(map(_named, partition.values)): partition for partition in found}
+        with making_sense("a partition"):
+            # by values, because the answer has no names and comes in any order
+            by_values = {tuple(map(_named, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = [], []
         for row, values in enumerate(zip(*raw.to_pydict().values(), strict=True)):
             partition = by_values.get(tuple(map(_named, values)))
             if partition is not None:
                 rows.append(row)
-                if not partition.sd.location:
-                    name = names[row]
-                    raise CorruptMetadata("A partition has no location.", partition=name)
-                form = read_format(self._table, partition)
+                with making_sense(f"the partition {names[row]}"):
+                    if not partition.sd.location:
+                        name = names[row]
+                        raise CorruptMetadata("A partition has no location.", partition=name)
+                    form = read_format(self._table, partition)
                 refs.append(self._ref(partition.sd.location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
         return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1))

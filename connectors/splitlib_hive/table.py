@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from splitlib.errors import UnsupportedTable
+from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.hive import table_formats
 from splitlib.hive.types import field_of, from_spark_json
 from splitlib.model import ReadFormat, TableMetadata
 
 _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
+# What looking at something that is not there, or is something else, can raise.
+_NONSENSE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def making_sense(what: str) -> Iterator[None]:
+    """Around looking at what a metastore gave: any part of it may be missing, or be something else.
+
+    Raises:
+        CorruptMetadata: if it is.
+    """
+    try:
+        yield
+    except SplitlibError:
+        raise
+    except _NONSENSE as error:
+        raise CorruptMetadata(
+            f"What the metastore keeps of {what} is damaged: {type(error).__name__}: {error}"
+        ) from error
 
 
 def table_metadata(table: Any) -> TableMetadata:
@@ -22,7 +49,13 @@ def table_metadata(table: Any) -> TableMetadata:
 
     Raises:
         UnsupportedTable: for whatever could give other rows than its owner's engine gives.
+        CorruptMetadata: if something is missing.
     """
+    with making_sense("the table"):
+        return _metadata(table)
+
+
+def _metadata(table: Any) -> TableMetadata:
     refuse_unreadable(table)
     parameters = _parameters(table)
     spark_json = _spark_schema(parameters)

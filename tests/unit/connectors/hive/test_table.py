@@ -1,0 +1,86 @@
+"""What a metastore keeps of a table and its partitions, some of it missing or something else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FieldSchema,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+
+import splitlib
+from splitlib_hive.table import table_metadata
+
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"name": "v", "type": "integer"}, {"name": "k", "type": "string"}],
+}
+BY_SPARK = {
+    "spark.sql.sources.provider": "parquet",
+    "spark.sql.sources.schema.numParts": "2",
+    "spark.sql.sources.schema.part.0": json.dumps(SCHEMA)[:40],
+    "spark.sql.sources.schema.part.1": json.dumps(SCHEMA)[40:],
+    "spark.sql.sources.schema.numPartCols": "1",
+    "spark.sql.sources.schema.partCol.0": "k",
+    "spark.sql.partitionProvider": "catalog",
+}
+
+
+def table_of(parameters: dict[str, str], **changes: Any) -> Table:
+    described = StorageDescriptor(
+        cols=[FieldSchema("v", "int")],
+        location="file:/t",
+        serdeInfo=SerDeInfo(serializationLib=PARQUET),
+    )
+    given: dict[str, Any] = {"sd": described, "partitionKeys": [FieldSchema("k", "string")]}
+    return Table(parameters=parameters, **{**given, **changes})
+
+
+def test_the_whole_is_read():
+    for parameters in ({}, BY_SPARK):
+        metadata = table_metadata(table_of(parameters))
+        assert metadata.schema.names == ["v", "k"]
+        assert metadata.partition_keys == ("k",)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"spark.sql.sources.schema.numParts": "3"},
+        {"spark.sql.sources.schema.numParts": "two"},
+        {"spark.sql.sources.schema.part.1": ""},
+        pytest.param({"spark.sql.sources.schema": "[" * 100_000}, id="deep"),
+        {"spark.sql.sources.schema": "[]"},
+        {"spark.sql.sources.schema": '{"fields": [{"name": "v"}]}'},
+        {"spark.sql.sources.schema": '{"fields": [{"name": 1, "type": "int"}]}'},
+        {"spark.sql.sources.schema": '{"fields": [{"name": "v", "type": {"type": "array"}}]}'},
+        {"spark.sql.sources.schema.numPartCols": "-"},
+        {"spark.sql.sources.schema.numPartCols": "2"},
+    ],
+    ids=str,
+)
+def test_a_schema_of_spark_that_is_damaged(parameters):
+    with pytest.raises(splitlib.CorruptMetadata, match="the table is damaged"):
+        table_metadata(table_of({**BY_SPARK, **parameters}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sd": None},
+        {"sd": StorageDescriptor(cols=[], location="file:/t")},
+        {"sd": StorageDescriptor(serdeInfo=SerDeInfo(serializationLib=PARQUET))},
+        {"partitionKeys": [FieldSchema("k")]},
+        {"partitionKeys": [FieldSchema(None, "int")]},
+    ],
+    ids=str,
+)
+def test_a_part_that_is_missing(changes):
+    with pytest.raises(splitlib.CorruptMetadata, match="the table is damaged"):
+        table_metadata(table_of({}, **changes))
