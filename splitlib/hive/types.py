@@ -105,7 +105,8 @@ def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
 
 
 def _parametrised(name: str, written: list[str]) -> pa.DataType | None:
-    if not all(re.fullmatch(r"\s*[0-9]{1,9}\s*", number) for number in written):
+    # what else a regular expression takes for a space, `int` does not
+    if not all(re.fullmatch(r"[ \t\r\n]*[0-9]{1,9}[ \t\r\n]*", number) for number in written):
         return None
     match name, [int(number) for number in written]:
         case "char" | "varchar", [_]:

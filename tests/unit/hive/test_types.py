@@ -42,6 +42,11 @@ def test_what_is_no_type_is_refused(text):
         parse_type(text)
 
 
+def test_a_number_with_a_separator_of_ascii_is_refused():
+    with pytest.raises(UnsupportedTable, match="cannot be read"):
+        parse_type("decimal(10,2\x1f)")
+
+
 def test_types_nested_without_end_are_refused():
     with pytest.raises(UnsupportedTable, match="cannot be read"):
         parse_type("array<" * 5000 + "int" + ">" * 5000)
