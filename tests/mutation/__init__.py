@@ -1,0 +1,1 @@
+"""Small bugs planted one at a time, to see whether a test notices: ``make mutants``."""

@@ -1,0 +1,130 @@
+"""What earlier runs found, kept in files and believed as long as nothing it depends on changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.operators import Mutant
+
+TESTS = ("tests/unit", "tests/conformance")
+# What they run is not seen from here.
+_IN_OTHER_PROCESSES = {"tests/unit/test_fuzzing.py"}
+_HELPERS = ("tests/support", "tests/fuzzing")
+_SOURCES = ("splitlib", "connectors", "conformance")
+
+
+def test_files(root: Path) -> list[str]:
+    """The files whose tests are run, as far as they need no Spark."""
+    found = (path for folder in TESTS for path in (root / folder).rglob("test_*.py"))
+    return sorted({str(path.relative_to(root)) for path in found} - _IN_OTHER_PROCESSES)
+
+
+class Digests:
+    """Hashes of what results depend on."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        tests = [root / "tests/conftest.py"]
+        tests += [path for each in (*TESTS, *_HELPERS) for path in (root / each).rglob("*.py")]
+        sources = [path for each in _SOURCES for path in (root / each).rglob("*.py")]
+        self._helpers = _digest(path for path in tests if not path.name.startswith("test_"))
+        self.everything = _digest([*sources, *tests])
+
+    def of_test_file(self, file: str) -> str:
+        """Of a file of tests, and of what tests share."""
+        return self._helpers + self.of_file(file)
+
+    def of_file(self, file: str) -> str:
+        """Of any file; empty if there is none."""
+        path = self._root / file
+        return _digest([path]) if path.exists() else ""
+
+
+class TestsOfLines:
+    """Which tests run which lines.
+
+    Args:
+        measured: Of each file of tests, what :func:`tests.mutation.worker.lines_of_tests` found.
+    """
+
+    __test__ = False
+
+    def __init__(self, measured: Iterable[Mapping[str, Any]]) -> None:
+        self.seconds: dict[str, float] = {}
+        self._of_line: dict[str, dict[int, set[str]]] = {}
+        for each in measured:
+            self.seconds.update(each["seconds"])
+            for test, files in each["lines"].items():
+                for file, lines in files.items():
+                    of_line = self._of_line.setdefault(file, {})
+                    for line in lines:
+                        of_line.setdefault(line, set()).add(test)
+
+    def of(self, file: str, mutant: Mutant) -> list[str]:
+        """The tests that ran its line; outside of functions, those that ran any of the file.
+
+        Those of files named alike come first, then the quickest.
+        """
+        of_line = self._of_line.get(file, {})
+        if mutant.statement is None:
+            found = set[str]().union(*of_line.values())
+        else:
+            found = of_line.get(mutant.line, set()) | of_line.get(mutant.statement, set())
+        names = {Path(file).stem, Path(file).parent.name.removeprefix("splitlib_")}
+
+        def rank(test: str) -> tuple[bool, float]:
+            words = set(re.split(r"\W|test_", test.partition("::")[0]))
+            return not names & words, self.seconds[test]
+
+        return sorted(found, key=rank)
+
+
+class Results:
+    """What became of each mutant, a line of JSON for each, in a file."""
+
+    def __init__(self, file: Path, digests: Digests) -> None:
+        self._file, self._digests = file, digests
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        self._known = {found["key"]: found for found in map(json.loads, lines)}
+
+    def get(self, file: str, mutant: Mutant) -> dict[str, Any] | None:
+        """What is known; None if it is not, or does not hold any more.
+
+        A test that failed fails again as long as its file and the mutant are the same; that none
+        fails holds as long as nothing changes.
+        """
+        found = self._known.get(_key(file, mutant))
+        if found is None:
+            return None
+        test = found["by"]
+        wanted = self._digests.of_test_file(test.partition("::")[0]) if test else None
+        return found if found["digest"] == (wanted or self._digests.everything) else None
+
+    def add(self, file: str, mutant: Mutant, outcome: str, by: str | None) -> dict[str, Any]:
+        """Keep what was found: the outcome, and the test that failed."""
+        digest = self._digests.of_test_file(by.partition("::")[0]) if by else ""
+        found = {
+            "key": _key(file, mutant),
+            "outcome": outcome,
+            "by": by,
+            "digest": digest or self._digests.everything,
+        }
+        with self._file.open("a", encoding="utf-8") as written:
+            written.write(json.dumps(found) + "\n")
+        return found
+
+
+def _key(file: str, mutant: Mutant) -> str:
+    return hashlib.sha256(f"{file}\n{mutant.source}".encode()).hexdigest()
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        found.update(str(path).encode() + path.read_bytes())
+    return found.hexdigest()
