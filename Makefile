@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 INTEROP := .venv-interop
+FUZZING := .venv-fuzzing
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/rest/.ready)
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +81,21 @@ simulate: $(BIN)/.ready  ## enumerator and coordinator on simulated threads and 
 
 simulate-bugs: $(BIN)/.ready  ## after how many seeds the simulation finds each planted bug
 	$(BIN)/python -m tests.simulation --bugs --seeds 0:2000
+N ?= 300
+SEED ?= 1
+mutants: $(BIN)/.ready  ## plant N small bugs one at a time, by SEED, and see whether a test fails
+	$(BIN)/python -m tests.mutation --number $(N) --seed $(SEED)
+
+# Atheris has wheels for Linux alone, and nothing else needs it.
+$(FUZZING)/bin/.ready: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(FUZZING)
+	$(FUZZING)/bin/python -m pip install --quiet -e '.[dev]' 'atheris >= 3, < 4'
+	touch $@
+
+SECONDS ?= 60
+fuzz: $(FUZZING)/bin/.ready  ## look for inputs that break the decoder TARGET, for so many SECONDS
+	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --seconds $(SECONDS)
+	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --keep
 
 demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP, and splitlib
 	$(BIN)/splitlib demo
@@ -92,3 +108,4 @@ bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to b
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(OLDEST) $(INTEROP) .venv-matrix build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf $(VENV) $(OLDEST) $(INTEROP) $(FUZZING) .mutants .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
