@@ -1,0 +1,180 @@
+"""Tables that are nothing but directories: what is declared, found, counted and refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc, parquet
+
+import splitlib
+from splitlib.filtering.predicate import Predicate
+from splitlib.model import PartitionBatch
+from splitlib_files import FilesConnector
+
+ROWS = pa.table({"v": [1], "s": ["a"]})
+ALL = Predicate(pa.schema([]), [])
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two levels of partitions, one file in each."""
+    for year in (2023, 2024):
+        for month in (1, 2):
+            directory = tmp_path / f"y={year}" / f"m={month}"
+            directory.mkdir(parents=True)
+            parquet.write_table(ROWS, directory / "a.parquet")
+    return tmp_path
+
+
+def opened(root, **options):
+    return FilesConnector.open(str(root), options)
+
+
+def partitions_of(connector, predicate=ALL) -> list[PartitionBatch]:
+    return list(connector.list_partitions(predicate))
+
+
+def test_what_is_not_declared_is_found(root):
+    metadata = opened(root).describe()
+    assert metadata.schema == pa.schema(
+        [("v", pa.int64()), ("s", pa.string()), ("y", pa.string()), ("m", pa.string())]
+    )
+    assert metadata.partition_keys == ("y", "m")
+    assert metadata.location == str(root)
+    assert opened(f"{root}/").describe() == metadata
+
+
+def test_what_is_declared_is_taken(root):
+    declared = opened(root, partition_schema="y int, m int", schema="v int, M string")
+    assert declared.describe().schema == pa.schema(
+        [("v", pa.int32()), ("y", pa.int32()), ("m", pa.int32())]
+    )
+    given = pa.schema([("v", pa.int8())])
+    assert opened(root, schema=given).describe().schema.field("v").type == pa.int8()
+
+
+def test_columns_of_other_formats(tmp_path):
+    directory = tmp_path / "k=1"
+    directory.mkdir()
+    orc.write_table(ROWS, directory / "a.orc")
+    assert opened(tmp_path, format="orc").describe().data_schema == ROWS.schema
+    text = opened(tmp_path, format="text").describe()
+    assert text.data_schema == pa.schema([("value", pa.string())])
+    for form in ("csv", "json"):
+        with pytest.raises(splitlib.ConfigError, match=f"Files of {form} do not declare"):
+            opened(tmp_path, format=form)
+
+
+def test_how_files_are_read(root):
+    made = opened(root, format="csv", schema="v int", read_options={"header": "true"})
+    (batch, *_) = partitions_of(made)
+    (files, *_) = made.list_files(batch, ALL)
+    assert files.read_format.name == "csv"
+    assert files.read_format.options == (("header", "true"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"format": "avro"}, "Unknown format 'avro'"),
+        ({"fromat": "csv"}, "fromat"),
+        ({"schema": 5}, "not 5"),
+        ({"read_options": {"pathGlobFilter": "*"}}, "'pathGlobFilter' would change"),
+        ({"read_options": {"recursiveFileLookup": "true"}}, "'recursiveFileLookup' would change"),
+        ({"read_options": {"basePath": "/"}}, "'basePath' would change"),
+    ],
+    ids=str,
+)
+def test_options_that_would_not_be_followed(root, options, says):
+    with pytest.raises(splitlib.ConfigError, match=says):
+        opened(root, **options)
+
+
+def test_tables_that_are_not_there(tmp_path):
+    with pytest.raises(splitlib.ConfigError, match="No root directory"):
+        opened(" ")
+    with pytest.raises(splitlib.TableNotFound, match="no directory"):
+        opened(tmp_path / "gone")
+    with pytest.raises(splitlib.TableNotFound, match="no file below"):
+        opened(tmp_path)
+    (tmp_path / "k=1" / "k=2").mkdir(parents=True)
+    with pytest.raises(splitlib.UnsupportedTable, match="'k' again"):
+        opened(tmp_path)
+
+
+def test_the_first_file_may_be_in_a_later_directory(root):
+    (root / "y=2022" / "m=1").mkdir(parents=True)
+    (root / "y=2022" / "m=0").mkdir()
+    assert opened(root).describe().data_schema == ROWS.schema
+
+
+def test_partitions_and_their_files(root):
+    connector = opened(root)
+    (batch,) = partitions_of(connector)
+    assert batch.values.to_pydict() == {
+        "y": ["2023", "2023", "2024", "2024"],
+        "m": ["1", "2", "1", "2"],
+    }
+    assert batch.requests.storage == 3
+    listed = list(connector.list_files(batch, ALL))
+    assert [each.requests.storage for each in listed] == [1] * 4
+    paths = [path for each in listed for path in each.files["path"].to_pylist()]
+    assert paths == [f"{root}/y={y}/m={m}/a.parquet" for y in (2023, 2024) for m in (1, 2)]
+    assert [row for each in listed for row in each.files["partition"].to_pylist()] == [0, 1, 2, 3]
+
+
+def test_what_an_upper_level_excludes_is_not_entered(root):
+    keys = splitlib.DynamicFilteringData.from_values({"y": ["2024"]})
+    enumerator = splitlib.DynamicFileEnumerator(splitlib.load_table(str(root), "files"))
+    enumerator.set_dynamic_filtering_data(keys)
+    assert len(list(enumerator.enumerate_splits())) == 2
+    # two levels of directories without those of 2023, and the files of two partitions
+    assert enumerator.metrics.storage_requests == 4
+
+
+def test_many_directories_come_in_several_batches(tmp_path):
+    for k in range(300):
+        (tmp_path / f"a={k}" / "b=1").mkdir(parents=True)
+    batches = partitions_of(opened(tmp_path, schema="v int"))
+    assert [len(batch) for batch in batches] == [256, 44]
+    # the root and the first 256 directories, then the others
+    assert [batch.requests.storage for batch in batches] == [257, 44]
+
+
+def test_a_level_without_directories_has_no_partitions(tmp_path):
+    for k in (1, 2):
+        (tmp_path / f"a={k}").mkdir()
+    assert partitions_of(opened(tmp_path, schema="v int", partition_schema="a int, b int")) == []
+
+
+@pytest.mark.parametrize("name", ["b=1", "a", "aa=1"])
+def test_a_directory_of_another_key_is_refused(root, name):
+    connector = opened(root)
+    (root / name).mkdir()
+    with pytest.raises(splitlib.SourceError, match="is no partition of 'y'"):
+        partitions_of(connector)
+
+
+def test_keys_in_another_case_are_the_same(root):
+    (root / "Y=2025" / "M=1").mkdir(parents=True)
+    (batch,) = partitions_of(opened(root, partition_schema="y int, m int"))
+    assert "2025" in batch.values["y"].to_pylist()
+
+
+def test_a_table_without_partitions_is_its_root(tmp_path):
+    parquet.write_table(ROWS, tmp_path / "a.parquet")
+    connector = opened(tmp_path)
+    assert connector.describe().partition_keys == ()
+    (batch,) = partitions_of(connector)
+    assert len(batch) == 1
+    assert batch.requests.storage == 0
+    (files,) = connector.list_files(batch, ALL)
+    assert files.files["path"].to_pylist() == [f"{tmp_path}/a.parquet"]
+
+
+def test_a_table_whose_root_has_gone(root):
+    connector = opened(root)
+    connector.check_identity()
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(splitlib.TableNotFound, match="any more"):
+        connector.check_identity()
