@@ -32,6 +32,7 @@ from splitlib_hive.connection import Connection
 T = TypeVar("T")
 
 DEFAULT_PORT = 9083
+CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS = 10.0, 300.0
 _URI = re.compile(r"(?:thrift://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?/?")
 
 
@@ -84,8 +85,8 @@ class MetastoreClient:
         self,
         addresses: Sequence[Address],
         *,
-        connect_timeout_seconds: float = 10,
-        timeout_seconds: float = 300,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self._addresses = list(addresses)
         self._connect_timeout = connect_timeout_seconds

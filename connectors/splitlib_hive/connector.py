@@ -18,12 +18,17 @@ from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, Tabl
 from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import Storage, file_batch
 from splitlib.suggestions import did_you_mean
-from splitlib_hive.client import MetastoreClient, parse_uris
+from splitlib_hive.client import (
+    CONNECT_TIMEOUT_SECONDS,
+    TIMEOUT_SECONDS,
+    MetastoreClient,
+    parse_uris,
+)
 from splitlib_hive.table import making_sense, read_format, table_metadata
 
 _NUMBERS = {
-    "connect_timeout_seconds": 10.0,
-    "timeout_seconds": 300.0,
+    "connect_timeout_seconds": CONNECT_TIMEOUT_SECONDS,
+    "timeout_seconds": TIMEOUT_SECONDS,
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", *_NUMBERS}

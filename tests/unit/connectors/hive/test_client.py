@@ -199,6 +199,20 @@ def test_a_line_that_was_closed_while_idle_is_opened_again():
         client.close()
 
 
+def test_where_nobody_listens_any_more_the_next_address_is_asked():
+    def closing(line, before, name, number):
+        line.sendall(right(name, number))
+        line.close()
+
+    with metastore() as second:
+        with metastore(closing) as first:
+            client = client_of(first, second)
+            assert client.get_databases() == ["default"]
+        assert client.get_databases() == ["default"]
+        assert (first.connections, second.connections) == (1, 1)
+        client.close()
+
+
 def drip(line, before, name, number):
     for byte in right(name, number):
         line.sendall(bytes([byte]))

@@ -1,0 +1,143 @@
+"""A metastore in this process: tables and partitions in memory, served by thrift's own classes."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FieldSchema,
+    GetTableResult,
+    MetaException,
+    NoSuchObjectException,
+    Partition,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TTransportException
+
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+TEXT = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+
+
+def table_of(location: str, *keys: str, **changes: Any) -> Table:
+    """The table ``d.t`` of an integer column and some keys, which are strings."""
+    given: dict[str, Any] = {
+        "dbName": "d",
+        "tableName": "t",
+        "createTime": 1,
+        "tableType": "MANAGED_TABLE",
+        "sd": descriptor(location),
+        "partitionKeys": [FieldSchema(key, "string") for key in keys],
+        "parameters": {},
+    }
+    return Table(**{**given, **changes})
+
+
+def descriptor(location: str | None, serde: str = PARQUET) -> StorageDescriptor:
+    return StorageDescriptor(
+        cols=[FieldSchema("v", "int")],
+        location=location,
+        inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+        serdeInfo=SerDeInfo(serializationLib=serde, parameters={}),
+    )
+
+
+class FakeMetastore:
+    """What it has, and what it was asked.
+
+    Attributes:
+        tables: By database and name.
+        partitions: Of each table, by their names.
+        calls: The methods, and what they were given.
+        most_names: A request for the details of more partitions is refused.
+        is_old: Whether it knows ``get_table_req``.
+        broken: What asking for partitions raises.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[tuple[str, str], Table] = {}
+        self.partitions: dict[tuple[str, str], dict[str, Partition]] = {}
+        self.calls: list[tuple[Any, ...]] = []
+        self.most_names: int | None = None
+        self.is_old = False
+        self.broken: Exception | None = None
+
+    def get_table_req(self, request: Any) -> GetTableResult:
+        if self.is_old:
+            raise TApplicationException(TApplicationException.UNKNOWN_METHOD, "what?")
+        return GetTableResult(table=self.get_table(request.dbName, request.tblName))
+
+    def get_table(self, database: str, table: str) -> Table:
+        self.calls.append(("get_table", database, table))
+        if (database, table) not in self.tables:
+            raise NoSuchObjectException(f"{database}.{table}")
+        return self.tables[database, table]
+
+    def get_all_databases(self) -> list[str]:
+        return list({database: None for database, _ in self.tables})
+
+    def get_all_tables(self, database: str) -> list[str]:
+        return [table for of, table in self.tables if of == database]
+
+    def get_partition_names(self, database: str, table: str, most: int) -> list[str]:
+        self.calls.append(("get_partition_names", database, table, most))
+        if self.broken:
+            raise self.broken
+        return list(self.partitions[database, table])
+
+    def get_partitions_by_names(
+        self, database: str, table: str, names: list[str]
+    ) -> list[Partition]:
+        self.calls.append(("get_partitions_by_names", len(names)))
+        if self.most_names is not None and len(names) > self.most_names:
+            raise MetaException("More partitions than the limit")
+        known = self.partitions[database, table]
+        # in an order that is not that of the names
+        return [known[name] for name in reversed(names) if name in known]
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Serves a metastore; ``connections`` counts who came, ``left`` those who have gone."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, metastore: FakeMetastore) -> None:
+        self.processor = Api.Processor(metastore)
+        self.connections, self.left = 0, 0
+        super().__init__(("127.0.0.1", 0), _Connection)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://127.0.0.1:{self.server_address[1]}"
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    server: Server
+
+    def handle(self) -> None:
+        self.server.connections += 1
+        line = TSocket()
+        line.setHandle(self.request)
+        protocol = TBinaryProtocol(line)
+        with suppress(TTransportException, OSError):
+            while True:
+                self.server.processor.process(protocol, protocol)
+        self.server.left += 1
+
+
+@contextmanager
+def served(metastore: FakeMetastore) -> Iterator[Server]:
+    with Server(metastore) as server:
+        yield server
+        server.shutdown()

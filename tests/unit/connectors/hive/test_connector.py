@@ -1,0 +1,273 @@
+"""The connector on a metastore in this process: what it asks, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from contextlib import closing
+
+import pyarrow as pa
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema, MetaException, Partition
+
+import splitlib
+from splitlib.filtering.predicate import Predicate
+from splitlib_hive import HiveConnector
+from splitlib_hive.client import MetastoreClient, parse_uris
+from tests.unit.connectors.hive.fake_metastore import (
+    TEXT,
+    FakeMetastore,
+    descriptor,
+    served,
+    table_of,
+)
+
+ALL = Predicate(pa.schema([]), [])
+
+
+@pytest.fixture
+def metastore():
+    return FakeMetastore()
+
+
+@pytest.fixture
+def server(metastore):
+    with served(metastore) as running:
+        yield running
+
+
+def add_table(metastore, location, *keys, names=(), **changes):
+    table = table_of(str(location), *keys, **changes)
+    metastore.tables["d", "t"] = table
+    metastore.partitions["d", "t"] = {
+        name: Partition(
+            values=[pair.partition("=")[2] for pair in name.split("/")],
+            sd=descriptor(f"{location}/{name}"),
+            parameters={},
+        )
+        for name in names
+    }
+    return table
+
+
+@pytest.fixture
+def by_two(metastore, tmp_path):
+    """A table of three partitions, with a file in each."""
+    names = ["y=1/m=a", "y=1/m=b", "y=2/m=a"]
+    for name in names:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "f").write_bytes(b"12345")
+    add_table(metastore, tmp_path, "y", "m", names=names)
+    return names
+
+
+def opened(server, name="d.t", **options):
+    return closing(HiveConnector.open(name, {"uri": server.uri, **options}))
+
+
+def test_partitions_are_named_in_one_call(metastore, server, by_two):
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+    assert batch.values.to_pydict() == {"y": ["1", "1", "2"], "m": ["a", "b", "a"]}
+    assert batch.refs.to_pylist() == by_two
+    assert (batch.requests.catalog, batch.requests.storage) == (1, 0)
+    assert metastore.calls == [("get_table", "d", "t"), ("get_partition_names", "d", "t", -1)]
+
+
+def test_details_belong_to_their_partitions(metastore, server, by_two, tmp_path):
+    changed = metastore.partitions["d", "t"]
+    changed["y=1/m=b"].sd = descriptor(str(tmp_path / "y=1/m=b"), TEXT)
+    with opened(server, partitions_per_request="7") as connector:
+        assert connector.partitions_per_details == 7
+        (batch,) = connector.list_partitions(ALL)
+        del changed["y=2/m=a"]  # gone since
+        details = connector.load_details(batch)
+        assert details.values.to_pydict() == {"y": ["1", "1"], "m": ["a", "b"]}
+        assert details.requests.catalog == 1
+        files = list(connector.list_files(details, ALL))
+    assert [each.files["path"].to_pylist() for each in files] == [
+        [f"{tmp_path}/y=1/m=a/f"],
+        [f"{tmp_path}/y=1/m=b/f"],
+    ]
+    assert [each.files["partition"].to_pylist() for each in files] == [[0], [1]]
+    assert [each.read_format.name for each in files] == ["parquet", "hive-text"]
+    assert [each.requests.storage for each in files] == [1, 1]
+
+
+def test_null_partitions_have_details(metastore, server, tmp_path):
+    add_table(metastore, tmp_path, "k", names=["k=__HIVE_DEFAULT_PARTITION__", "k=1"])
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        assert batch.values["k"].to_pylist() == [None, "1"]
+        assert len(connector.load_details(batch)) == 2
+
+
+def test_a_partition_without_a_location(metastore, server, by_two):
+    metastore.partitions["d", "t"]["y=1/m=b"].sd.location = None
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        with pytest.raises(splitlib.CorruptMetadata, match="no location") as caught:
+            connector.load_details(batch)
+    assert caught.value.partition == "y=1/m=b"
+
+
+@pytest.mark.parametrize("missing", ["sd", "values"])
+def test_a_partition_of_which_a_part_is_missing(metastore, server, by_two, missing):
+    setattr(metastore.partitions["d", "t"]["y=1/m=b"], missing, None)
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        with pytest.raises(splitlib.CorruptMetadata, match=r"keeps of .* partition .*is damaged"):
+            connector.load_details(batch)
+
+
+def test_a_table_without_partitions(metastore, server, tmp_path):
+    (tmp_path / "f").write_bytes(b"12345")
+    add_table(metastore, tmp_path)
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        assert (len(batch), batch.requests.catalog) == (1, 0)
+        assert connector.load_details(batch) is batch
+        (files,) = connector.list_files(batch, ALL)
+    assert files.files["path"].to_pylist() == [f"{tmp_path}/f"]
+    assert metastore.calls == [("get_table", "d", "t")]
+
+
+SPARK = {
+    "spark.sql.sources.provider": "csv",
+    "spark.sql.sources.schema": json.dumps(
+        {"type": "struct", "fields": [{"name": "V", "type": "integer"}]}
+    ),
+}
+
+
+def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "f").write_bytes(b"12345")
+    table = add_table(metastore, tmp_path, parameters=SPARK)
+    table.sd.serdeInfo.parameters = {"recursiveFileLookup": "TRUE", "path": str(tmp_path)}
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        (files,) = connector.list_files(batch, ALL)
+    assert files.files["path"].to_pylist() == [f"{tmp_path}/below/f"]
+    # each directory for its files, and for its directories
+    assert files.requests.storage == 4
+
+
+def test_names_of_databases_and_tables(metastore, server, tmp_path):
+    metastore.tables |= {("default", "u"): table_of("/u"), ("d", "s"): table_of("/s")}
+    metastore.tables["d", "t"] = table_of("/t")
+    for name, asked in (("U", ("default", "u")), ("D.T", ("d", "t"))):
+        with opened(server, name):
+            assert metastore.calls[-1] == ("get_table", *asked)
+    options = {"uri": server.uri}
+    assert list(HiveConnector.table_names(None, options)) == [
+        ("d", "s"),
+        ("d", "t"),
+        ("default", "u"),
+    ]
+    assert list(HiveConnector.table_names("D", options)) == [("d", "s"), ("d", "t")]
+    with pytest.raises(splitlib.TableNotFound, match=r"'defalt'.*did you mean 'default'"):
+        list(HiveConnector.table_names("defalt", options))
+    with pytest.raises(splitlib.TableNotFound, match=r"no table d\.nothing"):
+        HiveConnector.open("d.nothing", options)
+
+
+def test_options_are_what_they_are_said_to_be(monkeypatch, server, by_two):
+    said = dict(re.findall(r"(\w+): .*\((\d+)\)", HiveConnector.__doc__ or ""))
+    given: list[dict[str, float]] = []
+
+    class Client(MetastoreClient):
+        def __init__(self, addresses, **settings):
+            given.append(settings)
+            super().__init__(addresses, **settings)
+
+    monkeypatch.setattr("splitlib_hive.connector.MetastoreClient", Client)
+    with opened(server) as connector:
+        found = {**given[0], "partitions_per_request": connector.partitions_per_details}
+    assert found == {name: float(number) for name, number in said.items()}
+    with opened(server, connect_timeout_seconds="3", timeout_seconds=4):
+        assert given[1] == {"connect_timeout_seconds": 3, "timeout_seconds": 4}
+
+
+@pytest.mark.parametrize("option", ["partitions_per_request", "timeout_seconds"])
+@pytest.mark.parametrize("value", ["many", None, 0, -1, float("nan"), [1]])
+def test_numbers_have_to_be_positive(server, option, value):
+    with pytest.raises(splitlib.ConfigError, match=f"{option} must be a positive number"):
+        HiveConnector.open("d.t", {"uri": server.uri, option: value})
+
+
+def test_a_table_that_was_created_anew(metastore, server, by_two, tmp_path):
+    other = {
+        "createTime": 2,
+        "tableType": "EXTERNAL_TABLE",
+        "sd": descriptor("/elsewhere"),
+        "partitionKeys": [FieldSchema("y", "int"), FieldSchema("m", "string")],
+    }
+    with opened(server) as connector:
+        connector.check_identity()
+        for change in other.items():
+            metastore.tables["d", "t"] = table_of(str(tmp_path), "y", "m", **dict([change]))
+            with pytest.raises(splitlib.TableNotFound, match="created anew"):
+                connector.check_identity()
+
+
+def test_names_of_other_keys_show_that_a_table_was_created_anew(metastore, server, tmp_path):
+    add_table(metastore, tmp_path, "k", names=["k=1"])
+    with opened(server) as connector:
+        add_table(metastore, tmp_path, "j", names=["j=1"])
+        with pytest.raises(splitlib.TableNotFound, match="created anew"):
+            list(connector.list_partitions(ALL))
+        # a metastore gives names in the case in which they were written
+        add_table(metastore, tmp_path, "k", names=["K=1"])
+        asked = len(metastore.calls)
+        (batch,) = connector.list_partitions(ALL)
+        assert batch.values["k"].to_pylist() == ["1"]
+        assert len(metastore.calls) == asked + 1
+
+
+def test_a_call_that_fails_asks_whether_the_table_is_still_there(metastore, server, by_two):
+    with opened(server) as connector:
+        metastore.broken = MetaException("out of order")
+        with pytest.raises(splitlib.SourceError, match="The metastore refuses: out of order"):
+            list(connector.list_partitions(ALL))
+        metastore.tables.clear()
+        with pytest.raises(splitlib.TableNotFound, match=r"no table d\.t"):
+            list(connector.list_partitions(ALL))
+
+
+def test_a_metastore_that_takes_few_names_at_a_time(metastore, server, by_two):
+    metastore.most_names = 1
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        metastore.calls.clear()
+        assert connector.load_details(batch).values.to_pydict() == batch.values.to_pydict()
+        assert [count for _, count in metastore.calls] == [3, 1, 2, 1, 1]
+        metastore.most_names = 0
+        with pytest.raises(splitlib.SourceError, match="limit"):
+            connector.load_details(batch)
+
+
+def client_of(*uris):
+    return MetastoreClient(
+        parse_uris(",".join(uris)), connect_timeout_seconds=5, timeout_seconds=30
+    )
+
+
+def test_an_older_metastore_is_asked_by_the_older_call(metastore, server, tmp_path):
+    add_table(metastore, tmp_path, "k")
+    metastore.is_old = True
+    with closing(client_of(server.uri)) as client:
+        assert client.get_table("d", "t") == metastore.tables["d", "t"]
+    assert metastore.calls == [("get_table", "d", "t")]
+
+
+def test_closing_ends_the_connection_and_another_call_opens_one(metastore, server):
+    client = client_of(server.uri)
+    for connections in (1, 2):
+        assert client.get_databases() == []
+        client.close()
+        until = time.monotonic() + 10
+        while server.left < connections and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (server.connections, server.left) == (connections, connections)
