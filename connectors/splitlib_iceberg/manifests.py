@@ -76,7 +76,7 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
     Raises:
         MissingFile: if the manifest list has gone.
-        CorruptMetadata: if it does not decode.
+        CorruptMetadata: if it does not decode, or has a manifest twice.
         UnsupportedTable: for a version that is not known, or an encrypted manifest.
     """
     what = "manifest list"
@@ -87,7 +87,14 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
         _check_version(container, what, path)
         reader = resolve_reader(container.schema, _LIST_SCHEMA, types)
         found: list[ManifestFile] = list(container.records(reader))
+    listed: set[str] = set()
     for manifest in found:
+        # one path changed into another: as many files and rows, but some twice and others never
+        if manifest.manifest_path in listed:
+            raise CorruptMetadata(
+                f"The manifest {manifest.manifest_path} is listed twice in {path}."
+            )
+        listed.add(manifest.manifest_path)
         if manifest.content not in (ManifestContent.DATA, ManifestContent.DELETES):
             raise UnsupportedTable(f"The manifest {manifest.manifest_path} has unknown content.")
         if manifest.key_metadata is not None:

@@ -225,9 +225,8 @@ def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
 def of_list(path: Path, **changes: Any) -> None:
     """Change fields of the first manifest in a manifest list."""
     first, *others = read_list(IO, path.as_uri())
-    changed = ManifestFile.from_args(
-        manifest_path=first.manifest_path, partitions=first.partitions, **counts_of(first) | changes
-    )
+    same = {"manifest_path": first.manifest_path, "partitions": first.partitions}
+    changed = ManifestFile.from_args(**{**counts_of(first), **same, **changes})
     with write_manifest_list(2, IO.new_output(path.as_uri()), 1, None, 9, "deflate") as writer:
         writer.add_manifests([changed, *others])
     metadata_cache.shared.clear()
@@ -247,6 +246,15 @@ def test_a_manifest_that_is_not_what_its_list_says(catalog, two_lists, changes, 
     table, _, newest = two_lists
     of_list(newest, **changes)
     with pytest.raises(splitlib.CorruptMetadata, match=match):
+        select(open_table(catalog, table))
+
+
+def test_a_manifest_that_is_listed_twice(catalog, two_lists):
+    """As when one letter of a path has changed: the counts are right, and the rows are not."""
+    table, _, newest = two_lists
+    _, second, _ = read_list(IO, newest.as_uri())
+    of_list(newest, manifest_path=second.manifest_path)
+    with pytest.raises(splitlib.CorruptMetadata, match="is listed twice"):
         select(open_table(catalog, table))
 
 
