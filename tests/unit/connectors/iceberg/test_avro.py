@@ -1,0 +1,76 @@
+"""Avro files whose parts contradict each other, one part at a time."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from pyiceberg.avro.resolver import construct_reader
+
+from splitlib_iceberg.avro import AvroContainer
+from tests.fuzzing import iceberg_files
+
+MANIFEST = iceberg_files.kept()["null-0.avro"]
+SYNC_BYTES = 16
+SYNC = MANIFEST[-SYNC_BYTES:]
+
+
+def records_of(data: bytes) -> int:
+    container = AvroContainer(data)
+    return len(list(container.records(construct_reader(container.schema))))
+
+
+def test_every_record_is_read():
+    for codec in iceberg_files.CODECS:
+        assert records_of(iceberg_files.kept()[f"{codec}-0.avro"]) == iceberg_files.FILES
+
+
+def replaced(old: bytes, new: bytes) -> bytes:
+    assert MANIFEST.count(old) == 1
+    return MANIFEST.replace(old, new)
+
+
+HEADER_BYTES = MANIFEST.index(SYNC) + SYNC_BYTES
+
+
+def with_count(count: bytes) -> bytes:
+    return MANIFEST[:HEADER_BYTES] + count + MANIFEST[HEADER_BYTES + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"Obj\x02" + MANIFEST[4:], "no Avro file"),
+        (MANIFEST[:-1] + bytes([MANIFEST[-1] ^ 1]), "sync marker"),
+        (replaced(b"avro.codec\x08null", b"avro.codec\x08nil!"), "codec nil!"),
+        # the count of the first block, which has one record: more, none, below zero, and many
+        (with_count(b"\x04"), "ends"),
+        (with_count(b"\x00"), "disagree"),
+        (with_count(b"\x01"), "cannot hold -1"),
+        (with_count(b"\xfe\xff\x0f"), "cannot hold 131071"),
+        (MANIFEST + b"\x00", "ends"),
+    ],
+)
+def test_what_is_refused(data, says):
+    with pytest.raises((ValueError, EOFError), match=says):
+        records_of(data)
+
+
+def test_a_file_cut_within_a_block_is_refused():
+    found = {}
+    for size in range(len(MANIFEST)):
+        with suppress(ValueError, EOFError):
+            found[size] = records_of(MANIFEST[:size])
+    # each block ends with the marker; only its list tells that a manifest lacks whole blocks
+    ends = [found.end() for found in re.finditer(re.escape(SYNC), MANIFEST)]
+    assert found == {end: count for count, end in enumerate(ends[:-1])}
+
+
+def test_a_file_of_which_positions_cannot_be_told():
+    class Large(bytes):
+        def __len__(self) -> int:
+            return 2**31
+
+    with pytest.raises(ValueError, match="more than can be decoded"):
+        AvroContainer(Large(MANIFEST))

@@ -1,0 +1,114 @@
+"""What PyIceberg and storages raise, as errors of splitlib."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import requests
+from pyiceberg import exceptions as theirs
+
+import splitlib
+from splitlib_iceberg.failures import decoding, of_catalog, reading
+
+OPTIONS = {"uri": "http://user:hunter2@host", "s3.secret-access-key": "hunter3", "warehouse": "wh"}
+
+
+def raised_in(context, error):
+    with pytest.raises(splitlib.SplitlibError) as caught, context:
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (FileNotFoundError("x"), splitlib.MissingFile, "The manifest /m has gone"),
+        (OSError("An error NoSuchKey occurred"), splitlib.MissingFile, "has gone"),
+        (PermissionError("x"), splitlib.AccessDenied, "The manifest /m may not be read"),
+        (OSError("AWS Error ACCESS_DENIED"), splitlib.AccessDenied, "may not be read"),
+        (OSError("HTTP status 403"), splitlib.AccessDenied, "may not be read"),
+        (OSError("slow"), splitlib.SourceUnavailable, "The manifest /m cannot be read: slow"),
+        (requests.Timeout("slow"), splitlib.SourceUnavailable, "cannot be read: slow"),
+        (RuntimeError("odd"), splitlib.SourceError, "The manifest /m cannot be read: odd"),
+    ],
+    ids=repr,
+)
+def test_reading(error, kind, says):
+    found = raised_in(reading("manifest", "/m"), error)
+    assert type(found) is kind
+    assert says in str(found)
+    assert found.__cause__ is error
+
+
+def test_decoding():
+    found = raised_in(decoding("manifest", "/m"), KeyError("x"))
+    assert type(found) is splitlib.CorruptMetadata
+    assert "The manifest /m cannot be decoded: KeyError: 'x'" in str(found)
+    # of a storage that is read while it is decoded
+    with pytest.raises(TimeoutError), decoding("manifest", "/m"):
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    "context", [reading("manifest", "/m"), decoding("manifest", "/m"), of_catalog(OPTIONS)]
+)
+def test_errors_of_splitlib_stay_what_they_are(context):
+    error = splitlib.UnsupportedTable("It is encrypted.")
+    assert raised_in(context, error) is error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (theirs.NoSuchTableError("x"), splitlib.TableNotFound, "no such Iceberg table"),
+        (theirs.NoSuchNamespaceError("x"), splitlib.TableNotFound, "no such Iceberg table"),
+        (theirs.NoSuchIdentifierError("x"), splitlib.TableNotFound, "no such Iceberg table"),
+        (
+            theirs.NoSuchPropertyException("Property table_type missing"),
+            splitlib.TableNotFound,
+            "no such Iceberg table",
+        ),
+        (theirs.NoSuchPropertyException("type"), splitlib.ConfigError, "these options"),
+        (OSError("no such table: iceberg_tables"), splitlib.TableNotFound, "no catalog in"),
+        (theirs.NotInstalledError("boto3"), splitlib.ConnectorNotInstalled, "boto3"),
+        (ImportError("boto3"), splitlib.ConnectorNotInstalled, "boto3"),
+        (ValueError("odd"), splitlib.ConfigError, "odd"),
+        (json.JSONDecodeError("odd", "", 0), splitlib.CorruptMetadata, "JSONDecodeError"),
+        (theirs.ValidationError("odd"), splitlib.CorruptMetadata, "ValidationError"),
+        (theirs.ForbiddenError("no"), splitlib.AccessDenied, "The catalog refuses"),
+        (theirs.UnauthorizedError("no"), splitlib.AccessDenied, "The catalog refuses"),
+        (theirs.OAuthError("no"), splitlib.AccessDenied, "The catalog refuses"),
+        (PermissionError("no"), splitlib.AccessDenied, "The catalog refuses"),
+        (OSError("Access Denied"), splitlib.AccessDenied, "The catalog refuses"),
+        (FileNotFoundError("m.json"), splitlib.MissingFile, "m.json"),
+        (theirs.ServerError("busy"), splitlib.SourceUnavailable, "does not answer"),
+        (theirs.ServiceUnavailableError("busy"), splitlib.SourceUnavailable, "does not answer"),
+        (requests.ConnectionError("x"), splitlib.SourceUnavailable, "does not answer"),
+        (ConnectionResetError("x"), splitlib.SourceUnavailable, "does not answer"),
+        (theirs.RESTError("odd"), splitlib.SourceError, "The catalog fails"),
+        (RuntimeError("odd"), splitlib.SourceError, "odd"),
+    ],
+    ids=repr,
+)
+def test_of_a_catalog(error, kind, says):
+    found = raised_in(of_catalog(OPTIONS), error)
+    assert type(found) is kind
+    assert says in str(found)
+    # whatever it is, its text may quote secrets
+    assert found.__cause__ is None
+
+
+def test_what_nobody_expects_is_logged(caplog):
+    raised_in(of_catalog(OPTIONS), RuntimeError("odd"))
+    assert "please report it: RuntimeError: odd" in caplog.text
+    caplog.clear()
+    raised_in(of_catalog(OPTIONS), theirs.RESTError("odd"))
+    assert caplog.text == ""
+
+
+def test_secrets_are_taken_out():
+    error = ValueError(f"{OPTIONS['uri']} with hunter3 in wh")
+    found = str(raised_in(of_catalog(OPTIONS), error))
+    assert "hunter" not in found
+    assert "*** with *** in wh" in found
