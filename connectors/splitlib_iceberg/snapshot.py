@@ -22,7 +22,13 @@ from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
 from splitlib_iceberg.failures import decoding
 from splitlib_iceberg.list_completeness import check_whole
 from splitlib_iceberg.manifest_contents import Contents, contents_of
-from splitlib_iceberg.manifests import live_files, may_have_files, read_entries, read_list
+from splitlib_iceberg.manifests import (
+    Entries,
+    live_files,
+    may_have_files,
+    read_entries,
+    read_list,
+)
 from splitlib_iceberg.partition_specs import Spec
 
 # Decoding holds the interpreter's lock: threads only hide the latency of storage.
@@ -198,9 +204,7 @@ class SnapshotFiles:
 
     def _read(self, manifest: ManifestFile, *, statistics: bool) -> Contents:
         spec = self._spec_of(manifest)
-        entries = read_entries(self._files, manifest)
-        with decoding("manifest", manifest.manifest_path):
-            contents = contents_of(entries, spec, statistics=statistics)
+        contents = self._decoded(manifest, lambda e: contents_of(e, spec, statistics=statistics))
         metadata_cache.shared.put(
             self._key(manifest.manifest_path, spec), contents, contents.nbytes
         )
@@ -212,11 +216,14 @@ class SnapshotFiles:
         deletes: list[Delete] | None = metadata_cache.shared.get(key)
         if deletes is not None:
             return deletes, 0
-        entries = read_entries(self._files, manifest)
-        with decoding("manifest", manifest.manifest_path):
-            deletes = list(deletes_of(entries, spec))
+        deletes = self._decoded(manifest, lambda entries: list(deletes_of(entries, spec)))
         metadata_cache.shared.put(key, deletes, _DELETE_BYTES * len(deletes))
         return deletes, 1
+
+    def _decoded(self, manifest: ManifestFile, decode: Callable[[Entries], T]) -> T:
+        entries = read_entries(self._files, manifest)
+        with decoding("manifest", manifest.manifest_path):
+            return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
         """A key of the cache: what is decoded depends on the types of partition values, too."""

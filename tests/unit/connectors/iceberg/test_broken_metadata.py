@@ -93,6 +93,17 @@ def test_a_damaged_manifest_or_list(catalog, table, what, how, error):
     assert caught.value.table == ".".join(table.name())
 
 
+def test_a_manifest_of_other_partitions(catalog, table):
+    def renumber(metadata):
+        metadata["partition-specs"][0]["fields"][0]["field-id"] = 1001
+
+    rewrite_metadata(table, renumber)
+    with pytest.raises(
+        splitlib.CorruptMetadata, match=r"The manifest .*-m0.avro cannot .* partition field 1001"
+    ):
+        select(open_table(catalog, table))
+
+
 def test_a_manifest_cut_between_its_blocks(catalog):
     """It decodes without an error, to fewer files."""
     table = create(catalog, SIMPLE, BY_D)

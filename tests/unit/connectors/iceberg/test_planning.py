@@ -180,6 +180,21 @@ def test_a_dropped_source_column_prunes_nothing(catalog):
     assert select(opened, Keys.from_values({"c": [2]}))[0] == []
 
 
+def test_names_of_partitions_that_differ_in_case_alone(catalog):
+    by_both = PartitionSpec(
+        PartitionField(1, 1000, BucketTransform(4), "k"),
+        PartitionField(2, 1001, IdentityTransform(), "K"),
+    )
+    table = create(catalog, SIMPLE, by_both)
+    files = [data_file(table, [{"d": d, "c": c}]) for d in (1, 2) for c in (1, 2)]
+    append(table, files)
+    opened = open_table(catalog, table)
+    assert len(select(opened)[0]) == 4
+    found, metrics = select(opened, Keys.from_values({"d": [1], "c": [2]}))
+    assert found == paths_of([files[1]])
+    assert metrics.partitions_matched == 1
+
+
 def test_a_renamed_column_and_one_of_its_old_name(catalog):
     table = create(catalog, SIMPLE, BY_D)
     first = data_file(table, [{"d": 1, "c": 5}])
