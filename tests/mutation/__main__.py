@@ -166,6 +166,7 @@ def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
             left.append(task)
     if not left:
         return
+    random.Random(0).shuffle(left)  # what is interrupted is a sample, too
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         pool = Pool([Worker(ROOT, Path(scratch, str(number))) for number in range(processes)])
         tests = measured(pool, digests)

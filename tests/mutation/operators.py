@@ -39,6 +39,7 @@ _COMPUTED: dict[type[ast.operator], str] = {
 _CLOSED = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
 """Expressions that need no parentheses."""
 _OPPOSITE = {"any": "all", "all": "any", "min": "max", "max": "min"}
+_COMMUTING = {"pc.add", "pc.and_", "pc.and_kleene", "pc.equal", "pc.or_", "pc.or_kleene"}
 _MESSAGE_WORDS = 3
 
 
@@ -228,7 +229,12 @@ def _of_call(call: ast.Call, text: _Text) -> Iterator[_Change]:
     named = [
         f"{k.arg}={text.of(k.value)}" if k.arg else f"**{text.of(k.value)}" for k in call.keywords
     ]
-    if len(arguments) > 1 and not any(isinstance(each, ast.Starred) for each in call.args[:2]):
+    commute = function in _COMMUTING
+    if (
+        len(arguments) > 1
+        and not commute
+        and not any(isinstance(each, ast.Starred) for each in call.args[:2])
+    ):
         swapped = [arguments[1], arguments[0], *arguments[2:], *named]
         yield call, "arguments swapped", f"{text.of(call.func)}({', '.join(swapped)})"
     for at, keyword in enumerate(call.keywords):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,8 @@ from tests.mutation.operators import Mutant
 TESTS = ("tests/unit", "tests/conformance")
 # What they run is not seen from here.
 _IN_OTHER_PROCESSES = {"tests/unit/test_fuzzing.py"}
+# That no test of so many notices a mutant is believed.
+MOST_SECONDS = 60
 _HELPERS = ("tests/support", "tests/fuzzing")
 _SOURCES = ("splitlib", "connectors", "conformance")
 
@@ -68,7 +71,7 @@ class TestsOfLines:
     def of(self, file: str, mutant: Mutant) -> list[str]:
         """The tests that ran its line; outside of functions, those that ran any of the file.
 
-        Those of files named alike come first, then the quickest.
+        Those of files named alike come first, then the quickest, as many as take a minute.
         """
         of_line = self._of_line.get(file, {})
         if mutant.statement is None:
@@ -81,7 +84,9 @@ class TestsOfLines:
             words = set(re.split(r"\W|test_", test.partition("::")[0]))
             return not names & words, self.seconds[test]
 
-        return sorted(found, key=rank)
+        ranked = sorted(found, key=rank)
+        taken = itertools.accumulate(map(self.seconds.__getitem__, ranked))
+        return [test for test, total in zip(ranked, taken, strict=True) if total <= MOST_SECONDS]
 
 
 class Results:

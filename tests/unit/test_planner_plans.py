@@ -179,6 +179,7 @@ LOSSY: list[tuple[object, object]] = [
     ("timestamp_ntz", "date"),
     ("timestamp", "timestamp_ntz"),
     ("timestamp_ntz", "timestamp"),
+    ("timestamp_ntz", "date"),
     ("string", "string"),
     ("string", "date"),
     ("string", "integer"),

@@ -250,6 +250,41 @@ def test_the_report():
     assert "width:3.00%" in report._repr_html_()
 
 
+def test_before_it_begins_there_is_nothing_to_report():
+    assert not any(splitlib.ScanMetrics().to_dict().values())
+    enumerator = enumerator_of(MemoryConnector())
+    enumerator.set_dynamic_filtering_data(keys(3))
+    (of_filter,) = enumerator.explain().filters
+    assert of_filter.partitions_dropped == 0
+
+
+def test_a_filter_that_prunes_nothing_is_reported_while_it_runs():
+    enumerator = enumerator_of(MemoryConnector())
+    enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_values({"other": [1]}))
+    splits = enumerator.enumerate_splits()
+    next(splits)
+    assert any("prunes nothing" in note for note in enumerator.explain().notes)
+
+
+class WithHosts(MemoryConnector):
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.asked = 0
+
+    def hosts(self, paths):
+        self.asked += 1
+        return [["a"] for _ in paths]
+
+
+def test_hosts_are_asked_for_where_they_matter():
+    connector = WithHosts()
+    assert len(list(enumerator_of(connector).select_files())) == 2
+    assert connector.asked == 0
+    splits = list(enumerator_of(connector).enumerate_splits())
+    assert {split.hosts for split in splits} == {("a",)}
+    assert connector.asked > 0
+
+
 def test_unparsable_values_are_kept_and_noted(caplog):
     odd = PartitionBatch(pa.record_batch({"k": ["1", "one"]}), pa.array(["1", "2"]))
     enumerator = enumerator_of(MemoryConnector([odd]))

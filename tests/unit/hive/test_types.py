@@ -10,8 +10,26 @@ from splitlib.hive.types import field_of, from_spark_json, parse_schema, parse_t
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("boolean", pa.bool_()),
+        ("tinyint", pa.int8()),
+        ("byte", pa.int8()),
+        ("smallint", pa.int16()),
+        ("short", pa.int16()),
         ("int", pa.int32()),
+        ("integer", pa.int32()),
         ("BIGINT", pa.int64()),
+        ("long", pa.int64()),
+        ("float", pa.float32()),
+        ("double", pa.float64()),
+        ("string", pa.string()),
+        ("binary", pa.binary()),
+        ("date", pa.date32()),
+        ("void", pa.null()),
+        ("timestamp with local time zone", pa.timestamp("us", "UTC")),
+        ("decimal ( 10 , 2 )", pa.decimal128(10, 2)),
+        ("numeric(38,38)", pa.decimal128(38, 38)),
+        ("numeric", pa.decimal128(10, 0)),
+        ("struct<`a b`:int, c : char(3)>", pa.struct([("a b", pa.int32()), ("c", pa.string())])),
         ("decimal(10,2)", pa.decimal128(10, 2)),
         ("decimal(10)", pa.decimal128(10, 0)),
         ("decimal", pa.decimal128(10, 0)),
@@ -85,9 +103,34 @@ def test_sparks_json():
                     "nullable": True,
                     "metadata": {},
                 },
+                {
+                    "name": "s",
+                    "type": {
+                        "type": "struct",
+                        "fields": [
+                            {"name": "x", "type": "date"},
+                            {
+                                "name": "m",
+                                "type": {
+                                    "type": "map",
+                                    "keyType": "string",
+                                    "valueType": "interval month",
+                                },
+                            },
+                        ],
+                    },
+                },
+                {"name": "v", "type": {"type": "variant"}},
             ],
         }
     )
-    assert schema.types == [pa.int32(), pa.string(), pa.string(), pa.list_(pa.int64())]
+    assert schema.types == [
+        pa.int32(),
+        pa.string(),
+        pa.string(),
+        pa.list_(pa.int64()),
+        pa.struct([("x", pa.date32()), ("m", pa.map_(pa.string(), pa.string()))]),
+        pa.string(),
+    ]
     assert schema.field("c").metadata == {b"splitlib.logical_type": b"char(5)"}
     assert schema.field("i").metadata == {b"splitlib.logical_type": b"interval day to second"}

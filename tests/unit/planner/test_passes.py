@@ -12,6 +12,7 @@ from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
 from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.dead_scans import dead_scans
+from splitlib.spark.planner.eligibility import blocked_joins
 from splitlib.spark.planner.join_graph import discover
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined, relation
@@ -57,6 +58,40 @@ def test_keys_come_from_another_site_if_all_are_partition_values(
         () if comes_from_site else ("its dimension reads 10 bytes, more than 1.",)
     )
     assert not found.filters
+
+
+@pytest.mark.parametrize(("limit", "is_run"), [(19, False), (20, True)])
+def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
+    dimension = union(relation(attribute(1)), relation(attribute(2)))
+    assert Costs(lambda _: 10, limit=limit).may_run(dimension) is is_run
+
+
+BLOCKED = {
+    "FullOuter": ["FULL OUTER JOIN keeps", "FULL OUTER JOIN keeps"],
+    "LeftOuter": ["LEFT OUTER JOIN keeps", None],
+    "RightOuter": [None, "RIGHT OUTER JOIN keeps"],
+    "LeftAnti": ["NOT IN and NOT EXISTS", None],
+    "ExistenceJoin": ["one part of an OR", None],
+    "LeftSingle": ["a scalar subquery", None],
+    "LeftSemi": [None, None],
+    "Inner": [None, None],
+}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("kind", BLOCKED)
+def test_why_a_join_does_not_prune_the_table_on_a_side(kind, side):
+    join = {
+        "class": "Join",
+        "num-children": 2,
+        "joinType": {"object": f"org.apache.spark.sql.catalyst.plans.{kind}$"},
+        "condition": equal(attribute(0), attribute(1)),
+    }
+    root = parse_plan(json.dumps([join, *relation(attribute(0)), *relation(attribute(1))]))
+    reasons = [reason for _, reason in blocked_joins(root, frozenset({side}))]
+    wanted = BLOCKED[kind][side]
+    assert len(reasons) == (wanted is not None)
+    assert all(str(wanted) in reason for reason in reasons)
 
 
 def test_copies_are_known_by_what_they_read() -> None:

@@ -1,0 +1,97 @@
+"""How a catalog says that files are read, and which tables are more than their files."""
+
+from __future__ import annotations
+
+import pytest
+
+from splitlib import UnsupportedTable
+from splitlib.hive.table_formats import is_recursive, refuse_unreadable, serde_format, source_format
+from splitlib.model import ReadFormat
+
+HIVE = "org.apache.hadoop.hive."
+LAZY = f"{HIVE}serde2.lazy.LazySimpleSerDe"
+TEXT = "org.apache.hadoop.mapred.TextInputFormat"
+# the constants of Hive's serdeConstants, LazySerDeParameters and OpenCSVSerde
+PROPERTIES = """
+field.delim colelction.delim collection.delim mapkey.delim serialization.format escape.delim
+serialization.null.format serialization.last.column.takes.rest serialization.encoding
+hive.serialization.extend.nesting.levels hive.serialization.extend.additional.nesting.levels
+timestamp.formats textinputformat.record.delimiter separatorChar quoteChar escapeChar
+"""
+
+
+@pytest.mark.parametrize("name", PROPERTIES.split())
+def test_what_a_text_serde_goes_by_is_kept(name):
+    found = serde_format(LAZY, TEXT, {name: "x", "totalSize": "7", "columns": "a"})
+    assert found == ReadFormat("hive-text", ((name, "x"),))
+
+
+@pytest.mark.parametrize(
+    ("serde", "name"),
+    [
+        (f"{HIVE}ql.io.parquet.serde.ParquetHiveSerDe", "parquet"),
+        ("parquet.hive.serde.ParquetHiveSerDe", "parquet"),
+        (f"{HIVE}ql.io.orc.OrcSerde", "orc"),
+        (LAZY, "hive-text"),
+        (f"{HIVE}serde2.OpenCSVSerde", "hive-csv"),
+    ],
+)
+def test_serdes(serde, name):
+    assert serde_format(serde, TEXT, {"field.delim": ","}).name == name
+    if name in ("parquet", "orc"):
+        assert serde_format(serde, "any", {"field.delim": ","}) == ReadFormat(name)
+    else:
+        with pytest.raises(UnsupportedTable, match=r"Its SerDe is .* over SequenceFile"):
+            serde_format(serde, "SequenceFile", {})
+
+
+@pytest.mark.parametrize("serde", [f"{HIVE}serde2.RegexSerDe", None, ""])
+def test_other_serdes(serde):
+    with pytest.raises(UnsupportedTable, match=f"Its SerDe is {serde or 'unknown'} over"):
+        serde_format(serde, TEXT, {})
+
+
+@pytest.mark.parametrize("provider", ["parquet", "ORC", "json", "csv", "text"])
+def test_sources_of_spark(provider):
+    options = {"path": "/t", "serialization.format": "1", "header": "true", "Sep": ";"}
+    wanted = ReadFormat(provider.lower(), (("Sep", ";"), ("header", "true")))
+    assert source_format(provider, options) == wanted
+
+
+def test_sources_that_are_refused():
+    with pytest.raises(UnsupportedTable, match="Its data source is 'avro'"):
+        source_format("avro", {})
+    with pytest.raises(UnsupportedTable, match="only some of its files, by pathGlobFilter"):
+        source_format("csv", {"pathGlobFilter": "*.csv", "header": "true"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider", "input_format", "parameters", "says"),
+    [
+        ("VIRTUAL_VIEW", "", "", {}, "It is a view"),
+        ("MATERIALIZED_VIEW", "", "", {}, "It is a view"),
+        ("MANAGED_TABLE", "", "", {"transactional": "TRUE"}, "transactional"),
+        ("EXTERNAL_TABLE", "", "", {"table_type": "iceberg"}, "connector='iceberg'"),
+        ("EXTERNAL_TABLE", "Iceberg", "", {}, "connector='iceberg'"),
+        ("EXTERNAL_TABLE", "", "", {"table_type": "DELTA"}, "It is a Delta table"),
+        ("EXTERNAL_TABLE", "delta", "", {}, "It is a Delta table"),
+        ("EXTERNAL_TABLE", "hudi", "", {}, "It is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "org.apache.hudi.HoodieX", {}, "It is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "com.uber.HoodieInputFormat", {}, "It is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "", {"storage_handler": "hbase"}, "storage handler"),
+        ("EXTERNAL_TABLE", "", f"{HIVE}ql.io.SymlinkTextInputFormat", {}, "symlinks"),
+    ],
+)
+def test_tables_that_are_more_than_their_files(kind, provider, input_format, parameters, says):
+    with pytest.raises(UnsupportedTable, match=says):
+        refuse_unreadable(kind, provider, input_format, parameters)
+
+
+def test_tables_that_are_their_files():
+    refuse_unreadable("MANAGED_TABLE", "parquet", TEXT, {"transactional": "false"})
+
+
+def test_directories_below():
+    assert is_recursive(ReadFormat("csv", (("recursiveFileLookup", "True"),)))
+    assert not is_recursive(ReadFormat("csv", (("recursiveFileLookup", "false"),)))
+    assert not is_recursive(ReadFormat("csv"))
