@@ -15,6 +15,7 @@ import splitlib
 from splitlib.filtering.predicate import Predicate
 from splitlib_hive import HiveConnector
 from splitlib_hive.client import MetastoreClient, parse_uris
+from splitlib_hive.connection import Connection
 from tests.unit.connectors.hive.fake_metastore import (
     TEXT,
     FakeMetastore,
@@ -262,12 +263,24 @@ def test_an_older_metastore_is_asked_by_the_older_call(metastore, server, tmp_pa
     assert metastore.calls == [("get_table", "d", "t")]
 
 
+def wait_until_left(server, connections):
+    until = time.monotonic() + 30
+    while server.left < connections and time.monotonic() < until:
+        time.sleep(0.01)
+    assert (server.connections, server.left) == (connections, connections)
+
+
 def test_closing_ends_the_connection_and_another_call_opens_one(metastore, server):
     client = client_of(server.uri)
     for connections in (1, 2):
         assert client.get_databases() == []
         client.close()
-        until = time.monotonic() + 10
-        while server.left < connections and time.monotonic() < until:
-            time.sleep(0.01)
-        assert (server.connections, server.left) == (connections, connections)
+        wait_until_left(server, connections)
+
+
+def test_a_connection_that_is_closed_is_closed_at_once(server):
+    ((host, port),) = parse_uris(server.uri)
+    # still known here, so that it is not the collector that closes it
+    connection = Connection(host, port, timeout_seconds=5)
+    connection.close()
+    wait_until_left(server, 1)

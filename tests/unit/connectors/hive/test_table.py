@@ -84,3 +84,26 @@ def test_a_schema_of_spark_that_is_damaged(parameters):
 def test_a_part_that_is_missing(changes):
     with pytest.raises(splitlib.CorruptMetadata, match="the table is damaged"):
         table_metadata(table_of({}, **changes))
+
+
+def test_a_table_of_spark_without_a_schema_is_refused():
+    with pytest.raises(splitlib.UnsupportedTable, match="has lost its schema"):
+        table_metadata(table_of({"spark.sql.sources.provider": "parquet"}))
+
+
+def schema_of(**columns: str) -> str:
+    fields = [{"name": name, "type": kind} for name, kind in columns.items()]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def test_spark_remembers_the_case_of_columns():
+    """In a table of Hive's; where Hive has altered it since, Hive's word counts."""
+    same = {"spark.sql.sources.schema": schema_of(V="integer", K="string")}
+    metadata = table_metadata(table_of(same))
+    assert (metadata.schema.names, metadata.partition_keys) == (["V", "K"], ("K",))
+    assert metadata.spark_schema is not None
+    assert json.loads(metadata.spark_schema) == json.loads(same["spark.sql.sources.schema"])
+    for other in (schema_of(V="long", K="string"), schema_of(V="integer", J="string")):
+        metadata = table_metadata(table_of({"spark.sql.sources.schema": other}))
+        assert (metadata.schema.names, metadata.partition_keys) == (["v", "k"], ("k",))
+        assert metadata.spark_schema is None

@@ -44,6 +44,9 @@ from splitlib_iceberg.transforms import adapt, result_type
 from tests.support.iceberg_tables import internal
 
 EPOCH = dt.datetime(1970, 1, 1)
+ORDERED = [
+    YearTransform(), MonthTransform(), DayTransform(), HourTransform(), TruncateTransform(3),
+]  # fmt: skip
 SMALL, BIG = -(2**31) + 1000, 2**31 - 1
 INTS = st.integers(SMALL, BIG)
 LONGS = st.integers(-(2**63) + 1000, 2**63 - 1)
@@ -80,6 +83,19 @@ CASES = [
     if transform.can_transform(source)
     # PyIceberg asks for no more of a fixed than of binary, and has hour for date refused
 ]
+
+
+@pytest.mark.parametrize("transform", [*ORDERED, BucketTransform(4)], ids=str)
+def test_which_keep_the_order(transform):
+    """A range of a column is a range of the results of these."""
+    kind = (
+        DateType()
+        if isinstance(transform, DayTransform | MonthTransform | YearTransform)
+        else (TimestampType() if isinstance(transform, HourTransform) else IntegerType())
+    )
+    adapted = adapt(transform, kind)
+    assert adapted is not None
+    assert adapted.preserves_order is (transform in ORDERED)
 
 
 def adapted_to(source, transform):

@@ -1,0 +1,57 @@
+"""Bytes that come back: under a checksum, as one batch, or as a schema; and what is neither."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from splitlib.arrow import ipc
+
+NAME = b"TEST"
+BATCH = pa.record_batch({"n": [1, None], "s": ["a", "é"]})
+DICTIONARY = pa.schema([("d", pa.dictionary(pa.int8(), pa.string()))])
+
+
+def test_there_and_back():
+    assert ipc.unseal(ipc.seal(b"body", NAME), NAME) == b"body"
+    assert ipc.unseal(ipc.seal(b"", NAME), NAME) == b""
+    assert ipc.unseal(memoryview(ipc.seal(b"body", NAME)), NAME) == b"body"
+    assert ipc.read_batch(ipc.write_batch(BATCH)) == BATCH
+    assert ipc.read_schema(BATCH.schema.serialize().to_pybytes()) == BATCH.schema
+
+
+def test_every_changed_bit_is_noticed():
+    sealed = ipc.seal(b"body", NAME)
+    for bit in range(8 * len(sealed)):
+        changed = bytearray(sealed)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ipc.Unreadable, match="checksum"):
+            ipc.unseal(bytes(changed), NAME)
+    for size in range(len(sealed)):
+        with pytest.raises(ipc.Unreadable, match="checksum"):
+            ipc.unseal(sealed[:size], NAME)
+    with pytest.raises(ipc.Unreadable, match="checksum"):
+        ipc.unseal(sealed, b"ELSE")
+
+
+def test_what_is_no_schema():
+    for data in (b"", b"text", BATCH.schema.serialize().to_pybytes()[:40]):
+        with pytest.raises(ipc.Unreadable, match="no Arrow schema"):
+            ipc.read_schema(data)
+
+
+def test_what_is_no_batch():
+    empty = pa.BufferOutputStream()
+    pa.ipc.new_stream(empty, BATCH.schema).close()
+    for data in (b"", b"text", ipc.write_batch(BATCH)[:-100], empty.getvalue().to_pybytes()):
+        with pytest.raises(ipc.Unreadable, match="no Arrow stream"):
+            ipc.read_batch(data)
+
+
+def test_types_that_are_never_written_are_refused():
+    nested = pa.schema([pa.field("l", pa.list_(DICTIONARY.field("d")))])
+    for schema in (DICTIONARY, nested, pa.schema([("v", pa.string_view())])):
+        with pytest.raises(ipc.Unreadable, match=r"column '.*' of type"):
+            ipc.read_schema(schema.serialize().to_pybytes())
+        with pytest.raises(ipc.Unreadable, match=r"column '.*' of type"):
+            ipc.read_batch(ipc.write_batch(pa.RecordBatch.from_pylist([], schema=schema)))
