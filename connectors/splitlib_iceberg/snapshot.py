@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata
 from splitlib.model import Manifests
+from splitlib.remote.workers import Workers
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of
@@ -234,5 +234,5 @@ def in_parallel(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
     """The result of a call for each argument, in their order."""
     if len(arguments) < 2:
         return [call(each) for each in arguments]
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="splitlib-iceberg") as pool:
+    with Workers(_THREADS, "splitlib-iceberg") as pool:
         return list(pool.map(call, arguments))

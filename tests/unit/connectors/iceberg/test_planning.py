@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import threading
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +33,7 @@ from pyiceberg.types import (
 )
 
 import splitlib
+from splitlib_iceberg.snapshot import in_parallel
 from tests.support.iceberg_tables import (
     append,
     create,
@@ -299,3 +301,8 @@ def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
     bucketed = create(catalog, schema, spec)
     append(bucketed, [data_file(bucketed, [{"u": u}], statistics=False) for u in (low, high)])
     assert len(select(open_table(catalog, bucketed), Keys.from_values({"u": [str(low)]}))[0]) == 1
+
+
+def test_threads_that_read_manifests_keep_no_process_alive():
+    """Nobody can end a read that hangs, and Python waits at exit for all but daemons."""
+    assert in_parallel(lambda _: threading.current_thread().daemon, [1, 2]) == [True, True]
