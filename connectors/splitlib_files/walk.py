@@ -45,31 +45,32 @@ class Walk:
             nothing = pa.RecordBatch.from_arrays([], names=[])
             yield PartitionBatch(nothing, pa.array([""], pa.string()))
             return
-        with Workers(_THREADS, "splitlib-walk") as pool:
-            yield from self._below([""], 1, pool)
+        yield from self._below([""], 1)
 
-    def _below(self, parents: Sequence[str], level: int, pool: Workers) -> Iterator[PartitionBatch]:
+    def _below(self, parents: Sequence[str], level: int) -> Iterator[PartitionBatch]:
         """The partitions below some directories, whose children are of key number ``level``."""
         keys = self._keys[:level]
         for start in range(0, len(parents), _DIRECTORIES):
-            children = self._children(parents[start : start + _DIRECTORIES], keys[-1], pool)
+            children = self._children(parents[start : start + _DIRECTORIES], keys[-1])
             if not children:
                 continue
             values = split_names(pa.array([child[1:] for child in children]), keys)
             directories = pa.array(children, pa.string())
             if level < len(self._keys):
                 matching = directories.filter(self._predicate.match(values)).to_pylist()
-                yield from self._below(matching, level + 1, pool)
+                yield from self._below(matching, level + 1)
             else:
                 # not filtered: the engine does that itself, and counts what it leaves out
                 listings, self._listings = self._listings, 0
                 yield PartitionBatch(values, directories, Requests(storage=listings))
 
-    def _children(self, parents: Sequence[str], key: str, pool: Workers) -> list[str]:
-        found = pool.map(lambda parent: self._storage.directories(self._root + parent), parents)
-        children = [
-            f"{p}/{name}" for p, names in zip(parents, found, strict=True) for name in names
-        ]
+    def _children(self, parents: Sequence[str], key: str) -> list[str]:
+        # threads for this listing alone: nobody may ever come back for the next one
+        with Workers(_THREADS, "splitlib-walk") as pool:
+            found = pool.map(lambda parent: self._storage.directories(self._root + parent), parents)
+            children = [
+                f"{p}/{name}" for p, names in zip(parents, found, strict=True) for name in names
+            ]
         self._listings += len(parents)
         for child in children:
             self._check(child, key)
