@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import fsspec
 import pyarrow as pa
 
-from splitlib.errors import ConnectorNotInstalled, CorruptMetadata, MissingPartition, SourceError
+from splitlib.errors import (
+    ConnectorNotInstalled,
+    CorruptMetadata,
+    MissingPartition,
+    SourceError,
+    SourceUnavailable,
+)
 from splitlib.model import FILE_SCHEMA
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -119,7 +125,7 @@ class Storage:
             raise MissingPartition(f"There is no directory {location!r}.") from error
         itself = fs._strip_protocol(path)
         found = [
-            (base, info["name"].rstrip("/").rpartition("/")[2], info)
+            (base, _name_in(itself, info["name"]), info)
             for info in (_followed(fs, info) for info in infos)
             # an object store may list the marker of the directory among its children
             if info["type"] == kind and info["name"].rstrip("/") != itself
@@ -132,6 +138,21 @@ class Storage:
             target = os.path.realpath(path)
             if any(os.path.realpath(above) == target for above in PurePath(path).parents):
                 raise SourceError(f"The link {directory!r} leads back to a directory above it.")
+
+
+def _name_in(directory: str, path: str) -> str:
+    """The name of what a listing of a directory has told, without the directory.
+
+    Filesystems differ in what stands before the path, so only its end is compared.
+
+    Raises:
+        SourceUnavailable: if it is in another directory: the listing is the answer to another one.
+    """
+    above, _, name = path.rstrip("/").rpartition("/")
+    above, directory = above.strip("/"), directory.strip("/")
+    if not (above.endswith(directory) or directory.endswith(above)):
+        raise SourceUnavailable(f"Asked for {directory!r}, the storage has listed {path!r}.")
+    return name
 
 
 def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,15 @@ import sys
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
-from splitlib import ConnectorNotInstalled, CorruptMetadata, MissingPartition, SourceError
+from splitlib import (
+    ConnectorNotInstalled,
+    CorruptMetadata,
+    MissingPartition,
+    SourceError,
+    SourceUnavailable,
+)
 from splitlib.storage import Storage, file_batch, local_path
 
 
@@ -53,6 +60,56 @@ def test_listings_are_never_remembered():
         "memory://table/k=1/a",
         "memory://table/k=1/b",
     ]
+
+
+class Mixed(MemoryFileSystem):
+    """Answers with the listing of another directory."""
+
+    protocol = "mixed"
+    instead: str
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.removeprefix("mixed://"))
+
+    def ls(self, path, **options):
+        return super().ls(self.instead, **options)
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead", "noticed"),
+    [
+        ("k=1", "k=2", True),
+        ("k=1", "", True),
+        ("k=1", "k=1/a", True),
+        ("k=1", "other/k=1", True),
+        ("", "k=1", True),
+        ("k=1", "k=1", False),
+    ],
+)
+@pytest.mark.parametrize("what", ["files", "directories"])
+def test_the_listing_of_another_directory_is_refused(monkeypatch, asked, instead, noticed, what):
+    fsspec.register_implementation("mixed", Mixed, clobber=True)
+    memory = fsspec.filesystem("memory")
+    for directory in ("k=1", "k=2", "k=1/a", "other/k=1"):
+        memory.pipe(f"/mixed/table/{directory}/file", b"1")
+        memory.pipe(f"/mixed/table/{directory}/below/file", b"1")
+    memory.pipe("/mixed/table/file", b"1")
+    monkeypatch.setattr(Mixed, "instead", f"/mixed/table/{instead}".rstrip("/"), raising=False)
+    call = getattr(Storage(), what)
+    if noticed:
+        with pytest.raises(SourceUnavailable, match="Asked for"):
+            call(f"mixed:///mixed/table/{asked}".rstrip("/"))
+    else:
+        assert call(f"mixed:///mixed/table/{asked}")
+
+
+def test_what_stands_before_a_path_may_differ(monkeypatch):
+    fsspec.register_implementation("mixed", Mixed, clobber=True)
+    fsspec.filesystem("memory").pipe("/long/way/table/k=1/file", b"1")
+    monkeypatch.setattr(Mixed, "instead", "/long/way/table/k=1", raising=False)
+    (found,) = Storage().files("mixed:///table/k=1")
+    assert found.path == "mixed:///table/k=1/file"
 
 
 def test_an_unknown_protocol():
