@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
+CHAOS := .venv-chaos
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/rest/.ready)
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +97,16 @@ SECONDS ?= 60
 fuzz: $(FUZZING)/bin/.ready  ## look for inputs that break the decoder TARGET, for so many SECONDS
 	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --seconds $(SECONDS)
 	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --keep
+$(CHAOS)/bin/.ready: setup.cfg pyproject.toml tests/chaos/requirements.txt
+	$(PYTHON) -m venv $(CHAOS)
+	$(CHAOS)/bin/python -m pip install --quiet --upgrade pip
+	$(CHAOS)/bin/python -m pip install --quiet -e '.[hive,iceberg,s3,spark]' -r tests/chaos/requirements.txt
+	touch $@
+
+# RUNS of each cell, SEED of the first, CELLS='hive* / names / cut'; writes the table of a full run
+chaos: $(CHAOS)/bin/.ready  ## faults on real servers and disks: the right splits, or an error, in time
+	$(CHAOS)/bin/python -m tests.chaos --write $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(CELLS),--cells '$(CELLS)')
 
 demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP, and splitlib
 	$(BIN)/splitlib demo
@@ -109,3 +120,4 @@ bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to b
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(OLDEST) $(INTEROP) .venv-matrix build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
 	rm -rf $(VENV) $(OLDEST) $(INTEROP) $(FUZZING) .mutants .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf $(VENV) $(OLDEST) $(INTEROP) $(CHAOS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

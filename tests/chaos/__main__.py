@@ -1,0 +1,147 @@
+"""``python -m tests.chaos``: see ``make chaos``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from splitlib.testing import HiveMetastore
+from tests.chaos.cells import (
+    OF_METASTORE,
+    ON_BOTH,
+    ON_DISK,
+    ON_STORE,
+    cells_of,
+    disk_subjects,
+    hive_on_store,
+    is_selected,
+    metastore_subjects,
+    store_subjects,
+)
+from tests.chaos.measure import Row, measure
+from tests.chaos.processes import INTERRUPTED, Interrupts, Kills
+from tests.chaos.restarts import Restarts, Server
+from tests.chaos.results import as_markdown, totals, write_into
+from tests.chaos.servers import ObjectStore
+from tests.chaos.subjects import LyingSubject, ProxiedSubject, Subject
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "chaos.md"
+EVERY = "*"
+_START_SECONDS = 300
+"""Of the metastore, on a machine that may be busy."""
+_DEAR = 5
+"""A run that starts processes or a server stands for as many others."""
+
+
+class _Measurement(NamedTuple):
+    name: str
+    measure: Callable[[int, int, int, Callable[[], None]], Row]
+    cost: int = 1
+    """Of how many runs one takes the time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is selected; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--runs", type=int, default=25, help="of each cell")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run of each cell")
+    parser.add_argument("--cells", default=EVERY, help="such as 'hive* / names / cut'")
+    parser.add_argument("--at-once", type=int, default=8, help="runs at the same time")
+    parser.add_argument("--write", action="store_true", help=f"the table into {DOCUMENT.name}")
+    given = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)  # each error is part of an outcome
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or servers would outlive it
+    rows = []
+    with ExitStack() as servers, tempfile.TemporaryDirectory() as scratch:
+        chosen = _measurements(given.cells, Path(scratch), servers)
+        for place, each in enumerate(chosen, 1):
+            progress = _Progress(f"{place}/{len(chosen)} {each.name}")
+            runs = max(1, given.runs // each.cost)
+            rows.append(each.measure(runs, given.seed, given.at_once, progress.one_more))
+            progress.end(rows[-1])
+    command = f"make chaos RUNS={given.runs} SEED={given.seed}"
+    markdown = as_markdown(rows, command)
+    print(markdown)
+    if given.write and given.cells == EVERY:
+        write_into(DOCUMENT, markdown)
+    violations = [violation for row in rows for violation in row.violations]
+    print("", totals(rows), sep="\n")
+    return 1 if violations or not rows else 0
+
+
+def _measurements(pattern: str, scratch: Path, servers: ExitStack) -> list[_Measurement]:
+    """What is selected. Only those servers are started that are needed."""
+    subject_pattern = pattern.split(" / ", maxsplit=1)[0]
+
+    def wanted(*names: str) -> bool:
+        return any(is_selected(name, subject_pattern) for name in names)
+
+    subjects: list[Subject] = []
+    restarted: dict[str, Server] = {}
+    if wanted(*ON_DISK):
+        subjects += disk_subjects(scratch / "disk")
+    if wanted(*OF_METASTORE, *ON_BOTH):
+        metastore = servers.enter_context(
+            HiveMetastore(scratch / "metastore", start_timeout_seconds=_START_SECONDS)
+        )
+        subjects += metastore_subjects(metastore, scratch / "hive")
+        restarted["hive"] = metastore
+    if wanted(*ON_STORE, *ON_BOTH):
+        store = servers.enter_context(ObjectStore(scratch / "store"))
+        subjects += store_subjects(store, scratch / "s3")
+        restarted["files on S3"] = store
+    if wanted(*ON_BOTH):
+        subjects += hive_on_store(metastore, store, scratch / "both")
+    found = [each for subject in subjects for each in _of_subject(subject, restarted)]
+    return [each for each in found if is_selected(each.name, pattern)]
+
+
+def _of_subject(subject: Subject, restarted: Mapping[str, Server]) -> Iterator[_Measurement]:
+    for cell in cells_of(subject):
+        yield _Measurement(cell.name, partial(measure, cell))
+    if subject.name in INTERRUPTED:
+        interrupts = Interrupts(subject, INTERRUPTED[subject.name])
+        yield _Measurement(interrupts.name, interrupts.measure, _DEAR)
+    if isinstance(subject, LyingSubject) and subject.name in ON_DISK:
+        kills = Kills(subject)
+        yield _Measurement(kills.name, kills.measure, _DEAR)
+    if isinstance(subject, ProxiedSubject) and subject.name in restarted:
+        restarts = Restarts(subject, restarted[subject.name])
+        yield _Measurement(restarts.name, restarts.measure, _DEAR)
+
+
+class _Progress:
+    """A line on a terminal that grows, and one at the end of each cell."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._runs = 0
+        self._started = time.monotonic()
+
+    def one_more(self) -> None:
+        """Say that a run has ended."""
+        self._runs += 1
+        if sys.stderr.isatty():
+            print(f"\r{self._what}: {self._runs}", end="", file=sys.stderr, flush=True)
+
+    def end(self, row: Row) -> None:
+        """Say what came of all."""
+        seconds = time.monotonic() - self._started
+        counts = f"{row.complete} complete, {row.errors} errors, {len(row.violations)} violations"
+        start = "\r" if sys.stderr.isatty() else ""
+        print(f"{start}{self._what}: {counts}, {seconds:.0f} s", file=sys.stderr, flush=True)
+        for violation in row.violations:
+            print(f"  {violation}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The local disk as a filesystem that lies: ``lying:///path``.
+
+What it lies about is an option that is text, so that it reaches other processes, too. The hooks are
+those of fsspec: listings, what is known of a file, and its bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import itertools
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.spec import AbstractFileSystem
+from pyiceberg.io.fsspec import FsspecFileIO
+
+from tests.chaos.strikes import Strikes
+
+PROTOCOL = "lying"
+_PREFIX = f"{PROTOCOL}://"
+
+ERRORS: list[Callable[[], BaseException]] = [
+    lambda: OSError(errno.EIO, "Input/output error"),
+    lambda: OSError(errno.ESTALE, "Stale file handle"),
+    lambda: OSError(errno.ETIMEDOUT, "Timed out"),
+    lambda: PermissionError(errno.EACCES, "Permission denied"),
+    lambda: ConnectionResetError(errno.ECONNRESET, "Reset by peer"),
+    TimeoutError,
+    lambda: RuntimeError("Event loop is closed"),
+    lambda: KeyError("size"),
+    asyncio.CancelledError,
+]
+"""What filesystems raise, of all kinds."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A lie, and to which of ``ls PATH``, ``info PATH`` and ``open PATH`` it is told."""
+
+    lie: str
+    pattern: str
+    seed: int
+    deadline_seconds: float
+    first: int = 0
+    times: int = 1
+    number: int = field(default_factory=itertools.count().__next__)
+    """Tells it from another one of the same seed, whose strikes are over."""
+
+    def text(self) -> str:
+        """The option ``lies`` of the filesystem."""
+        return json.dumps(asdict(self))
+
+
+class Lies:
+    """What one table is lied to about."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.strikes = Strikes(spec.pattern, spec.first, spec.times)
+        self.let_go = threading.Event()
+        """Set to end what hangs."""
+        self._spec = spec
+        self._rng = random.Random(spec.seed)
+
+    def tell(self, operation: str, path: str) -> str | None:
+        """Be late, hang or fail if this is struck; else the lie that the answer is to tell."""
+        if not self.strikes.hit(f"{operation} {path}"):
+            return None
+        match self._spec.lie:
+            case "late":
+                time.sleep(self._rng.uniform(0, 1.5 * self._spec.deadline_seconds))
+            case "hang":
+                self.let_go.wait()
+                raise ConnectionAbortedError("it hung until now")
+            case "error":
+                raise self._rng.choice(ERRORS)()
+            case "gone":
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return self._spec.lie
+
+    def directory(self, lie: str | None, path: str) -> str:
+        """The directory that is listed, perhaps another one than was asked for."""
+        if lie != "swap":
+            return path
+        beside = [each.path for each in os.scandir(os.path.dirname(path)) if each.is_dir()]
+        return self._rng.choice(beside)
+
+    def listing(self, lie: str | None, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A listing, perhaps not as it is."""
+        match lie:
+            case "left out":
+                entries = list(entries)
+                del entries[self._rng.randrange(len(entries))]
+        return entries
+
+    def content(self, lie: str | None, data: bytes) -> bytes:
+        """The bytes of a file, perhaps not as they are."""
+        at = self._rng.randrange(len(data))
+        match lie:
+            case "short":
+                return data[:at]
+            case "flip":
+                return data[:at] + bytes([data[at] ^ 1 << self._rng.randrange(8)]) + data[at + 1 :]
+            case "zeros":  # a block that was never written
+                size = self._rng.randint(1, 512)
+                return data[:at] + bytes(len(data[at : at + size])) + data[at + size :]
+        return data
+
+
+@cache
+def lies_of(text: str) -> Lies:
+    """Those of an option; the same each time."""
+    return Lies(Spec(**json.loads(text)))
+
+
+class LyingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec is not typed
+    """The local disk, and lies about it.
+
+    Args:
+        lies: :meth:`Spec.text`; without them it is honest.
+        options: fsspec's own.
+    """
+
+    protocol = PROTOCOL
+    root_marker = "/"
+    cachable = False
+
+    def __init__(self, lies: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._lies = lies_of(lies) if lies else None
+        self._local = LocalFileSystem()
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path.removeprefix(_PREFIX).rstrip("/") or "/"
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        """See fsspec."""
+        path = self._strip_protocol(path)
+        lie = self._tell("ls", path)
+        if self._lies is not None:
+            path = self._lies.directory(lie, path)
+        entries = self._local.ls(path, detail=True)
+        if self._lies is not None and entries:
+            entries = self._lies.listing(lie, entries)
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def info(self, path: str, **_: Any) -> Any:
+        """See fsspec."""
+        path = self._strip_protocol(path)
+        self._tell("info", path)
+        return self._local.info(path)
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        """See fsspec."""
+        path = self._strip_protocol(path)
+        if mode != "rb":
+            self._local.makedirs(path.rpartition("/")[0], exist_ok=True)
+            return open(path, mode)
+        lie = self._tell("open", path)
+        with open(path, "rb") as file:
+            data = file.read()
+        if self._lies is not None and data:
+            data = self._lies.content(lie, data)
+        return io.BytesIO(data)
+
+    def _tell(self, operation: str, path: str) -> str | None:
+        return None if self._lies is None else self._lies.tell(operation, path)
+
+
+fsspec.register_implementation(PROTOCOL, LyingFileSystem, clobber=True)
+
+
+class LyingFileIO(FsspecFileIO):
+    """The same for PyIceberg: its property ``py-io-impl`` names this class."""
+
+    def get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
+        """A filesystem for paths of any scheme, with the lies in the properties."""
+        return LyingFileSystem(self.properties.get("lies", ""))
+
+
+FILE_IO = f"{LyingFileIO.__module__}.{LyingFileIO.__name__}"
+"""What PyIceberg finds it by."""

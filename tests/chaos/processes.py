@@ -1,0 +1,185 @@
+"""Processes that are ended at random: by SIGKILL while they hand out splits, and by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import driver
+from tests.chaos.cells import ANY
+from tests.chaos.lying_filesystem import Spec
+from tests.chaos.measure import Row, measured
+from tests.chaos.runs import Outcome, Step
+from tests.chaos.subjects import FOR_EVER, KnownFile, LyingSubject, Subject
+
+INTERRUPTED = {
+    "files on a disk": "files",
+    "iceberg on a disk": "manifests",
+    "hive": "names",
+    "files on S3": "files",
+    "iceberg on S3": "manifests",
+}
+"""At which stage of which table."""
+
+_KILLS = 4
+_LIFE_SECONDS = 0.5
+"""Within which a process is killed; it needs about as long for all of its work."""
+_WORK_SECONDS = 60.0
+INTERRUPT_SECONDS = 1.0
+_END_SECONDS = 20.0
+_PAUSE_SECONDS = 0.02
+
+
+class Kills:
+    """Processes that hand out a table's splits together, each killed but the last.
+
+    Args:
+        subject: The table.
+    """
+
+    def __init__(self, subject: LyingSubject) -> None:
+        self.name = f"{subject.name} / checkpoints / SIGKILL"
+        self._subject = subject
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([driver.__name__])
+
+    def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
+        """See :func:`tests.chaos.measure.measure`."""
+        return measured(self.name, self._once, runs, seed, at_once, progress)
+
+    def _once(self, number: int) -> Outcome:
+        outcome = Outcome(number)
+        rng = random.Random(number)
+        with tempfile.TemporaryDirectory() as given:
+            directory = Path(given)
+            for life in range(_KILLS + 1):
+                seconds = _WORK_SECONDS if life == _KILLS else rng.uniform(0, _LIFE_SECONDS)
+                outcome.struck += self._live(directory, seconds, rng)
+                if (directory / "done").exists():
+                    break
+            outcome.violation = _wrong(directory, self._subject.files)
+        return outcome
+
+    def _live(self, directory: Path, seconds: float, rng: random.Random) -> bool:
+        """Let a process go on for some time; whether it had to be killed."""
+        subject = self._subject
+        # every request takes a moment, so that processes end in the middle of one, too
+        lies = Spec("late", ANY, rng.randrange(2**63), _PAUSE_SECONDS, 0, FOR_EVER)
+        options = dict(subject.options(lies.text()))
+        job = (directory, subject.table, subject.connector, options, rng.randrange(2**63))
+        process = self._context.Process(target=driver.hand_out, args=job)
+        process.start()
+        process.join(seconds)
+        killed = process.exitcode is None
+        process.kill()
+        process.join()
+        return killed
+
+
+class Interrupts:
+    """Processes whose calls hang, and that get a SIGINT at some moment.
+
+    Args:
+        subject: The table.
+        stage: At which they hang.
+    """
+
+    def __init__(self, subject: Subject, stage: str) -> None:
+        self.name = f"{subject.name} / {stage} / Ctrl-C"
+        self._subject = subject
+        self._stage = stage
+
+    def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
+        """See :func:`tests.chaos.measure.measure`."""
+        # two processes at a time: what they share is the machine
+        return measured(self.name, self._once, runs, seed, 1, progress)
+
+    def _once(self, number: int) -> Outcome:
+        outcome = Outcome(number)
+        rng = random.Random(number)
+        subject = self._subject
+        with subject.reached(self._stage, "hang", rng) as way, ExitStack() as ended:
+            job = {
+                "table": subject.table,
+                "connector": subject.connector,
+                "options": dict(way.options),
+            }
+            # beside one that does nothing, which a busy machine holds up as much
+            idle, hanging = (ended.enter_context(_started(each)) for each in (None, job))
+            time.sleep(rng.uniform(0, 1))
+            outcome.struck = hanging.poll() is None
+            took = _seconds_to_end([idle, hanging])
+            _, said = hanging.communicate()
+            if hanging not in took:
+                outcome.violation = "it did not end"
+                return outcome
+            outcome.steps.append(Step(max(took[hanging] - took[idle], 0), INTERRUPT_SECONDS))
+            if took[hanging] - took[idle] > INTERRUPT_SECONDS:
+                outcome.violation = f"{took[hanging]:.2f} s to end, an idle one {took[idle]:.2f} s"
+            elif hanging.returncode != -signal.SIGINT or "KeyboardInterrupt" not in said:
+                outcome.violation = f"it ended with {hanging.returncode}: {said[-300:]}"
+        return outcome
+
+
+@contextmanager
+def _started(job: Mapping[str, Any] | None) -> Iterator[subprocess.Popen[str]]:
+    """A process of the driver that has begun its job; None = to wait."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", driver.__name__, json.dumps(job)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _seconds_to_end(processes: Sequence[subprocess.Popen[str]]) -> dict[Any, float]:
+    """How long each takes to end after a SIGINT; without those that have to be killed."""
+    started = time.monotonic()
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    found: dict[Any, float] = {}
+    while len(found) < len(processes) and time.monotonic() < started + _END_SECONDS:
+        for process in processes:
+            if process not in found and process.poll() is not None:
+                found[process] = time.monotonic() - started
+        time.sleep(0.005)
+    for process in processes:
+        process.kill()
+    return found
+
+
+def _wrong(directory: Path, files: Mapping[str, KnownFile]) -> str:
+    """What is wrong with all splits that were handed out."""
+    if not (directory / "done").exists():
+        return "the last process did not come to its end"
+    found = sorted(map(tuple, driver.handed_out(directory)))
+    ends: dict[str, int] = dict.fromkeys(files, 0)
+    for path, start, length in found:
+        if ends.get(path) != start:
+            return f"{path} from {start} is handed out twice or out of place"
+        ends[path] += length
+    return _short(path for path, file in files.items() if ends[path] != file.size)
+
+
+def _short(paths: Iterable[str]) -> str:
+    missing = list(paths)
+    return f"not handed out: {missing}" if missing else ""

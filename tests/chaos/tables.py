@@ -1,0 +1,113 @@
+"""The tables: small, and known file by file to whoever writes them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IntegerType, LongType, NestedField
+
+from benchmarks.metastore_tables import DATABASE, create_table
+from splitlib.testing import HiveMetastore
+from tests.chaos.subjects import KnownFile
+from tests.support.iceberg_tables import (
+    add_deletes,
+    append,
+    create,
+    data_file,
+    delete_file,
+    partition_of,
+    paths_of,
+)
+
+COLUMNS, KEYS = "c bigint", "y int, k int"
+_PARTITIONS = list(itertools.product(range(2), range(4)))
+_FILES = 2
+_SCHEMA = Schema(
+    NestedField(1, "c", LongType(), required=False),
+    NestedField(2, "y", IntegerType(), required=False),
+    NestedField(3, "k", IntegerType(), required=False),
+)
+_SPEC = PartitionSpec(
+    PartitionField(2, 1000, IdentityTransform(), "y"),
+    PartitionField(3, 1001, IdentityTransform(), "k"),
+)
+_BY_FILE = "c"
+
+Files = dict[str, KnownFile]
+
+
+def write_tree(root: Path) -> Files:
+    """Directories ``y=0/k=0`` of Parquet files, each of another size; paths from ``root``."""
+    files, numbers = {}, itertools.count(1)
+    for (y, k), nth in itertools.product(_PARTITIONS, range(_FILES)):
+        path = root / f"y={y}/k={k}/part-{nth}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = pa.table({"c": pa.array(range(20 * next(numbers)), pa.int64())})
+        parquet.write_table(rows, path)
+        values = {"y": y, "k": k}
+        files[str(path.relative_to(root))] = KnownFile(path.stat().st_size, values, values)
+    return files
+
+
+def below(root: str, files: Mapping[str, KnownFile]) -> Files:
+    """The same files in another place."""
+    return {f"{root}/{path}": file for path, file in files.items()}
+
+
+def make_hive_table(metastore: HiveMetastore, name: str, directory: Path, root: str) -> str:
+    """A table whose partitions are those of a tree below ``root``, wherever that is.
+
+    Args:
+        metastore: A running one.
+        name: What it is to be called.
+        directory: Its own, without a file.
+        root: The directory of its partitions, as a URI.
+    """
+    create_table(metastore, name, directory, [("c", "bigint")], [("y", "int"), ("k", "int")])
+    texts = [(str(y), str(k)) for y, k in _PARTITIONS]
+    locations = [f"{root}/y={y}/k={k}" for y, k in texts]
+    metastore.bulk_add_partitions(DATABASE, name, texts, locations)
+    return f"{DATABASE}.{name}"
+
+
+def make_iceberg_table(options: Mapping[str, Any]) -> tuple[str, Files]:
+    """A table of several manifests, some of them of deletes; of data files there is metadata only.
+
+    Args:
+        options: Of the catalog, which is made.
+
+    Returns:
+        Its name, and its files.
+    """
+    catalog = load_catalog(None, **options)
+    catalog.create_namespace_if_not_exists("ns")
+    table = create(catalog, _SCHEMA, _SPEC)
+    files: Files = {}
+    numbers = itertools.count(1)
+    for k in range(4):
+        rows = [{"c": next(numbers), "y": y, "k": k} for y in range(2) for _ in range(_FILES)]
+        written = [data_file(table, [row] * row["c"]) for row in rows]
+        append(table, written)
+        for row, path in zip(rows, paths_of(written), strict=True):
+            files[path] = KnownFile(1000, {"y": row["y"], "k": k}, row)
+    for row in ({"y": 0, "k": 1}, {"y": 1, "k": 2}):
+        partition = partition_of(table, row)
+        deleting = delete_file(table, partition, DataFileContent.POSITION_DELETES)
+        add_deletes(table, deleting)
+        path, struck = deleting.file_path.removeprefix("file://"), dict(row)
+        for each, file in files.items():
+            if file.values == struck:
+                files[each] = file._replace(deletes=(*file.deletes, path))
+    name = ".".join(table.name())
+    catalog.close()
+    return name, files
