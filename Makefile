@@ -75,17 +75,14 @@ matrix: $(BIN)/.ready  ## tests with other versions of dependencies, by hand; wr
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance
 
-SEEDS ?= 0:20000
-
 simulate: $(BIN)/.ready  ## enumerator and coordinator on simulated threads and time; SEEDS=0:20000
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs 2
+	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:20000) --jobs 2
 
 simulate-bugs: $(BIN)/.ready  ## after how many seeds the simulation finds each planted bug
 	$(BIN)/python -m tests.simulation --bugs --seeds 0:2000
-N ?= 300
-SEED ?= 1
+
 mutants: $(BIN)/.ready  ## plant N small bugs one at a time, by SEED, and see whether a test fails
-	$(BIN)/python -m tests.mutation --number $(N) --seed $(SEED)
+	$(BIN)/python -m tests.mutation --number $(or $(N),300) --seed $(or $(SEED),1)
 
 # Atheris has wheels for Linux alone, and nothing else needs it.
 $(FUZZING)/bin/.ready: setup.cfg pyproject.toml
@@ -93,10 +90,10 @@ $(FUZZING)/bin/.ready: setup.cfg pyproject.toml
 	$(FUZZING)/bin/python -m pip install --quiet -e '.[dev]' 'atheris >= 3, < 4'
 	touch $@
 
-SECONDS ?= 60
 fuzz: $(FUZZING)/bin/.ready  ## look for inputs that break the decoder TARGET, for so many SECONDS
-	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --seconds $(SECONDS)
+	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --seconds $(or $(SECONDS),60)
 	$(FUZZING)/bin/python -m tests.fuzzing $(TARGET) --keep
+
 $(CHAOS)/bin/.ready: setup.cfg pyproject.toml tests/chaos/requirements.txt
 	$(PYTHON) -m venv $(CHAOS)
 	$(CHAOS)/bin/python -m pip install --quiet --upgrade pip
@@ -118,6 +115,4 @@ bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to b
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(OLDEST) $(INTEROP) .venv-matrix build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
-	rm -rf $(VENV) $(OLDEST) $(INTEROP) $(FUZZING) .mutants .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
-	rm -rf $(VENV) $(OLDEST) $(INTEROP) $(CHAOS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf .venv* .mutants .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
