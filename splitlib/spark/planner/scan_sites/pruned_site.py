@@ -90,7 +90,9 @@ class PrunedSite:
         for one in collected:
             of_columns, reason = self._of_columns(one)
             evaluated = None
-            if one.keys.data.domains and (of_columns is None or one.keys.excluded):
+            if not one.keys.data.domains:
+                reason = "too many keys"
+            elif of_columns is None or one.keys.excluded:
                 evaluated = self._evaluated_keys(plan, one)
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
