@@ -62,7 +62,7 @@ def test_listings_are_never_remembered():
     ]
 
 
-class Mixed(MemoryFileSystem):
+class Mixed(MemoryFileSystem):  # type: ignore[misc]  # fsspec is not typed
     """Answers with the listing of another directory."""
 
     protocol = "mixed"

@@ -268,8 +268,8 @@ def test_the_collector_may_find_it_in_a_thread_that_holds_any_lock():
         cancelled_in.append(threading.get_ident())
         cancel()
 
-    coordinator.enumerator.cancel = note
-    coordinator.itself = coordinator
+    vars(coordinator.enumerator)["cancel"] = note
+    vars(coordinator)["itself"] = coordinator
     del coordinator
     gc.collect()
     assert_no_thread_is_left()

@@ -66,7 +66,7 @@ def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
     assert Costs(lambda _: 10, limit=limit).may_run(dimension) is is_run
 
 
-BLOCKED = {
+BLOCKED: dict[str, list[str | None]] = {
     "FullOuter": ["FULL OUTER JOIN keeps", "FULL OUTER JOIN keeps"],
     "LeftOuter": ["LEFT OUTER JOIN keeps", None],
     "RightOuter": [None, "RIGHT OUTER JOIN keeps"],

@@ -44,7 +44,7 @@ from splitlib_iceberg.transforms import adapt, result_type
 from tests.support.iceberg_tables import internal
 
 EPOCH = dt.datetime(1970, 1, 1)
-ORDERED = [
+ORDERED: list[Any] = [
     YearTransform(), MonthTransform(), DayTransform(), HourTransform(), TruncateTransform(3),
 ]  # fmt: skip
 SMALL, BIG = -(2**31) + 1000, 2**31 - 1
