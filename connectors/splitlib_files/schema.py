@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from splitlib.arrow import parquet_footer
 from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
 from splitlib.hive.types import parse_schema
 from splitlib.storage import Storage
@@ -73,9 +74,7 @@ def schema_of_files(storage: Storage, root: str, form: str, levels: int) -> pa.S
 
             schema = orc.ORCFile(file).schema
         else:
-            from pyarrow import parquet
-
-            schema = parquet.read_schema(file)
+            schema = parquet_footer.read_schema(file)
     return schema.remove_metadata()
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
+from splitlib.arrow import parquet_footer
 from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID
 from splitlib_iceberg import metadata_cache
@@ -60,7 +60,7 @@ class PhysicalNames:
             self._files.new_input(path).open() as stream,
             decoding(what, path),
         ):
-            schema = pq.ParquetFile(stream).schema_arrow
+            schema = parquet_footer.read_schema(stream)
         own = dict(_by_field_id(schema))
         if own:
             return True, own
