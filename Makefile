@@ -103,7 +103,7 @@ $(CHAOS)/bin/.ready: setup.cfg pyproject.toml tests/chaos/requirements.txt
 # RUNS of each cell, SEED of the first, CELLS='hive* / names / cut'; writes the table of a full run
 chaos: $(CHAOS)/bin/.ready  ## faults on real servers and disks: the right splits, or an error, in time
 	$(CHAOS)/bin/python -m tests.chaos --write $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(CELLS),--cells '$(CELLS)')
+		$(if $(SLACK),--slack $(SLACK)) $(if $(CELLS),--cells '$(CELLS)')
 
 demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP, and splitlib
 	$(BIN)/splitlib demo

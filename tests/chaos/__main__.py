@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from splitlib.testing import HiveMetastore
+from tests.chaos import runs
 from tests.chaos.cells import (
     OF_METASTORE,
     ON_BOTH,
@@ -56,8 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first run of each cell")
     parser.add_argument("--cells", default=EVERY, help="such as 'hive* / names / cut'")
     parser.add_argument("--at-once", type=int, default=8, help="runs at the same time")
+    parser.add_argument(
+        "--slack", type=float, default=runs.SLACK_SECONDS, help="seconds beyond a deadline"
+    )
     parser.add_argument("--write", action="store_true", help=f"the table into {DOCUMENT.name}")
     given = parser.parse_args(arguments)
+    runs.SLACK_SECONDS = given.slack
     logging.disable(logging.WARNING)  # each error is part of an outcome
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or servers would outlive it
     rows = []
@@ -65,10 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = _measurements(given.cells, Path(scratch), servers)
         for place, each in enumerate(chosen, 1):
             progress = _Progress(f"{place}/{len(chosen)} {each.name}")
-            runs = max(1, given.runs // each.cost)
-            rows.append(each.measure(runs, given.seed, given.at_once, progress.one_more))
+            count = max(1, given.runs // each.cost)
+            rows.append(each.measure(count, given.seed, given.at_once, progress.one_more))
             progress.end(rows[-1])
-    command = f"make chaos RUNS={given.runs} SEED={given.seed}"
+    command = f"make chaos RUNS={given.runs} SEED={given.seed} SLACK={given.slack:g}"
+    if given.cells != EVERY:
+        command += f" CELLS='{given.cells}'"
     markdown = as_markdown(rows, command)
     print(markdown)
     if given.write and given.cells == EVERY:

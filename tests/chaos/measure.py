@@ -14,7 +14,7 @@ from tests.chaos.cells import Cell
 from tests.chaos.runs import Outcome, Step, run
 from tests.chaos.subjects import Access
 
-TIDY_SECONDS = 15.0
+TIDY_SECONDS = 60.0
 """After that long, what was let go has ended: s3fs tries five times more before it gives up."""
 CLOSING_SECONDS = 1.5
 """After that long a connection is closed, whatever hangs at its other end."""
