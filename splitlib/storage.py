@@ -128,9 +128,10 @@ class Storage:
             (base, _name_in(itself, info["name"]), info)
             for info in (_followed(fs, info) for info in infos)
             # an object store may list the marker of the directory among its children
-            if info["type"] == kind and info["name"].rstrip("/") != itself
+            if info["name"].rstrip("/") != itself
         ]
-        return sorted(found, key=lambda child: child[1])
+        of_kind = (child for child in found if child[2]["type"] == kind)
+        return sorted(of_kind, key=lambda child: child[1])
 
     def _refuse_cycle(self, directory: str) -> None:
         fs, path = self.filesystem(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ ICEBERG_STAGES = {
     "manifests": r"-m\d+\.avro",
     "restore": ANY,
 }
+
+_numbers = itertools.count()
 
 ON_DISK = ("files on a disk", "iceberg on a disk")
 OF_METASTORE = ("hive", "hive, two metastores", "hive on a disk")
@@ -194,7 +197,12 @@ def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
         name,
         known,
         ICEBERG_STAGES,
-        lambda address: {**catalog, "s3.endpoint": endpoint_of(address)},
+        lambda address: {
+            **catalog,
+            "s3.endpoint": endpoint_of(address),
+            # or what was decoded in an earlier run would not be read again
+            "run": str(next(_numbers)),
+        },
         dict.fromkeys(("open", "manifest list", "manifests"), ("flip",)),
         server=lambda: store.address,
         treatments=HTTP,

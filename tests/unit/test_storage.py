@@ -91,10 +91,11 @@ class Mixed(MemoryFileSystem):  # type: ignore[misc]  # fsspec is not typed
 def test_the_listing_of_another_directory_is_refused(monkeypatch, asked, instead, noticed, what):
     fsspec.register_implementation("mixed", Mixed, clobber=True)
     memory = fsspec.filesystem("memory")
-    for directory in ("k=1", "k=2", "k=1/a", "other/k=1"):
-        memory.pipe(f"/mixed/table/{directory}/file", b"1")
-        memory.pipe(f"/mixed/table/{directory}/below/file", b"1")
-    memory.pipe("/mixed/table/file", b"1")
+    kept, other = ("file", "below/file") if what == "files" else ("below/file", "file")
+    # of what is asked for, the listing that comes instead has nothing
+    memory.pipe("/mixed/table/k=1/" + kept, b"1")
+    for directory in ("k=1/a", "k=2", "other/k=1"):
+        memory.pipe(f"/mixed/table/{directory}/{other}", b"1")
     monkeypatch.setattr(Mixed, "instead", f"/mixed/table/{instead}".rstrip("/"), raising=False)
     call = getattr(Storage(), what)
     if noticed:
