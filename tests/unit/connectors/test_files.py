@@ -14,6 +14,10 @@ def test_a_walk_that_nobody_goes_on_with_holds_no_threads(tmp_path):
         (tmp_path / f"y={y}" / f"k={k}").mkdir(parents=True)
     schema: dict[str, Any] = {"schema": "c int", "partition_schema": "y int, k int"}
     with load_table(str(tmp_path), "files", **schema) as table:
+    for y in range(300):
+        (tmp_path / f"y={y}" / "k=1").mkdir(parents=True)
+    keys = "y int, k int"
+    with load_table(str(tmp_path), "files", schema="c int", partition_schema=keys) as table:
         batches = table.list_partitions(DynamicFileEnumerator(table).predicate)
         assert next(batches).values.num_rows > 0
         assert_no_thread_is_left()
