@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 from splitlib import DynamicFileEnumerator, load_table
 from tests.support.coordinators import assert_no_thread_is_left, own_threads
 
 
 def test_a_walk_that_nobody_goes_on_with_holds_no_threads(tmp_path):
-    for y, k in itertools.product(range(300), range(1)):
-        (tmp_path / f"y={y}" / f"k={k}").mkdir(parents=True)
-    schema: dict[str, Any] = {"schema": "c int", "partition_schema": "y int, k int"}
-    with load_table(str(tmp_path), "files", **schema) as table:
     for y in range(300):
         (tmp_path / f"y={y}" / "k=1").mkdir(parents=True)
     keys = "y int, k int"
