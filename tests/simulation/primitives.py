@@ -57,6 +57,59 @@ class SimulatedLock:
         return "a lock"
 
 
+class SimulatedRLock:
+    """What ``threading.RLock()`` gives."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._lock = SimulatedLock(scheduler)
+        self._owner: Fiber | None = None
+        self._times = 0
+        scheduler.locks.append(self)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if not self._is_owned() and not self._lock.acquire(blocking, timeout):
+            return False
+        self._owner = self._scheduler.running
+        self._times += 1
+        return True
+
+    def release(self) -> None:
+        if not self._is_owned():
+            raise RuntimeError("cannot release un-acquired lock")
+        self._times -= 1
+        if not self._times:
+            self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody has it."""
+        return self._times > 0
+
+    def __repr__(self) -> str:
+        return f"a lock of {self._owner}"
+
+    # what conditions ask of their lock
+
+    def _is_owned(self) -> bool:
+        return self.held and self._owner is self._scheduler.running
+
+    def _release_save(self) -> int:
+        times, self._times = self._times, 0
+        self._lock.release()
+        return times
+
+    def _acquire_restore(self, times: int) -> None:
+        self._lock.acquire()
+        self._owner, self._times = self._scheduler.running, times
+
+
 class SimulatedThread:
     """What ``threading.Thread(...)`` gives, as far as splitlib uses it."""
 
@@ -95,11 +148,6 @@ class SimulatedThread:
 def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
     """Let all threads, locks and clocks that are made inside be those of ``scheduler``."""
 
-    class Reentrant(threading._PyRLock):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            scheduler.locks.append(self)
-
     numbers: dict[str, int] = {}
 
     def number(thing: Any) -> int:
@@ -113,6 +161,9 @@ def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
     def lock() -> SimulatedLock:
         return SimulatedLock(scheduler)
 
+    def reentrant() -> SimulatedRLock:
+        return SimulatedRLock(scheduler)
+
     def thread(**arguments: Any) -> SimulatedThread:
         return SimulatedThread(scheduler=scheduler, **arguments)
 
@@ -123,7 +174,7 @@ def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
         scheduler.spawn("a thread", partial(work, *arguments))
 
     places: list[tuple[Any, dict[str, Any]]] = [
-        (threading, {"Lock": lock, "_allocate_lock": lock, "RLock": Reentrant, "Thread": thread}),
+        (threading, {"Lock": lock, "_allocate_lock": lock, "RLock": reentrant, "Thread": thread}),
         (threading, {"_time": clock}),
         (_thread, {"start_new_thread": start}),
         (time, {"monotonic": clock, "perf_counter": clock, "time": clock}),

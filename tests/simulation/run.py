@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from tests.simulation.coordinating import coordinate
 from tests.simulation.enumerating import enumerate_concurrently
 from tests.simulation.history import History, Span
 from tests.simulation.primitives import simulated
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import Scheduler, SimulationOver
 from tests.simulation.setting import Setting
 
 EPSILON = 1e-6
@@ -102,7 +103,7 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
     run.left = [str(f) for f in scheduler.fibers if not f.done and f is not scheduler.running]
     if run.left:
         scheduler.fail(f"threads are left: {', '.join(run.left)}\n{scheduler.stacks()}")
-    run.held = [str(lock) for lock in scheduler.locks if lock._owner is not None]
+    run.held = [str(lock) for lock in scheduler.locks if lock.held]
 
 
 @contextmanager
@@ -111,10 +112,17 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     gc.disable()
     try:
-        yield
+        with mock.patch.object(sys, "unraisablehook", _unless_over):
+            yield
     finally:
         gc.enable()
         logging.disable(logging.NOTSET)
+
+
+def _unless_over(unraisable: Any) -> None:
+    """Generators and finalizers, too, are ended by the end of a run."""
+    if not isinstance(unraisable.exc_value, SimulationOver):
+        sys.__unraisablehook__(unraisable)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 NOT_OURS = {
     "_gateway", "_gateway_client", "_jdf", "_jsc", "_jsparkSession", "_jvm",  # PySpark's
     "_repr_html_",  # the notebooks' protocol
-    "_exit", "_replace",  # public, of the standard library
+    "_current_frames", "_exit", "_replace",  # public, of the standard library
 }  # fmt: skip
 
 
