@@ -67,6 +67,7 @@ def mutants_of(source: str) -> list[Mutant]:
     for node, operator, replacement, statement in _changes(ast.parse(source), text):
         changed = text.replaced(node, replacement)
         found.setdefault(changed, Mutant(node.lineno, statement, operator, changed))
+    found.pop(source, None)  # a predicate that says False is made to say so, too
     return sorted(found.values(), key=lambda mutant: mutant.line)
 
 

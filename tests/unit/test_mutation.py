@@ -56,6 +56,8 @@ def test_a_predicate_is_made_to_say_both():
     source = "def f() -> bool:\n    return g(a)\n"
     made = {mutant.source.splitlines()[1].strip() for mutant in mutants_of(source)}
     assert made == {"return True", "return False"}
+    (other,) = mutants_of("def f() -> bool:\n    return False\n")
+    assert other.source == "def f() -> bool:\n    return True\n"
 
 
 def test_a_sample_is_the_same_again_and_of_all_files():
