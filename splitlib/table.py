@@ -171,6 +171,9 @@ class Table:
             found = list(connector.hosts(paths))
             if len(found) != len(paths):
                 raise CorruptMetadata(f"There are hosts of {len(found)} files for {len(paths)}.")
+            for hosts in found:
+                if isinstance(hosts, str) or not all(isinstance(host, str) for host in hosts):
+                    raise CorruptMetadata(f"The hosts of a file are no names: {hosts!r}.")
             return found
 
         return self._call(ask, config)

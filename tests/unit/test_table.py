@@ -159,6 +159,19 @@ def test_an_answer_that_is_not_complete_is_refused(connector, method):
         CALLS[method](Table("t", "memory", connector()))
 
 
+@pytest.mark.parametrize("hosts", ["h", None, [None], [b"h"]])
+def test_hosts_that_are_no_names(hosts):
+    """As a source gives them that is broken: an error of the connector, not one of the engine."""
+
+    class Broken(Able):
+        def hosts(self, paths):
+            return [hosts for _ in paths]
+
+    table = Table("t", "memory", Broken())
+    with pytest.raises(splitlib.SplitlibError, match="connector=memory, table=t"):
+        list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
+
+
 def test_a_connector_without_abilities():
     table = Table("t", "memory", DetailedConnector())
     assert table.partitions_per_listing == 1
