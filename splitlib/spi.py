@@ -1,9 +1,15 @@
 """What a storage backend implements. A connector only lists; the engine decides what matches.
 
-A connector is a class with five methods, found under its name by an entry point of the group
-``splitlib.connectors``. Abilities beyond that are protocols, detected by ``isinstance``.
-``splitlib_files`` is the reference, small enough to copy; ``splitlib_conformance`` is the test kit.
-What the methods take and return is here, in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
+A connector is a class with four methods and, where there is something to give back, ``close``. It
+is found under its name by an entry point of the group ``splitlib.connectors``. Abilities beyond
+that are protocols, detected by ``isinstance``. The guide is ``docs/connectors.md``,
+``splitlib_files`` is small enough to copy, and ``splitlib_conformance`` is the test kit. What the
+methods take and return is here, in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
+
+Whatever a method raises becomes an error of splitlib that names connector and table: a
+``ConnectionError``, a ``TimeoutError`` or a status such as 503 is ``SourceUnavailable``, a
+``PermissionError`` is ``AccessDenied``, all else is ``SourceError``. So an error is best left
+alone, and must never become an empty answer.
 """
 
 from __future__ import annotations
@@ -33,19 +39,23 @@ __all__ = [
 
 
 class Connector(ABC):
-    """Read-only view of one table, pinned when opened. Lives on the driver.
+    """Read-only view of one table, as of when it was opened. Lives on the driver.
 
-    All methods may be called from several threads at once.
+    All methods may be called from several threads at once. What one call is given, a filter above
+    all, says nothing about the next.
+
+    Attributes:
+        partitions_per_listing: How many partitions one call of :meth:`list_files` is given at most.
+            The engine makes many calls at the same time: 1 suits a directory listing. Raise it
+            where a call costs the same for many.
     """
 
     partitions_per_listing: int = 1
-    """How many partitions one call of :meth:`list_files` is given. The engine makes many calls at
-    the same time: 1 suits a directory listing. Raise it where a call costs the same for many."""
 
     @classmethod
     @abstractmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name``.
+        """Open the table ``name``. No files are listed, and what was opened is closed if it raises.
 
         Raises:
             ConfigError: for a missing, unknown or malformed option.
@@ -65,8 +75,12 @@ class Connector(ABC):
 
         An unpartitioned table has one partition without values. ``predicate`` may be used to list
         less, and may be ignored: yielding too much is right, missing a match is not. The columns
-        have to be those that :attr:`PartitionBatch.values` describes. Batches of thousands are
-        best; nothing is to be listed before it is asked for.
+        have to be those that :attr:`PartitionBatch.values` describes. Nothing is to be listed
+        before it is asked for, as in a generator, and no files at all.
+
+        Partitions come in pages: one request, one batch. A page is as large as the source gives
+        it, thousands if it does; the kit refuses less than 4 partitions a request. A source that
+        lists directories needs one request for each directory above the last level.
 
         Raises:
             SourceUnavailable: as in :meth:`open`; tried again if nothing was yielded yet.
@@ -74,14 +88,16 @@ class Connector(ABC):
 
     @abstractmethod
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """The data files of some partitions; one batch for each way of reading them.
+        """The data files of some partitions; those of one batch are read in the same way.
 
-        Names that start with ``_`` or ``.`` are not data. Sizes are exact. The engine checks what
-        it can of a batch (see :class:`splitlib.model.ColumnStatistics`), and names the connector in
-        its error; what it cannot check has to be right, or rows are lost.
+        Names that start with ``_`` or ``.`` are not data, nor is what lies below such directories.
+        Sizes are exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
+        columns of which statistics are of use. The engine checks what it can of a batch (see
+        :class:`splitlib.model.ColumnStatistics`), and names the connector in its error; what it
+        cannot check has to be right, or rows are lost.
 
         Raises:
-            MissingPartition: if a partition's directory does not exist.
+            MissingPartition: if a partition's directory does not exist; it is not taken for empty.
             SourceUnavailable: as in :meth:`open`; the whole call is made again.
         """
 
@@ -139,7 +155,8 @@ class SupportsIdentityCheck(Protocol):
         may have been dropped one by one, or with the table.
 
         Raises:
-            TableNotFound: if it was dropped, also if there is another of its name by now.
+            TableNotFound: if it was dropped, also if there is another of its name by now, as far as
+                the catalog can tell the two.
         """
 
 
@@ -151,7 +168,7 @@ class SupportsTableNames(Protocol):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Database and table of each table, in order.
+        """Database and table of each table, each once, in order.
 
         Args:
             database: None = of all.
@@ -167,7 +184,7 @@ class SupportsHosts(Protocol):
     """The storage says on which hosts the bytes of a file lie."""
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
-        """The names of the hosts of each file; empty = not known.
+        """The names of the hosts of each file, in the order of ``paths``; empty = not known.
 
         Asked with the files of one listing at a time, in parallel.
         """
@@ -178,9 +195,10 @@ class SupportsPhysicalNames(Protocol):
     """Columns are found by identifier; the names that they have in each file can be looked up."""
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """The same files, in a batch for each set of names: pairs in ``read_format.columns``.
+        """The same files, with the names in them as pairs in ``read_format.columns``.
 
-        For a reader that cannot find columns by identifier. Opens every file.
+        Those of one batch have the same names. For a reader that cannot find columns by
+        identifier; it may open every file.
 
         Raises:
             MissingFile: if a file has gone.

@@ -55,42 +55,43 @@ This is all that a connector of directories on the local disk needs::
             return FilesHarness(tmp_path)
 
 A connector that no entry point names yet is made known with ``splitlib.register``. One that
-implements :class:`splitlib.spi.SupportsPartitionDetails` declares that in its test class::
+implements protocols of :mod:`splitlib.spi` names them in its test class, so that none of them is
+lost by a misspelled method::
 
         capabilities = frozenset({SupportsPartitionDetails})
 
-A test that the connector cannot pass is not skipped, but declared to fail, with the reason::
+A harness may do more, see :class:`Harness`: have the source fail, count its calls and connections,
+drop tables. What it leaves out is reported as skipped, "not tried: the harness has no way to ...";
+``pytest -rs`` lists that. A test that the connector cannot pass is not skipped, but declared to
+fail, with the reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):
             super().test_pruned_partitions_are_not_listed(harness)
 """
 
-import pytest
-
-# before they are imported (E402): only then does pytest show the values in a failed assertion
-pytest.register_assert_rewrite(
-    *(f"splitlib_conformance.{part}" for part in ("content", "contract", "economy", "filtering"))
-)
-
-from splitlib_conformance.harness import (  # noqa: E402 - see above
+from splitlib_conformance.harness import (
     Harness,
     NewPartition,
     TableAddress,
     WrittenFile,
     hive_directory,
     hive_text,
+    not_tried,
     write_files,
 )
-from splitlib_conformance.kit import ConnectorConformance  # noqa: E402 - see above
+from splitlib_conformance.kit import ConnectorConformance
+from splitlib_conformance.source_calls import SourceCalls
 
 __all__ = [
     "ConnectorConformance",
     "Harness",
     "NewPartition",
+    "SourceCalls",
     "TableAddress",
     "WrittenFile",
     "hive_directory",
     "hive_text",
+    "not_tried",
     "write_files",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -20,16 +20,14 @@ from splitlib import (
 )
 from splitlib.hive.partition_values import parse
 from splitlib.model import FileBatch, PartitionBatch
-from splitlib.spi import Predicate, SupportsPartitionDetails
+from splitlib.spi import Connector, Predicate, SupportsPartitionDetails
+from splitlib_conformance.expectations import FrozenValues, frozen
 from splitlib_conformance.harness import Harness, NewPartition, TableAddress, WrittenFile
 from splitlib_conformance.key_cases import KEY_CASES, KeyCase
 
 DATA_SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 ONE_KEY = pa.schema([("k", pa.int32())])
 _ids = itertools.count()
-
-FrozenValues = tuple[tuple[str, Any], ...]
-"""Partition values in a form that can be a member of a set."""
 
 
 def some_rows(number: int = 3) -> pa.Table:
@@ -43,14 +41,16 @@ def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
     return NewPartition(values, [some_rows() for _ in range(files)])
 
 
-def frozen(values: Mapping[str, Any]) -> FrozenValues:
-    """Partition values to compare and to hash."""
-    return tuple(values.items())
-
-
 @dataclass(frozen=True)
 class Subject:
-    """A table, and what the connector has to find in it."""
+    """A table, and what the connector has to find in it.
+
+    Attributes:
+        harness: What has made it.
+        address: How it is opened.
+        partition_schema: Its keys.
+        files: All that were written into it.
+    """
 
     harness: Harness
     address: TableAddress
@@ -69,15 +69,30 @@ class Subject:
         return [file for file in self.files if frozen(file.values) in wanted]
 
 
+class Listed(NamedTuple):
+    """What the connector has listed for some partitions.
+
+    Attributes:
+        partitions: As they were given to ``list_files``.
+        batch: What it gave.
+    """
+
+    partitions: PartitionBatch
+    batch: FileBatch
+
+
 class KitBase:
-    """Fixtures and helpers of the kit. See :class:`splitlib_conformance.ConnectorConformance`."""
+    """Fixtures and helpers of the kit.
+
+    Attributes:
+        connector: The name under which ``splitlib.load_table`` finds the connector.
+        capabilities: The protocols of :mod:`splitlib.spi` that the connector means to implement.
+            One that it has, and that is not named here, is tested all the same; one that is named
+            here, and that it has not, is a failure.
+    """
 
     connector: ClassVar[str]
-    """The name under which ``splitlib.load_table`` finds the connector."""
-
     capabilities: ClassVar[frozenset[type]] = frozenset()
-    """``frozenset({SupportsPartitionDetails})`` if the connector means to implement that protocol,
-    the only one that the tests depend on."""
 
     @pytest.fixture
     def harness(self) -> Harness:
@@ -120,11 +135,12 @@ class KitBase:
         new = [partition({"k": k}, files) for k in range(partitions)]
         return self.create(harness, ONE_KEY, new)
 
-    def open(self, address: TableAddress, **options: Any) -> Table:
+    def open(
+        self, address: TableAddress, *, config: SplitConfig | None = None, **options: Any
+    ) -> Table:
         """The table as a user opens it, whatever settings the environment has."""
-        return load_table(
-            address.name, self.connector, config=SplitConfig(), **address.options, **options
-        )
+        config = config or SplitConfig()
+        return load_table(address.name, self.connector, config=config, **address.options, **options)
 
     def splits(self, subject: Subject, *filters: DynamicFilteringData) -> list[FileSplit]:
         """All splits of a newly opened table."""
@@ -132,17 +148,33 @@ class KitBase:
             return list(enumerator(table, *filters).enumerate_splits())
 
     @staticmethod
-    def files_of(table: Table, partitions: PartitionBatch) -> list[FileBatch]:
-        """What the connector lists for some partitions of its own."""
-        connector = table.connector
-        if isinstance(connector, SupportsPartitionDetails):
-            partitions = connector.load_details(partitions)
-        return list(connector.list_files(partitions, everything(table)))
+    def files_of(
+        table: Table, partitions: PartitionBatch, predicate: Predicate | None = None
+    ) -> Iterator[Listed]:
+        """What the connector lists for some partitions of its own, asked as the engine asks."""
+        connector, predicate = table.connector, predicate or everything(table)
+        for ready in _with_details(connector, partitions):
+            for piece in _pieces(ready, connector.partitions_per_listing):
+                for batch in connector.list_files(piece, predicate):
+                    yield Listed(piece, batch)
+
+
+def _with_details(connector: Connector, partitions: PartitionBatch) -> Iterator[PartitionBatch]:
+    if not isinstance(connector, SupportsPartitionDetails):
+        yield partitions
+        return
+    for piece in _pieces(partitions, connector.partitions_per_details):
+        yield connector.load_details(piece)
+
+
+def _pieces(partitions: PartitionBatch, step: int) -> Iterator[PartitionBatch]:
+    for offset in range(0, len(partitions), step):
+        yield partitions.slice(offset, step)
 
 
 def everything(table: Table) -> Predicate:
-    """The predicate that keeps all partitions."""
-    return Predicate(table.metadata.partition_schema)
+    """The predicate that keeps all partitions and files."""
+    return Predicate(table.metadata.filterable)
 
 
 def enumerator(
@@ -165,17 +197,7 @@ def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[Froze
             for column, key in zip(batch.values.columns, schema, strict=True)
         ]
         found += [
-            tuple((key, column[row]) for key, column in zip(schema.names, columns, strict=True))
+            frozen({key: column[row] for key, column in zip(schema.names, columns, strict=True)})
             for row in range(len(batch))
         ]
     return found
-
-
-def read_from(splits: Iterable[FileSplit]) -> list[tuple[str, FrozenValues]]:
-    """Path and partition values of each split, sorted as text because null has no order."""
-    return sorted(((s.path, frozen(s.partition_values)) for s in splits), key=repr)
-
-
-def written(files: Iterable[WrittenFile]) -> list[tuple[str, FrozenValues]]:
-    """Path and partition values of each file that the harness wrote, sorted likewise."""
-    return sorted(((f.path, frozen(f.values)) for f in files), key=repr)

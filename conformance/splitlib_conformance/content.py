@@ -10,14 +10,13 @@ from splitlib_conformance.base import (
     ONE_KEY,
     KitBase,
     Subject,
+    enumerator,
     everything,
-    frozen,
     listed_values,
     partition,
-    read_from,
     some_rows,
-    written,
 )
+from splitlib_conformance.expectations import expect, expect_files, expect_partitions, frozen
 from splitlib_conformance.harness import Harness, NewPartition
 from splitlib_conformance.key_cases import KeyCase
 
@@ -37,48 +36,71 @@ class ContentTests(KitBase):
     def test_schema_is_the_data_columns_then_the_keys(self, subject: Subject) -> None:
         """The catalog's names, order and types; keys are last."""
         with self.open(subject.address) as table:
-            expected = pa.schema([*DATA_SCHEMA, *subject.partition_schema])
-            assert table.schema.names == expected.names
-            assert table.schema.types == expected.types
-            assert list(table.partition_keys) == subject.partition_schema.names
-            assert table.metadata.read_format.name == "parquet"
+            found = [(f.name, _without_zone(f.type)) for f in table.schema]
+            form = table.metadata.read_format.name
+            keys = list(table.partition_keys)
+        expected = [
+            (f.name, _without_zone(f.type)) for f in (*DATA_SCHEMA, *subject.partition_schema)
+        ]
+        expect(
+            found == expected,
+            f"describes a table with the columns {_columns(found)}",
+            f"the data columns, then the partition keys: {_columns(expected)}",
+        )
+        expect(
+            keys == subject.partition_schema.names,
+            f"describes a table with the partition_keys {keys}",
+            f"{subject.partition_schema.names}",
+        )
+        expect(form == "parquet", f"describes files of format {form!r}", "'parquet'")
 
     def test_every_file_is_read_once(self, subject: Subject) -> None:
         """The splits are the files written: none lost, none twice, each with its values."""
-        assert read_from(self.splits(subject)) == written(subject.files)
+        expect_files(self.splits(subject), subject.files)
 
     def test_partition_values_are_those_written(self, subject: Subject, key_case: KeyCase) -> None:
         """Whatever the spelling in the catalog, the value comes back; null too."""
         with self.open(subject.address) as table:
-            listed = listed_values(table, table.list_partitions(everything(table)))
-        assert set(listed) == {frozen(values) for values in key_case.partitions}
+            listed = set(listed_values(table, table.list_partitions(everything(table))))
+        expect_partitions(list(listed), key_case.partitions, "list_partitions")
 
     def test_no_partition_is_listed_twice(self, subject: Subject, key_case: KeyCase) -> None:
         """One row per partition over all batches."""
         with self.open(subject.address) as table:
             listed = listed_values(table, table.list_partitions(everything(table)))
-        assert len(listed) == len(key_case.partitions)
+        twice = {values for values in listed if listed.count(values) > 1}
+        expect(
+            not twice,
+            f"listed some partitions more than once: {sorted(map(str, twice))[:3]}",
+            "each partition once over all batches of list_partitions",
+        )
 
     def test_sizes_are_exact(self, simple: Subject) -> None:
         """The length that the storage has, not one that is rounded, cached or decompressed."""
-        sizes = {split.path: split.file_size for split in self.splits(simple)}
-        assert sizes == {file.path: file.size for file in simple.files}
+        real = {file.path: file.size for file in simple.files}
+        for split in self.splits(simple):
+            expect(
+                split.file_size == real.get(split.path, split.file_size),
+                f"says that {split.path} has {split.file_size} bytes",
+                f"{real.get(split.path)}, its exact size in the storage",
+            )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
         """Files name the row of their partition, in whatever order the partitions are given."""
+        real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
-            found = []
             for batch in table.list_partitions(everything(table)):
-                backwards = batch.take(pa.array(reversed(range(len(batch)))))
-                values = listed_values(table, [backwards])
-                for files in self.files_of(table, backwards):
-                    rows = zip(
-                        files.files["path"].to_pylist(),
-                        files.files["partition"].to_pylist(),
-                        strict=True,
-                    )
-                    found += [(path, values[row]) for path, row in rows]
-        assert sorted(found) == written(simple.files)
+                backwards = batch.take(pa.array(range(len(batch))[::-1], pa.int64()))
+                for partitions, found in self.files_of(table, backwards):
+                    values = listed_values(table, [partitions])
+                    for file in found.files.select(["path", "partition"]).to_pylist():
+                        given = values[file["partition"]]
+                        expect(
+                            real.get(file["path"], given) == given,
+                            f"gave {file['path']} as a file of partition {dict(given)}",
+                            f"in the column 'partition' the row of {real.get(file['path'])} in the "
+                            "batch that list_files or load_details was given, whatever its order",
+                        )
 
     def test_rows_come_back(self, harness: Harness) -> None:
         """The files of the splits plus their partition values are the rows that were written."""
@@ -88,37 +110,66 @@ class ContentTests(KitBase):
         for split in self.splits(subject, DynamicFilteringData.from_values({"k": [1, 3]})):
             file = harness.read_file(split.path).select(DATA_SCHEMA.names)
             rows += [{**row, **split.partition_values} for row in file.to_pylist()]
+        rows.sort(key=lambda row: row["id"])
         expected = [
             {**row, **each.values}
             for each in new[1::2]
             for t in each.tables
             for row in t.to_pylist()
         ]
-        assert sorted(rows, key=lambda row: row["id"]) == expected
+        expect(
+            rows == expected,
+            f"led, for the partitions k=1 and k=3, to {len(rows)} rows: {rows[:3]} …",
+            f"the {len(expected)} rows that were written into them: {expected[:3]} …",
+        )
 
     def test_unpartitioned_table(self, harness: Harness) -> None:
         """It has one partition, without values."""
         subject = self.create(harness, pa.schema([]), [partition({}, files=3)])
         with self.open(subject.address) as table:
-            assert table.partition_keys == ()
-            assert [len(batch) for batch in table.list_partitions(everything(table))] == [1]
-        assert read_from(self.splits(subject)) == written(subject.files)
+            batches = list(table.list_partitions(everything(table)))
+            shape = [(len(batch), batch.values.num_columns) for batch in batches]
+            expect(
+                shape == [(1, 0)],
+                "listed for a table without partition keys batches of (partitions, columns of "
+                f"values) {shape}",
+                "one batch of one partition, whose values have no column",
+            )
+            expect_files(enumerator(table).enumerate_splits(), subject.files)
 
     def test_table_without_partitions(self, harness: Harness) -> None:
         """It has keys, no partitions, no splits, and is no error."""
         subject = self.create(harness, ONE_KEY, [])
         with self.open(subject.address) as table:
-            assert table.partition_keys == ("k",)
-            assert listed_values(table, table.list_partitions(everything(table))) == []
-        assert self.splits(subject) == []
+            keys = table.partition_keys
+            expect(
+                keys == ("k",),
+                f"says of a table without partitions that its partition_keys are {keys}",
+                "('k',), which the table has from when it was made",
+            )
+            listed = listed_values(table, table.list_partitions(everything(table)))
+            expect_partitions(listed, [], "list_partitions")
+            expect_files(enumerator(table).enumerate_splits(), [])
 
     def test_empty_partition(self, harness: Harness) -> None:
         """A partition without files is no error and has no splits."""
         subject = self.create(harness, ONE_KEY, [partition({"k": 1}), NewPartition({"k": 2})])
-        assert read_from(self.splits(subject)) == written(subject.files)
+        expect_files(self.splits(subject), subject.files, "with a partition that has no file")
 
     def test_hidden_files_are_not_data(self, harness: Harness) -> None:
         """Names that start with ``_`` or ``.``, and what lies below them, are not read."""
         hidden = [NewPartition({"k": k}, [some_rows()], _HIDDEN) for k in range(2)]
         subject = self.create(harness, ONE_KEY, hidden)
-        assert read_from(self.splits(subject)) == written(subject.files)
+        when = "with files beside its own whose names, or whose directory's, begin with _ or ."
+        expect_files(self.splits(subject), subject.files, when)
+
+
+def _without_zone(kind: pa.DataType) -> pa.DataType:
+    """Instants are the same in whatever zone they are shown."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    return kind
+
+
+def _columns(columns: list[tuple[str, pa.DataType]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)

@@ -1,89 +1,130 @@
-"""Does the connector keep to the interface: what travels, what is raised, what it can do?"""
+"""Does the connector keep to the interface: what travels, and what is raised?"""
 
 from __future__ import annotations
 
 import os
 import pickle
 import time
-from collections.abc import Generator
+from dataclasses import fields
 
 import pyarrow as pa
-import pytest
 
-from splitlib import ConfigError, ReadFormat, SplitlibError, TableNotFound
-from splitlib.model import FILE_SCHEMA
-from splitlib.spi import SupportsPartitionDetails
-from splitlib_conformance.base import KitBase, Subject, enumerator, everything
+from splitlib import ConfigError, FileSplit, ReadFormat, SplitlibError, TableNotFound
+from splitlib.model import FILE_SCHEMA, Requests
+from splitlib_conformance.base import KitBase, Subject, everything
+from splitlib_conformance.expectations import expect, expect_error, frozen
 from splitlib_conformance.harness import Harness
 
-_CAPABILITIES = (SupportsPartitionDetails,)
+_VALUES = "partition_values"
 _HOUR_MILLISECONDS = 3_600_000
 
 
 class ContractTests(KitBase):
-    """Shapes, errors, abilities."""
-
-    def test_capabilities_are_those_declared(self, simple: Subject) -> None:
-        """No ability is lost by a misspelled method, none is there by accident."""
-        with self.open(simple.address) as table:
-            found = {each for each in _CAPABILITIES if isinstance(table.connector, each)}
-        assert found == self.capabilities
+    """Shapes and errors."""
 
     def test_partitions_have_a_column_for_each_key(self, subject: Subject) -> None:
         """In the table's order, each in the key's type or as text."""
         with self.open(subject.address) as table:
-            batches = list(table.list_partitions(everything(table)))
+            batches = list(table.connector.list_partitions(everything(table)))
             keys = table.metadata.partition_schema
-        assert batches
+        expect(batches, "gave no batch of partitions", "at least one, as the table has partitions")
         for batch in batches:
-            assert batch.values.schema.names == keys.names
-            assert batch.values.num_rows == len(batch.refs)
-            for column, key in zip(batch.values.columns, keys, strict=True):
-                assert column.type in (key.type, pa.string())
+            names, types = batch.values.schema.names, batch.values.schema.types
+            expect(
+                names == keys.names,
+                f"gave partitions with the columns {names}",
+                f"a column for each partition key in the table's order, {keys.names}",
+            )
+            expect(
+                batch.values.num_rows == len(batch.refs),
+                f"gave {batch.values.num_rows} rows of values and {len(batch.refs)} refs",
+                "a row and a ref for each partition",
+            )
+            for kind, key in zip(types, keys, strict=True):
+                expect(
+                    kind in (key.type, pa.string()),
+                    f"gave values of key {key.name} of type {kind}",
+                    f"{key.type} as described, or string with the text that the catalog keeps",
+                )
 
     def test_file_batches_have_the_schema(self, simple: Subject) -> None:
         """Columns, absolute paths, milliseconds, and rows that exist."""
         now = time.time() * 1000
         with self.open(simple.address) as table:
-            for partitions in table.list_partitions(everything(table)):
-                for batch in self.files_of(table, partitions):
-                    assert batch.files.schema.equals(FILE_SCHEMA)
-                    assert isinstance(batch.read_format, ReadFormat)
-                    for path in batch.files["path"].to_pylist():
-                        assert os.path.isabs(path) or "://" in path
-                    for modified in batch.files["modified"].to_pylist():
-                        assert modified == 0 or abs(modified - now) < _HOUR_MILLISECONDS
-                    for row in batch.files["partition"].to_pylist():
-                        assert 0 <= row < len(partitions)
+            for listed in table.list_partitions(everything(table)):
+                for partitions, batch in self.files_of(table, listed):
+                    expect(
+                        batch.files.schema.equals(FILE_SCHEMA),
+                        f"gave files with the columns {batch.files.schema.to_string()}",
+                        f"splitlib.model.FILE_SCHEMA: {FILE_SCHEMA.to_string()}",
+                    )
+                    kind = type(batch.read_format)
+                    expect(
+                        issubclass(kind, ReadFormat) and isinstance(batch.requests, Requests),
+                        f"gave a read_format of type {kind} and requests {batch.requests!r}",
+                        "a splitlib.model.ReadFormat and a splitlib.model.Requests",
+                    )
+                    for file in batch.files.to_pylist():
+                        _check_file(file, len(partitions), now)
 
     def test_splits_pickle(self, subject: Subject) -> None:
         """Splits go to other processes."""
         splits = self.splits(subject)
-        assert pickle.loads(pickle.dumps(splits)) == splits
+        try:
+            restored = pickle.loads(pickle.dumps(splits))
+        except Exception as error:
+            message = f"gave a ReadFormat or DeleteFile that does not pickle ({error})"
+            expect(False, message, "splits that pickle, as they go to other processes")
+        same = list(map(_parts, restored)) == list(map(_parts, splits))
+        expect(same, "gave what is something else once it was pickled", "splits that pickle")
 
     def test_missing_table(self, harness: Harness) -> None:
         """It is refused when opened, with the connector and the table in the message."""
         address = harness.missing_table()
-        with pytest.raises(TableNotFound) as caught:
-            self.open(address)
-        _says_where(caught.value, self.connector, address.name)
+        with expect_error(TableNotFound, "when a table was opened that does not exist") as caught:
+            self.open(address).close()
+        _says_where(caught[0], self.connector, address.name)
 
     def test_unknown_option(self, simple: Subject) -> None:
         """A misspelled option is refused by its name, never ignored."""
-        with pytest.raises(ConfigError, match="no_such_option") as caught:
-            self.open(simple.address, no_such_option="1")
-        _says_where(caught.value, self.connector, simple.address.name)
+        with expect_error(ConfigError, "when opened with an option no_such_option") as caught:
+            self.open(simple.address, no_such_option="1").close()
+        expect(
+            "no_such_option" in str(caught[0]),
+            f"raised {caught[0]} for an unknown option",
+            "the option's name in the message, as splitlib.spi.check_options puts it there",
+        )
+        _says_where(caught[0], self.connector, simple.address.name)
 
-    def test_half_read_listing_can_be_left(self, simple: Subject) -> None:
-        """A consumer that has enough leaves the table usable, and able to close."""
-        with self.open(simple.address) as table:
-            listing = enumerator(table, listing_threads=1).enumerate_splits()
-            first = next(listing)
-            assert isinstance(listing, Generator)
-            listing.close()
-            assert next(enumerator(table).enumerate_splits()) == first
+
+def _check_file(file: dict[str, object], partitions: int, now: float) -> None:
+    path, modified, row = str(file["path"]), file["modified"], file["partition"]
+    expect(
+        os.path.isabs(path) or "://" in path,
+        f"gave the path {path!r}",
+        "a plain absolute path on the local disk, or a URI",
+    )
+    expect(
+        isinstance(modified, int) and (modified == 0 or abs(modified - now) < _HOUR_MILLISECONDS),
+        f"says that {path} was modified at {modified}, just after it was written at {now:.0f}",
+        "milliseconds since the epoch, or 0 if that is not known",
+    )
+    expect(
+        isinstance(row, int) and 0 <= row < partitions,
+        f"says that {path} is of partition number {row}",
+        f"the row of its partition in the batch that list_files was given, of {partitions}",
+    )
 
 
 def _says_where(error: SplitlibError, connector: str, table: str) -> None:
-    assert f"connector={connector}" in str(error)
-    assert table in str(error)
+    expect(
+        f"[connector={connector}, table={table}" in str(error),
+        f"raised an error that names another connector or table: {error}",
+        f"an error that says connector={connector}, table={table}; leave both to the engine",
+    )
+
+
+def _parts(split: FileSplit) -> tuple[object, ...]:
+    """All of a split, in a form in which NaN equals NaN."""
+    values = frozen(split.partition_values)
+    return (values, *(getattr(split, f.name) for f in fields(split) if f.name != _VALUES))

@@ -5,18 +5,16 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from splitlib import DynamicFilteringData
-from splitlib_conformance.base import (
-    KitBase,
-    Subject,
-    enumerator,
-    read_from,
-    written,
-)
+from splitlib_conformance.base import KitBase, Subject, enumerator
+from splitlib_conformance.expectations import expect, expect_files, frozen
 from splitlib_conformance.filter_cases import Filter, Values, filters_on
 from splitlib_conformance.harness import Harness
 from splitlib_conformance.key_cases import SEVERAL_KEYS, KeyCase
 
 _MANY = 64
+_EXAMPLES = 40
+# details of one partition, its directory, and some directories below it
+_REQUESTS_OF_ONE_PARTITION = 4
 
 
 class FilteringTests(KitBase):
@@ -25,21 +23,39 @@ class FilteringTests(KitBase):
     def test_no_match_is_lost(self, subject: Subject, key_case: KeyCase) -> None:
         """Whatever the filters: every match is read once, with the values of its partition."""
         truth = {file.path: file for file in subject.files}
+        # a profile may ask for fewer examples
+        examples = min(_EXAMPLES, settings().max_examples)
         with self.open(subject.address) as table:
             # made anew in each test, since Hypothesis refuses one that several subclasses share
-            @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+            @settings(max_examples=examples, deadline=None, database=None, derandomize=True)
             @given(filters_on(key_case))
             def check(filters: list[Filter]) -> None:
                 data = [each.data(key_case.schema) for each in filters]
                 splits = list(enumerator(table, *data).enumerate_splits())
                 paths = [split.path for split in splits]
-                matching = {
-                    path for path, f in truth.items() if all(e.keeps(f.values) for e in filters)
-                }
-                assert matching - set(paths) == set()
-                assert len(paths) == len(set(paths))
+                lost = [
+                    file
+                    for path, file in truth.items()
+                    if path not in paths and all(each.keeps(file.values) for each in filters)
+                ]
+                expect(
+                    not lost,
+                    f"listed, for the filters {filters}, no file of {[f.values for f in lost][:3]}",
+                    "every partition that matches; whoever uses the predicate of list_partitions "
+                    "or list_files may list too much, never too little",
+                )
+                expect(
+                    len(paths) == len(set(paths)),
+                    f"listed, for the filters {filters}, some files twice",
+                    "each file once",
+                )
                 for split in splits:
-                    assert split.partition_values == truth[split.path].values
+                    values = truth[split.path].values
+                    expect(
+                        frozen(split.partition_values) == frozen(values),
+                        f"gave {split.path} the partition values {split.partition_values}",
+                        f"{values}",
+                    )
 
             check()
 
@@ -50,7 +66,7 @@ class FilteringTests(KitBase):
             for values in key_case.partitions:
                 only = Values(names, (tuple(values.values()),)).data(key_case.schema)
                 splits = enumerator(table, only).enumerate_splits()
-                assert read_from(splits) == written(subject.files_where([values]))
+                expect_files(splits, subject.files_where([values]), f"for {values} alone")
 
     def test_filter_on_a_part_of_the_keys(self, harness: Harness) -> None:
         """A filter on the last key alone: each value has partitions below each other key."""
@@ -58,18 +74,37 @@ class FilteringTests(KitBase):
         wanted = [values for values in SEVERAL_KEYS.partitions if values["d"] is not None]
         days = Values(("d",), tuple((values["d"],) for values in wanted))
         splits = self.splits(subject, days.data(SEVERAL_KEYS.schema))
-        assert read_from(splits) == written(subject.files_where(wanted))
+        expect_files(splits, subject.files_where(wanted), "for values of the last of three keys")
 
     def test_marker_reads_everything(self, simple: Subject) -> None:
         """Too many keys prune nothing."""
         marker = DynamicFilteringData.exceeded(simple.partition_schema)
-        assert read_from(self.splits(simple, marker)) == written(simple.files)
+        splits = self.splits(simple, marker)
+        expect_files(splits, simple.files, "with the marker of too many keys, which prunes nothing")
 
     def test_pruned_partitions_are_not_listed(self, harness: Harness) -> None:
         """Reading one partition costs the same however many others there are."""
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
+            named = enumerator(table)
+            list(named.match_partitions())
             one = enumerator(table, DynamicFilteringData.from_values({"k": [7]}))
-            assert read_from(one.enumerate_splits()) == written(subject.files_where([{"k": 7}]))
-            assert one.metrics.files_listed == 1
-            assert one.metrics.storage_requests + one.metrics.metastore_requests < _MANY / 4
+            expect_files(one.enumerate_splits(), subject.files_where([{"k": 7}]), "for k=7 alone")
+            before, after = named.metrics, one.metrics
+        expect(
+            after.files_listed == 1,
+            f"listed {after.files_listed} files for k=7, one of {_MANY} partitions",
+            "the one file of that partition: list_files gives those of the partitions asked for",
+        )
+        more = (
+            after.storage_requests
+            + after.metastore_requests
+            - before.storage_requests
+            - before.metastore_requests
+        )
+        expect(
+            more <= _REQUESTS_OF_ONE_PARTITION,
+            f"made {more} requests for the files of k=7, beyond those of list_partitions",
+            f"at most {_REQUESTS_OF_ONE_PARTITION}: partitions that do not match cost no more than "
+            "their names",
+        )

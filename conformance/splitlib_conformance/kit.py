@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from splitlib_conformance.abilities import AbilitiesTests
 from splitlib_conformance.content import ContentTests
 from splitlib_conformance.contract import ContractTests
 from splitlib_conformance.economy import EconomyTests
+from splitlib_conformance.faults import FaultTests
 from splitlib_conformance.filtering import FilteringTests
+from splitlib_conformance.lifetime import LifetimeTests
+from splitlib_conformance.pages import PagesTests
+from splitlib_conformance.statistics import StatisticsTests
 
 
-class ConnectorConformance(ContentTests, FilteringTests, EconomyTests, ContractTests):
+class ConnectorConformance(
+    ContentTests,
+    FilteringTests,
+    PagesTests,
+    EconomyTests,
+    ContractTests,
+    StatisticsTests,
+    AbilitiesTests,
+    LifetimeTests,
+    FaultTests,
+):
     """What every connector must do; see :mod:`splitlib_conformance` for how to adopt it.
 
     A subclass, whose name begins with ``Test``, gives :attr:`connector`, a fixture ``harness``
-    and, if the connector has them, its :attr:`capabilities`.
+    and, if the connector has some, its :attr:`capabilities`.
     """

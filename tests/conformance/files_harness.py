@@ -3,14 +3,17 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 
 from splitlib_conformance import (
     Harness,
     NewPartition,
+    SourceCalls,
     TableAddress,
     WrittenFile,
     hive_directory,
@@ -45,6 +48,12 @@ class FilesHarness(Harness):
 
     def missing_table(self) -> TableAddress:
         return TableAddress(str(self._root / "missing"))
+
+    def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
+        return calls.patched((LocalFileSystem, "ls"))
+
+    def drop_table(self, table: TableAddress) -> None:
+        shutil.rmtree(table.name)
 
 
 def _directory(table: TableAddress, values: Mapping[str, Any]) -> str:

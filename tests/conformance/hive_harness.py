@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import copy
+import glob
 import itertools
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
 from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AddPartitionsRequest,
     FieldSchema,
+    MetaException,
     Partition,
     SerDeInfo,
     StorageDescriptor,
@@ -22,13 +26,16 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
+from splitlib.model import LOGICAL_TYPE
 from splitlib.testing import HiveMetastore
 from splitlib_conformance import (
     Harness,
     NewPartition,
+    SourceCalls,
     TableAddress,
     WrittenFile,
     hive_text,
+    not_tried,
     write_files,
 )
 
@@ -40,7 +47,12 @@ _HIVE_TYPES = {
     pa.date32(): "date",
     pa.bool_(): "boolean",
     pa.decimal128(10, 2): "decimal(10,2)",
+    pa.binary(): "binary",
+    pa.float64(): "double",
+    pa.timestamp("us", "UTC"): "timestamp",
 }
+# What connectors of a metastore ask it; all calls of these names are made over thrift.
+_ASKED = ("get_table_req", "get_partition_names", "get_partitions_by_names")
 
 
 class HiveHarness(Harness):
@@ -101,6 +113,42 @@ class HiveHarness(Harness):
     def missing_table(self) -> TableAddress:
         return self._address("missing")
 
+    def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
+        asked = [(Client, name) for name in _ASKED]
+        return calls.patched(*asked, (LocalFileSystem, "ls"))
+
+    def failure(self, fault: Literal["unavailable", "refused"]) -> Exception:
+        if fault == "unavailable":
+            return super().failure(fault)
+        return _Refusal("java.security.AccessControlException: Permission denied: user=me")
+
+    def open_connections(self) -> int:
+        """Sockets of this process on the metastore's port, of those that harnesses open none."""
+        port = f":{int(self._uri.rpartition(':')[2]):04X}"
+        own = {os.readlink(path) for path in glob.glob("/proc/self/fd/*") if os.path.islink(path)}
+        found = 0
+        for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+            for line in Path(table).read_text().splitlines()[1:]:
+                columns = line.split()
+                found += columns[2].endswith(port) and f"socket:[{columns[9]}]" in own
+        return found
+
+    def drop_table(self, table: TableAddress) -> None:
+        _, name = table.name.split(".")
+        with self._client() as client:
+            client.drop_table("default", name, False)
+
+    def replace_table(self, table: TableAddress) -> None:
+        """By one in another place: a metastore has no other way to tell two of one second."""
+        _, name = table.name.split(".")
+        with self._client() as client:
+            other = client.get_table("default", name)
+            client.drop_table("default", name, False)
+            location = self._root / f"{name}_replaced"
+            location.mkdir()
+            other.sd.location = location.as_uri()
+            client.create_table(other)
+
     def _address(self, name: str) -> TableAddress:
         return TableAddress(f"default.{name}", {"uri": self._uri})
 
@@ -130,8 +178,18 @@ class HiveHarness(Harness):
             transport.close()
 
 
+class _Refusal(MetaException, PermissionError):  # type: ignore[misc]  # thrift is not typed
+    """What a metastore raises, and what a filesystem does."""
+
+
 def _columns(schema: pa.Schema) -> list[FieldSchema]:
-    return [FieldSchema(field.name, _HIVE_TYPES[field.type], "") for field in schema]
+    return [FieldSchema(field.name, _type(field), "") for field in schema]
+
+
+def _type(field: pa.Field) -> str:
+    logical: bytes = (field.metadata or {}).get(LOGICAL_TYPE, b"")
+    found = logical.decode() or _HIVE_TYPES.get(field.type)
+    return found or not_tried(f"make a column of type {field.type}")
 
 
 def _moved(descriptor: Any, location: str) -> Any:

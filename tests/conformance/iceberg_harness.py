@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,37 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, IsNull, Reference
 from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
+    BinaryType,
     BooleanType,
     DateType,
     DecimalType,
+    DoubleType,
     IcebergType,
     IntegerType,
     LongType,
     NestedField,
     StringType,
+    TimestampType,
+    TimestamptzType,
 )
 
-from splitlib_conformance import Harness, NewPartition, TableAddress, WrittenFile
+from splitlib.model import LOGICAL_TYPE
+from splitlib_conformance import (
+    Harness,
+    NewPartition,
+    SourceCalls,
+    TableAddress,
+    WrittenFile,
+    not_tried,
+)
+from tests.integration.iceberg.lake import delete_vector
 from tests.support.iceberg_tables import append, data_file, internal
 
 _TYPES: dict[pa.DataType, IcebergType] = {
@@ -37,6 +52,10 @@ _TYPES: dict[pa.DataType, IcebergType] = {
     pa.date32(): DateType(),
     pa.bool_(): BooleanType(),
     pa.decimal128(10, 2): DecimalType(10, 2),
+    pa.binary(): BinaryType(),
+    pa.float64(): DoubleType(),
+    pa.timestamp("us"): TimestampType(),
+    pa.timestamp("us", "UTC"): TimestamptzType(),
 }
 
 
@@ -50,10 +69,14 @@ class IcebergHarness(Harness):
         self._catalog = catalog
         self._root = root
         self._names = (f"ns.t{uuid.uuid4().hex[:8]}_{i}" for i in itertools.count())
+        self._partitions: dict[str, list[Any]] = {}
         self._files = (root / f"{i}.parquet" for i in itertools.count())
 
     def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
-        every = enumerate([*data_schema, *partition_schema], start=1)
+        fields = [*data_schema, *partition_schema]
+        if any(LOGICAL_TYPE in (field.metadata or {}) for field in fields):
+            not_tried("make a column of a type that Iceberg has not")
+        every = enumerate(fields, start=1)
         columns = [NestedField(i, f.name, _TYPES[f.type], required=False) for i, f in every]
         keys = [
             PartitionField(column.field_id, 1000 + i, IdentityTransform(), column.name)
@@ -71,10 +94,11 @@ class IcebergHarness(Harness):
                 path = next(self._files)
                 pq.write_table(_with_ids(rows, iceberg), path)
                 size = path.stat().st_size
-                values = Record(*map(internal, partition.values.values()))
+                self._partitions[str(path)] = list(map(internal, partition.values.values()))
+                values = Record(*self._partitions[str(path)])
                 file = data_file(
                     iceberg,
-                    [],
+                    [{**row, **partition.values} for row in rows.to_pylist()],
                     partition=values,
                     file_path=path.as_uri(),
                     file_size_in_bytes=size,
@@ -94,6 +118,13 @@ class IcebergHarness(Harness):
         ]
         condition = where[0] if len(where) == 1 else And(*where)
         self._catalog.load_table(table.name).delete(condition)
+
+    def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
+        return calls.patched((PyArrowFile, "open"))
+
+    def delete_rows(self, table: TableAddress, path: str, positions: Sequence[int]) -> None:
+        iceberg = self._catalog.load_table(table.name)
+        delete_vector(iceberg, Path(path).as_uri(), positions, self._partitions[path])
 
     def missing_table(self) -> TableAddress:
         return TableAddress("ns.missing", {"catalog": self._catalog})

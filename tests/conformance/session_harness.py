@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from splitlib.testing import HiveMetastore
-from splitlib_conformance import TableAddress
+from splitlib_conformance import SourceCalls, TableAddress, not_tried
 from tests.conformance.hive_harness import HiveHarness
 
 
@@ -15,6 +16,12 @@ class SessionHarness(HiveHarness):
     def __init__(self, metastore: HiveMetastore, spark: SparkSession, root: Path) -> None:
         super().__init__(metastore, root)
         self._spark = spark
+
+    def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
+        not_tried("come between a session and its catalog (watch)")
+
+    def open_connections(self) -> int:
+        not_tried("count the connections of a JVM (open_connections)")
 
     def _address(self, name: str) -> TableAddress:
         # a call lists some directories for each of its threads, and the kit's tables are small

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from splitlib.spi import SupportsPartitionDetails
+from splitlib.spi import SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames
 from splitlib.testing import HiveMetastore
 from splitlib_conformance import ConnectorConformance, Harness
 from splitlib_conformance.base import partition
@@ -23,7 +23,7 @@ def metastore() -> Iterator[HiveMetastore]:
 
 class TestHive(ConnectorConformance):
     connector = "hive"
-    capabilities = frozenset({SupportsPartitionDetails})
+    capabilities = frozenset({SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames})
 
     @pytest.fixture
     def harness(self, metastore: HiveMetastore, tmp_path: Path) -> Harness:

@@ -5,21 +5,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from splitlib.spi import SupportsPartitionDetails
+from splitlib.spi import SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames
 from splitlib.testing import HiveMetastore
 from splitlib_conformance import ConnectorConformance, Harness, TableAddress
 from splitlib_conformance.key_cases import KEY_CASES, KeyCase
-from tests.conformance.hive_harness import HiveHarness
+from tests.conformance.session_harness import SessionHarness
 
 pytestmark = pytest.mark.spark
 
 
-class PublicSessionHarness(HiveHarness):
+class PublicSessionHarness(SessionHarness):
     """The same tables, found by a session that uses nothing but its public API."""
-
-    def __init__(self, metastore: HiveMetastore, spark: SparkSession, root: Path) -> None:
-        super().__init__(metastore, root)
-        self._spark = spark
 
     def _address(self, name: str) -> TableAddress:
         options = {"spark": self._spark, "spark_scan": "paths", "listing_threads": 1}
@@ -28,7 +24,7 @@ class PublicSessionHarness(HiveHarness):
 
 class TestSessionPublic(ConnectorConformance):
     connector = "session"
-    capabilities = frozenset({SupportsPartitionDetails})
+    capabilities = frozenset({SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames})
 
     @pytest.fixture(params=["date"])  # one of all: a statement for each partition takes its time
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:

@@ -81,7 +81,8 @@ FOR_CONNECTORS = frozenset(
         "spi",
     ]
 )
-FOR_THE_KIT = FOR_CONNECTORS | {"splitlib"}
+# "registry", to ask the class of a connector that is known by its name alone
+FOR_THE_KIT = FOR_CONNECTORS | {"splitlib", "registry"}
 
 
 def module_name(path: Path, root: Path) -> str:

@@ -1,0 +1,275 @@
+"""Is an ability that the connector has what its protocol says, and is none missing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from splitlib import CorruptMetadata, MissingFile, Table, TableNotFound
+from splitlib.model import FIELD_ID, DeleteFile, FileBatch, PartitionBatch
+from splitlib.registry import connector_class
+from splitlib.spi import (
+    SupportsDeletionVectors,
+    SupportsHosts,
+    SupportsIdentityCheck,
+    SupportsPartitionDetails,
+    SupportsPhysicalNames,
+    SupportsTableNames,
+)
+from splitlib_conformance.base import (
+    ONE_KEY,
+    KitBase,
+    Subject,
+    enumerator,
+    everything,
+    listed_values,
+    partition,
+)
+from splitlib_conformance.expectations import expect, expect_error, expect_files, frozen
+from splitlib_conformance.harness import Harness
+
+_ABILITIES = (
+    SupportsDeletionVectors,
+    SupportsHosts,
+    SupportsIdentityCheck,
+    SupportsPartitionDetails,
+    SupportsPhysicalNames,
+    SupportsTableNames,
+)
+
+
+class AbilitiesTests(KitBase):
+    """The protocols of :mod:`splitlib.spi`, each where the connector has it."""
+
+    def test_abilities_are_there(self, simple: Subject) -> None:
+        """None that is declared is lost by a misspelled method."""
+        with self.open(simple.address) as table:
+            found = {each for each in _ABILITIES if isinstance(table.connector, each)}
+        if issubclass(connector_class(self.connector), SupportsTableNames):
+            found.add(SupportsTableNames)  # which is asked of the class
+        missing = sorted(each.__name__ for each in self.capabilities - found)
+        expect(
+            not missing,
+            f"has not what the capabilities of its test class say: {', '.join(missing)}",
+            "every method and attribute of these protocols, spelled as in splitlib.spi",
+        )
+
+    def test_details_are_of_the_partitions_given(self, harness: Harness) -> None:
+        """The same partitions in the same order, whichever they are."""
+        subject = self.create_numbered(harness, 9)
+        with self._able(subject, SupportsPartitionDetails) as table:
+            most = table.partitions_per_details
+            expect(
+                isinstance(most, int) and most > 0,
+                f"has partitions_per_details = {most!r}",
+                "how many partitions load_details takes at most, one or more",
+            )
+            for batch in table.list_partitions(everything(table)):
+                for order in ([4, 1, 7], [8], [], list(range(9))):
+                    some = batch.take(pa.array(order, pa.int64())).slice(0, most or 1)
+                    found = listed_values(table, [table.load_details(some)])
+                    expect(
+                        found == listed_values(table, [some]),
+                        f"loaded the details of {found}",
+                        f"those of the partitions given, in their order: "
+                        f"{listed_values(table, [some])}",
+                    )
+
+    def test_details_leave_out_what_was_dropped(self, harness: Harness) -> None:
+        """And nothing else."""
+        subject = self.create_numbered(harness, 4)
+        with self._able(subject, SupportsPartitionDetails) as table:
+            batches = list(table.list_partitions(everything(table)))
+            harness.drop(subject.address, {"k": 2})
+            left = [v for b in batches for v in listed_values(table, list(_detailed(table, b)))]
+            pinned = table.metadata.snapshot_id is not None
+        expected = [frozen({"k": k}) for k in range(4) if k != 2 or pinned]
+        expect(
+            sorted(left) == expected,
+            f"loaded the details of {left} after k=2 was dropped",
+            f"those of {expected}",
+        )
+
+    def test_identity_is_that_of_the_table(self, simple: Subject) -> None:
+        """It stands while the table does, whatever becomes of its partitions."""
+        with self._able(simple, SupportsIdentityCheck) as table:
+            table.check_identity()
+            simple.add(partition({"k": 99}))
+            simple.harness.drop(simple.address, {"k": 0})
+            table.check_identity()
+
+    def test_identity_ends_with_the_table(self, simple: Subject) -> None:
+        """A table that was dropped is told."""
+        with self._able(simple, SupportsIdentityCheck) as table:
+            list(enumerator(table).enumerate_splits())
+            simple.harness.drop_table(simple.address)
+            with expect_error(TableNotFound, "by check_identity after the table was dropped"):
+                table.check_identity()
+
+    def test_identity_is_not_that_of_a_successor(self, simple: Subject) -> None:
+        """Nor is another table the one that was opened, which has its name."""
+        with self._able(simple, SupportsIdentityCheck) as table:
+            list(enumerator(table).enumerate_splits())
+            simple.harness.replace_table(simple.address)
+            when = "by check_identity after another table had taken the place of the one opened"
+            with expect_error(TableNotFound, when):
+                table.check_identity()
+
+    def test_table_names(self, simple: Subject) -> None:
+        """Of one database, or of all; each once, in order."""
+        names_of = self._names_of(simple)
+        database, _, table = simple.address.name.rpartition(".")
+        every, some = names_of(None), names_of(database)
+        for names, which in ((every, "None"), (some, repr(database))):
+            expect(
+                (database, table) in names,
+                f"gave no {(database, table)} by table_names({which})",
+                "database and table of each table, as in the name that opens it",
+            )
+            expect(
+                names == sorted(set(names)),
+                f"gave by table_names({which}) {names[:5]} …",
+                "each table once, in order",
+            )
+        expect(
+            some == [each for each in every if each[0] == database],
+            f"gave by table_names({database!r}) {some[:5]} …",
+            "those of table_names(None) that are of this database",
+        )
+
+    def test_table_names_of_no_database(self, simple: Subject) -> None:
+        """A database that does not exist is an error, not one without tables."""
+        names_of = self._names_of(simple)
+        with expect_error(TableNotFound, "by table_names of a database that does not exist"):
+            names_of("no_such_database")
+
+    def test_hosts(self, simple: Subject) -> None:
+        """A list for each file, the same whichever others are asked about."""
+        with self._able(simple, SupportsHosts) as table:
+            paths = [file.path for file in simple.files]
+            found = table.hosts(paths) or []
+            expect(
+                all(isinstance(host, str) for hosts in found for host in hosts)
+                and not any(isinstance(hosts, str) for hosts in found),
+                f"gave as hosts {found}",
+                "a sequence of the hosts' names for each file",
+            )
+            backwards = table.hosts(paths[::-1]) or []
+            expect(
+                [list(hosts) for hosts in backwards[::-1]] == [list(hosts) for hosts in found],
+                f"gave as hosts {found}, and for the same files in reverse {backwards}",
+                "the hosts of each file at the place that its path has in the question",
+            )
+            splits = list(enumerator(table).enumerate_splits())
+        known = {path: tuple(hosts) for path, hosts in zip(paths, found, strict=True)}
+        for split in splits:
+            expect(
+                split.hosts == known.get(split.path, split.hosts),
+                f"gave {split.path} the hosts {split.hosts} in an enumeration",
+                f"{known.get(split.path)}, as when it was asked about all files",
+            )
+
+    def test_physical_names(self, simple: Subject) -> None:
+        """Those that the columns have in the file, by identifier."""
+        with self._able(simple, SupportsPhysicalNames) as table:
+            ids = {
+                int(field.metadata[FIELD_ID]): field.name
+                for field in table.schema
+                if field.metadata and FIELD_ID in field.metadata
+            }
+            for files in self._files(table):
+                for batch in table.with_physical_names(files):
+                    given = batch.read_format.columns
+                    for path in batch.files["path"].to_pylist():
+                        there = simple.harness.read_file(path).schema.names
+                        real = {(i, name) for i, name in ids.items() if name in there}
+                        expect(
+                            not isinstance(given, str) and set(given) == real,
+                            f"gave as names of the columns in {path} {given}",
+                            f"pairs of identifier and name in the file: {sorted(real)}",
+                        )
+
+    def test_physical_names_of_a_file_that_has_gone(self, simple: Subject) -> None:
+        """It is an error, and not a file without columns."""
+        with self._able(simple, SupportsPhysicalNames) as table:
+            found = list(self._files(table))
+            simple.harness.delete_file(found[0].files["path"][0].as_py())
+            when = "by with_physical_names of a file that has gone"
+            with expect_error(MissingFile, when):
+                table.with_physical_names(found[0])
+
+    def test_deletion_vectors(self, harness: Harness) -> None:
+        """The positions of the deleted rows, of that file alone, ascending."""
+        subject, path, positions = self._with_deleted_rows(harness)
+        with self._able(subject, SupportsDeletionVectors) as table:
+            splits = list(enumerator(table).enumerate_splits())
+            expect_files(splits, subject.files, "with deleted rows in one file")
+            for split in splits:
+                vectors = [delete for delete in split.deletes if delete.kind == "vector"]
+                found = [table.read_vector(delete).to_pylist() for delete in vectors]
+                expected = [positions] if split.path == path else []
+                expect(
+                    found == expected,
+                    f"gave {split.path} deletion vectors with the positions {found}",
+                    f"{expected}: what the harness has deleted of this file",
+                )
+
+    def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
+        """Damage and loss are errors: an empty vector would bring deleted rows back."""
+        subject, path, _ = self._with_deleted_rows(harness)
+        with self._able(subject, SupportsDeletionVectors) as table:
+            [vector] = self._vectors(table)
+            other = replace(vector, path=path)
+            with expect_error(CorruptMetadata, "by read_vector of bytes that are no vector"):
+                table.read_vector(other)
+            gone = replace(vector, path=f"{vector.path}.gone")
+            with expect_error(MissingFile, "by read_vector of a file that does not exist"):
+                table.read_vector(gone)
+
+    def _able(self, subject: Subject, ability: type) -> Table:
+        """The table, if its connector has the ability."""
+        table = self.open(subject.address)
+        if isinstance(table.connector, ability):
+            return table
+        table.close()
+        pytest.skip(f"not tried: the connector has no {ability.__name__}")
+
+    def _names_of(self, subject: Subject) -> Any:
+        connector = connector_class(self.connector)
+        if not issubclass(connector, SupportsTableNames):
+            pytest.skip("not tried: the connector has no SupportsTableNames")
+        return lambda database: list(connector.table_names(database, subject.address.options))
+
+    def _files(self, table: Table) -> Iterator[FileBatch]:
+        for listed in table.list_partitions(everything(table)):
+            for _, batch in self.files_of(table, listed):
+                expect(
+                    batch.read_format.columns != "name",
+                    "implements SupportsPhysicalNames, and finds columns of files by their names",
+                    "a read_format whose columns are found by identifier, ReadFormat.of(…, 'id')",
+                )
+                yield batch
+
+    def _with_deleted_rows(self, harness: Harness) -> tuple[Subject, str, list[int]]:
+        """A table, one of its files, and which rows of that were deleted."""
+        subject = self.create(harness, ONE_KEY, [partition({"k": k}, files=2) for k in range(2)])
+        self._able(subject, SupportsDeletionVectors).close()
+        path = subject.files[1].path
+        positions = [0, 2]
+        harness.delete_rows(subject.address, path, positions)
+        return subject, path, positions
+
+    @staticmethod
+    def _vectors(table: Table) -> list[DeleteFile]:
+        splits = enumerator(table).enumerate_splits()
+        return [delete for split in splits for delete in split.deletes if delete.kind == "vector"]
+
+
+def _detailed(table: Table, batch: PartitionBatch) -> Iterator[PartitionBatch]:
+    step = table.partitions_per_details or 1
+    for offset in range(0, len(batch), step):
+        yield table.load_details(batch.slice(offset, step))

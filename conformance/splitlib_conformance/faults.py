@@ -1,0 +1,226 @@
+"""Is a failure of the source an error of the right kind, or mended, and never half an answer?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from splitlib import (
+    AccessDenied,
+    DynamicFileEnumerator,
+    FileSplit,
+    SourceUnavailable,
+    SplitConfig,
+    SplitlibError,
+)
+from splitlib_conformance.base import KitBase, Subject, enumerator
+from splitlib_conformance.expectations import expect, expect_files
+from splitlib_conformance.harness import Harness
+from splitlib_conformance.source_calls import Call, SourceCalls
+
+_PARTITIONS = 2
+_MOST_CALLS = 12
+_DEADLINE_SECONDS = 0.15
+_PATIENCE_SECONDS = 20
+
+
+def unavailable(harness: Harness) -> Callable[[Call], Any]:
+    """What happens to a call of a source that is unavailable."""
+
+    def fail(call: Call) -> NoReturn:
+        raise harness.failure("unavailable")
+
+    return fail
+
+
+def _refused(harness: Harness) -> Callable[[Call], Any]:
+    def fail(call: Call) -> NoReturn:
+        raise harness.failure("refused")
+
+    return fail
+
+
+def _broken(harness: Harness) -> Callable[[Call], Any]:
+    return lambda call: harness.garbage(call())
+
+
+class _Hang:
+    """A call that hangs until it is told that this is over.
+
+    Attributes:
+        begun: Set as soon as a call hangs.
+        over: To be set.
+    """
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.over = threading.Event()
+
+    def __call__(self, call: Call) -> Any:
+        self.begun.set()
+        self.over.wait(2 * _PATIENCE_SECONDS)
+        return call()
+
+
+@dataclass
+class Outcome:
+    """What became of reading a table while one call of its source failed.
+
+    Attributes:
+        at: Which call it was.
+        subject: The table.
+        calls: What was watched.
+        splits: What was read, if there was no error.
+        error: What was raised, else.
+        begun: Whether some partitions had been listed by then.
+    """
+
+    at: int
+    subject: Subject
+    calls: SourceCalls
+    splits: list[FileSplit] | None = None
+    error: Exception | None = None
+    begun: bool = False
+
+
+class FaultTests(KitBase):
+    """Each call of the source fails in turn, each time with a table of its own."""
+
+    def test_unavailable_source_is_tried_again(self, harness: Harness) -> None:
+        """One failure is mended by the next try: the connector is as good as before."""
+        for outcome in self._each_call(harness, unavailable(harness)):
+            _expect_whole_or(outcome, SourceUnavailable, "was unavailable once")
+            expect(
+                outcome.error is None or outcome.begun,
+                f"raised {_described(outcome.error)} when call {outcome.at} of its source was "
+                "unavailable once, and was not of use when the engine tried again",
+                "to be complete at the next try, as everything works again",
+            )
+
+    def test_source_that_stays_unavailable(self, harness: Harness) -> None:
+        """Nobody answers any more: that is not the same as a table with less in it."""
+        for outcome in self._each_call(
+            harness, unavailable(harness), from_then_on=True, attempts=1
+        ):
+            _expect_whole_or(outcome, SourceUnavailable, "and all after it were unavailable")
+
+    def test_refusal_is_access_denied(self, harness: Harness) -> None:
+        """Credentials that are refused are not tried again, and not taken for an empty answer."""
+        for outcome in self._each_call(harness, _refused(harness), from_then_on=True, attempts=1):
+            _expect_whole_or(outcome, AccessDenied, "and all after it were refused")
+
+    def test_garbage_is_an_error(self, harness: Harness) -> None:
+        """An answer that is not understood is not taken for an empty one."""
+        for outcome in self._each_call(harness, _broken(harness)):
+            _expect_whole_or(outcome, SplitlibError, "was answered with garbage")
+
+    def test_hanging_call_ends_at_its_deadline(self, harness: Harness) -> None:
+        """And leaves the table fit for use once the source answers again."""
+        for outcome in self._each_hanging_call(harness, call_deadline_seconds=_DEADLINE_SECONDS):
+            _expect_whole_or(outcome, SourceUnavailable, "hung")
+
+    def test_cancel_in_the_middle(self, harness: Harness) -> None:
+        """Whoever cancels while a call is under way can use the table again, and close it."""
+        for outcome in self._each_hanging_call(harness, cancelled=True):
+            _expect_whole_or(outcome, SplitlibError, "hung and the enumeration was cancelled")
+
+    def _each_call(
+        self,
+        harness: Harness,
+        fault: Callable[[Call], Any],
+        *,
+        from_then_on: bool = False,
+        attempts: int = 3,
+    ) -> Iterator[Outcome]:
+        """Open and read a table, over and over, with one call failing after the other."""
+        settings = {"listing_threads": 1, "retry_attempts": attempts}
+        for at in range(1, 1 + self._calls(harness, opening=True)):
+            calls = SourceCalls(fault, at, from_then_on=from_then_on)
+            outcome = Outcome(at, self.create_numbered(harness, _PARTITIONS), calls)
+            with harness.watch(calls):
+                self._open_and_read(outcome, settings)
+            yield outcome
+
+    def _each_hanging_call(
+        self, harness: Harness, *, cancelled: bool = False, **limits: Any
+    ) -> Iterator[Outcome]:
+        """Read an open table with one call hanging after the other, then read it again."""
+        for at in range(1, 1 + self._calls(harness, opening=False)):
+            hang = _Hang()
+            calls = SourceCalls(hang, at)
+            outcome = Outcome(at, self.create_numbered(harness, _PARTITIONS), calls)
+            with self.open(outcome.subject.address) as table, harness.watch(calls):
+                running = enumerator(table, listing_threads=1, **limits)
+                reader = threading.Thread(target=_enumerate, args=(outcome, running))
+                reader.start()
+                if cancelled and hang.begun.wait(_PATIENCE_SECONDS):
+                    running.cancel()
+                reader.join(_PATIENCE_SECONDS)
+                still_waiting = reader.is_alive()
+                hang.over.set()
+                reader.join()
+                expect(
+                    not still_waiting,
+                    f"held whoever reads the table for {_PATIENCE_SECONDS} seconds when call {at} "
+                    "of its source hung",
+                    "an error as soon as the deadline is over, or the enumeration is cancelled",
+                )
+                again = list(enumerator(table).enumerate_splits())
+            when = f"again after call {at} of its source had hung and come to its end"
+            expect_files(again, outcome.subject.files, when)
+            yield outcome
+
+    def _calls(self, harness: Harness, *, opening: bool) -> int:
+        """How many calls it takes to read such a table."""
+        subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
+        outcome = Outcome(0, subject, calls)
+        if opening:
+            with harness.watch(calls):
+                self._open_and_read(outcome, {"listing_threads": 1})
+        else:
+            with self.open(subject.address) as table, harness.watch(calls):
+                _enumerate(outcome, enumerator(table, listing_threads=1))
+        if outcome.error:
+            raise outcome.error
+        expect_files(outcome.splits or [], subject.files)
+        expect(
+            calls.made,
+            "read a table, and the harness has watched no call of its source",
+            "every call to pass through what Harness.watch is given",
+        )
+        return min(calls.made, _MOST_CALLS)
+
+    def _open_and_read(self, outcome: Outcome, settings: Mapping[str, Any]) -> None:
+        try:
+            with self.open(outcome.subject.address, config=SplitConfig(**settings)) as table:
+                _enumerate(outcome, enumerator(table, **settings))
+        except Exception as error:
+            outcome.error = error
+
+
+def _enumerate(outcome: Outcome, running: DynamicFileEnumerator) -> None:
+    try:
+        outcome.splits = list(running.enumerate_splits())
+    except Exception as error:
+        outcome.error = error
+    outcome.begun = running.metrics.partitions_total > 0
+
+
+def _expect_whole_or(outcome: Outcome, kind: type[SplitlibError], what: str) -> None:
+    """Fail unless everything was read, or ``kind`` was raised."""
+    __tracebackhide__ = True
+    when = f"when call {outcome.at} of its source {what}"
+    if outcome.error is None:
+        expect_files(outcome.splits or [], outcome.subject.files, f"{when}, without an error")
+        return
+    expect(
+        isinstance(outcome.error, kind),
+        f"raised {_described(outcome.error)} {when}",
+        f"splitlib.errors.{kind.__name__}, or a complete answer",
+    )
+
+
+def _described(error: Exception | None) -> str:
+    return f"{type(error).__name__} ({error})"

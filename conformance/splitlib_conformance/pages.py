@@ -1,0 +1,106 @@
+"""Does the connector list partitions in large pages, whole, and in the same order each time?"""
+
+from __future__ import annotations
+
+from splitlib import DynamicFilteringData
+from splitlib.spi import Predicate
+from splitlib_conformance.base import KitBase, Subject, enumerator, everything, listed_values
+from splitlib_conformance.expectations import expect, expect_files, expect_partitions
+from splitlib_conformance.harness import Harness
+
+_MANY = 64
+# Any real page holds far more; and what is listed for one partition is paid for all of them.
+_LEAST_PARTITIONS_PER_PAGE = 4
+_SMALL_PAGE = 3
+
+
+class PagesTests(KitBase):
+    """Batches of partitions: their order, their number, and what each of them costs."""
+
+    def test_order_is_the_same_every_time(self, harness: Harness) -> None:
+        """However often the table is listed and opened, and with a filter that it may use."""
+        subject = self.create_numbered(harness, _MANY)
+        orders = []
+        for _ in range(2):
+            with self.open(subject.address) as table:
+                orders += [
+                    listed_values(table, table.list_partitions(everything(table))) for _ in range(2)
+                ]
+                some = DynamicFilteringData.from_range({"k": (5, 40)})
+                filtered = Predicate(table.metadata.filterable, [some])
+                narrower = listed_values(table, table.list_partitions(filtered))
+        for order in orders[1:]:
+            expect(
+                order == orders[0],
+                f"listed the same partitions in another order: {order[:3]} …, at first "
+                f"{orders[0][:3]} …",
+                "the same order every time; sort them if the source has none",
+            )
+        within = [values for values in orders[0] if values in set(narrower)]
+        expect(
+            narrower == within,
+            f"listed partitions, given a filter, in the order {narrower[:3]} …, and without it "
+            f"{within[:3]} …",
+            "the same order, whatever is left out of it",
+        )
+
+    def test_pages_hold_many_partitions(self, harness: Harness) -> None:
+        """Pages are as large as the source gives them: a request and a batch for many partitions.
+
+        The kit is content with few partitions a page, as its tables are small.
+        """
+        subject = self.create_numbered(harness, _MANY)
+        with self.open(subject.address) as table:
+            batches = list(table.list_partitions(everything(table)))
+        most = _MANY // _LEAST_PARTITIONS_PER_PAGE
+        requests = sum(sum(batch.requests) for batch in batches)
+        rule = (
+            f"at most {most}: ask for pages as large as the source gives them, thousands if it "
+            "does, and yield a batch for each page"
+        )
+        expect(requests <= most, f"listed {_MANY} partitions in {requests} requests", rule)
+        expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
+
+    def test_small_pages_join_up(self, harness: Harness) -> None:
+        """Nothing is lost or doubled where a page ends, and every page is counted."""
+        subject = self.create_numbered(harness, 3 * _SMALL_PAGE + 1)
+        paged = harness.in_pages(subject.address, _SMALL_PAGE)
+        with self.open(subject.address) as table:
+            whole = listed_values(table, table.list_partitions(everything(table)))
+        with self.open(paged) as table:
+            batches = list(table.list_partitions(everything(table)))
+            listed = listed_values(table, batches)
+            expect_partitions(
+                listed, [f.values for f in subject.files], f"pages of {_SMALL_PAGE} partitions"
+            )
+            expect_files(
+                enumerator(table).enumerate_splits(),
+                subject.files,
+                f"in pages of {_SMALL_PAGE} partitions",
+            )
+        expect(
+            listed == whole,
+            "listed partitions in another order in small pages than in a large one",
+            "the same order",
+        )
+        requests = sum(sum(batch.requests) for batch in batches)
+        expect(
+            requests > _SMALL_PAGE,
+            f"says that {len(listed)} partitions in pages of {_SMALL_PAGE} took {requests}",
+            "a request for each page",
+        )
+
+    def test_same_splits_in_the_same_order(self, subject: Subject) -> None:
+        """Whatever the parallelism, and however often the table is opened."""
+        runs = []
+        for threads in (1, 16, 16):
+            with self.open(subject.address) as table:
+                splits = enumerator(table, listing_threads=threads).enumerate_splits()
+                runs.append([split.split_id for split in splits])
+        for run in runs[1:]:
+            expect(
+                run == runs[0],
+                f"led to other splits, or another order of them, the next time: {len(runs[0])}, "
+                f"then {len(run)}",
+                "the same splits in the same order every time",
+            )

@@ -1,0 +1,229 @@
+"""Do the statistics of files enclose what is in them, so that pruning by them loses nothing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from splitlib import DynamicFilteringData, Table
+from splitlib.model import ColumnStatistics, FileBatch
+from splitlib.spi import Predicate
+from splitlib_conformance.base import ONE_KEY, KitBase, Subject, enumerator
+from splitlib_conformance.expectations import expect
+from splitlib_conformance.filter_cases import Range, Values, has_range
+from splitlib_conformance.harness import Harness, NewPartition
+from splitlib_conformance.key_cases import ONE_KEY_CASES, KeyCase
+
+_COLUMN = "c"
+# of the same type, with the same values in other files: bounds of one fit not the other
+_OTHER = "other"
+
+
+_MOST_VALUES = 6
+
+
+@dataclass(frozen=True)
+class Column:
+    """A table with a data column of one type, and what each of its files holds of it.
+
+    Attributes:
+        subject: The table.
+        case: The column's type and values.
+        rows: By path: the values of each column in the file.
+    """
+
+    subject: Subject
+    case: KeyCase
+    rows: dict[str, dict[str, list[Any]]]
+
+    @property
+    def field(self) -> pa.Field:
+        """The column."""
+        return self.case.schema.field(0).with_name(_COLUMN)
+
+    def everything(self, table: Table) -> Predicate:
+        """What every file matches, and which asks for statistics of every column."""
+        known = table.metadata.filterable
+        names = {name.lower() for name in known.names}
+        filters = [
+            DynamicFilteringData.from_arrow(_distinct(self.field.with_name(name), values))
+            for name, values in self.values().items()
+            if name in names
+        ]
+        return Predicate(known, filters)
+
+    def values(self) -> dict[str, list[Any]]:
+        """All values of each column."""
+        found: dict[str, list[Any]] = {_COLUMN: [], _OTHER: []}
+        for of_file in self.rows.values():
+            for name, values in of_file.items():
+                found[name] += values
+        return found
+
+
+class StatisticsTests(KitBase):
+    """``FileBatch.statistics``, where ``TableMetadata.filter_schema`` says that there are some."""
+
+    @pytest.fixture(params=ONE_KEY_CASES, ids=lambda case: case.name)
+    def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
+        """Each type of column in turn."""
+        case: KeyCase = request.param
+        return case
+
+    @pytest.fixture
+    def column(self, harness: Harness, column_case: KeyCase) -> Column:
+        """Files of values far apart, of one value, of nulls, and of all of them."""
+        field = column_case.schema.field(0)
+        schema = pa.schema([field.with_name(_COLUMN), field.with_name(_OTHER)])
+        given = [p["k"] for p in column_case.partitions if p["k"] is not None]
+        # files of low values and of high ones, unless the type has no order
+        plain = sorted(given) if has_range(field.type) else given
+        half = (len(plain) + 1) // 2
+        pieces = [plain[:half], plain[half:], plain[:1] * 3, [plain[0], None], [None] * 2, plain]
+        tables = [
+            pa.table({_COLUMN: piece, _OTHER: (other * 20)[: len(piece)]}, schema=schema)
+            for piece, other in zip(pieces, [*pieces[1:], pieces[0]], strict=True)
+        ]
+        subject = Subject(harness, harness.create_table(schema, ONE_KEY), ONE_KEY, [])
+        files = subject.add(NewPartition({"k": 0}, tables[:3]), NewPartition({"k": 1}, tables[3:]))
+        rows = {f.path: t.to_pydict() for f, t in zip(files, tables, strict=True)}
+        return Column(subject, column_case, rows)
+
+    def test_bounds_enclose_the_rows(self, column: Column) -> None:
+        """No value is below the lower bound of its file, or above the upper."""
+        for path, name, known, row in self._statistics(column):
+            values = pa.array(column.rows[path][name], column.field.type)
+            for value in _plain(values):
+                for bound, is_right, words in (
+                    (known.lower[row], _at_most(known.lower, row, value), "lower bound"),
+                    (known.upper[row], _at_least(known.upper, row, value), "upper bound"),
+                ):
+                    expect(
+                        is_right,
+                        f"says that the {words} of column {name} in {path} is {bound}, and there "
+                        f"is {value} in it",
+                        "bounds that enclose every value of that column in that file, or null",
+                    )
+
+    def test_flags_are_of_the_rows(self, column: Column) -> None:
+        """What a file is said not to hold, it does not hold: nulls, NaN, any value."""
+        for path, name, known, row in self._statistics(column):
+            values = pa.array(column.rows[path][name], column.field.type)
+            plain = _plain(values)
+            real = {
+                "has_null": values.null_count > 0,
+                "has_nan": len(values) - values.null_count > len(plain),
+                "has_value": len(plain) > 0,
+            }
+            for flag, there in real.items():
+                said = getattr(known, flag)[row].as_py()
+                expect(
+                    said is not False or not there,
+                    f"says {flag}=False of column {name} in {path}, whose values are {values}",
+                    "true, or null where it is not known",
+                )
+
+    def test_statistics_lose_no_match(self, column: Column) -> None:
+        """Every file with a matching row is read, whatever the filter on its columns."""
+        kind = column.field.type
+        every = list({str(v): v for v in column.values()[_COLUMN]}.values())
+        distinct = [*every[:: 1 + len(every) // _MOST_VALUES], None]
+        filters: list[Values | Range] = [Values((_COLUMN,), ((value,),)) for value in distinct]
+        filters += [Values((_COLUMN, _OTHER), ((value, distinct[0]),)) for value in distinct[:3]]
+        if has_range(kind):
+            ends = sorted(value for value in distinct if value is not None)
+            filters += [Range(_COLUMN, low, low) for low in ends]
+            filters += [Range(_COLUMN, None, ends[1]), Range(_COLUMN, ends[-2], None)]
+        schema = pa.schema([column.field, column.field.with_name(_OTHER)])
+        with self.open(column.subject.address) as table:
+            for wanted in filters:
+                splits = enumerator(table, wanted.data(schema)).enumerate_splits()
+                read = {split.path for split in splits}
+                for path, columns in column.rows.items():
+                    rows = pa.table(columns, schema=schema).to_pylist()
+                    expect(
+                        path in read or not any(wanted.keeps(row) for row in rows),
+                        f"led to {path} not being read for the filter {wanted}, and its rows are "
+                        f"{rows}",
+                        "statistics that prune no file with a matching row",
+                    )
+
+    def test_statistics_prune(self, column: Column) -> None:
+        """They are of some use: a file whose values all lie elsewhere is not read."""
+        kind = column.field.type
+        values = {
+            path: [value.as_py() for value in _plain(pa.array(rows[_COLUMN], kind))]
+            for path, rows in column.rows.items()
+        }
+        highest = max(value for some in values.values() for value in some)
+        elsewhere = {path for path, some in values.items() if some and max(some) < highest}
+        with self._described(column) as table:
+            wanted = Values((_COLUMN,), ((highest,),)).data(pa.schema([column.field]))
+            read = {split.path for split in enumerator(table, wanted).enumerate_splits()}
+        expect(
+            elsewhere - read,
+            f"has column {_COLUMN} in its filter_schema, and for its value {highest} files were "
+            f"read whose values are all lower: {sorted(elsewhere)}",
+            "bounds by which some of them are left out; else no such column in filter_schema",
+        )
+
+    def _described(self, column: Column) -> Table:
+        """The table, if its connector says that it has statistics of the column."""
+        table = self.open(column.subject.address)
+        if _COLUMN in table.metadata.filterable.names and table.metadata.has_statistics:
+            return table
+        table.close()
+        pytest.skip("not tried: the connector's filter_schema has no data column")
+
+    def _statistics(self, column: Column) -> Iterator[tuple[str, str, ColumnStatistics, int]]:
+        """Path, column, and its statistics in each file, with the row that is the file's."""
+        found = 0
+        with self._described(column) as table:
+            predicate = column.everything(table)
+            for listed in table.list_partitions(predicate):
+                for _, batch in self.files_of(table, listed, predicate):
+                    paths = batch.files["path"].to_pylist()
+                    for name, known in batch.statistics.items():
+                        _expect_a_row_each(known, name, batch)
+                        if name.lower() in (_COLUMN, _OTHER):
+                            found += 1
+                            for row, path in enumerate(paths):
+                                yield path, name.lower(), known, row
+        expect(
+            found,
+            f"has column {_COLUMN} in its filter_schema, and gave no statistics of it",
+            "statistics of the columns that the predicate has keys of",
+        )
+
+
+def _expect_a_row_each(known: ColumnStatistics, name: str, batch: FileBatch) -> None:
+    for what in ("lower", "upper", "has_null", "has_nan", "has_value"):
+        rows = len(getattr(known, what))
+        expect(
+            rows == len(batch),
+            f"gave {rows} rows of {name}.{what} for {len(batch)} files",
+            "a row for each file, in the order of the files",
+        )
+
+
+def _plain(values: pa.Array) -> list[pa.Scalar]:
+    """What is neither null nor NaN."""
+    return [value for value in values if value.is_valid and value.as_py() == value.as_py()]
+
+
+def _at_most(bounds: pa.Array, row: int, value: pa.Scalar) -> bool:
+    bound = bounds[row].as_py()
+    return bound is None or bound != bound or bound <= value.as_py()  # noqa: PLR0124
+
+
+def _at_least(bounds: pa.Array, row: int, value: pa.Scalar) -> bool:
+    bound = bounds[row].as_py()
+    return bound is None or bound != bound or bound >= value.as_py()  # noqa: PLR0124
+
+
+def _distinct(field: pa.Field, values: Sequence[Any]) -> pa.Table:
+    return pa.table({field.name: pa.array(values, field.type)}, schema=pa.schema([field]))

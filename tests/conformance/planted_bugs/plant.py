@@ -1,0 +1,153 @@
+"""How a bug is planted: a connector with a mistake, and the kit put on it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, settings
+
+import splitlib
+from splitlib import spi
+from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
+from splitlib.spi import Connector
+from splitlib_conformance import ConnectorConformance, Harness
+from splitlib_conformance.key_cases import KEY_CASES, ONE_KEY_CASES, KeyCase
+from tests.conformance.memory_connectors import AbleConnector, PlainConnector
+from tests.conformance.memory_harness import FullHarness
+
+# that a property fails is enough here, and the shortest example of it takes long to find
+settings.register_profile("planted", phases=[Phase.generate], max_examples=5)
+settings.load_profile("planted")
+
+ABILITIES = frozenset(
+    {
+        spi.SupportsDeletionVectors,
+        spi.SupportsHosts,
+        spi.SupportsIdentityCheck,
+        spi.SupportsPartitionDetails,
+        spi.SupportsPhysicalNames,
+        spi.SupportsTableNames,
+    }
+)
+# several keys of several types, and a data column of one
+FEW_TYPES = frozenset({"several"})
+TEXT = frozenset({"string", "several"})
+
+CAUGHT_BY: dict[str, frozenset[str]] = {}
+"""The tests of the kit that fail, by the name of the test class."""
+
+
+def kit_on(
+    connector: str,
+    capabilities: frozenset[type] = frozenset(),
+    types: frozenset[str] | None = None,
+    harness: type[Harness] = FullHarness,
+) -> type[ConnectorConformance]:
+    """The kit on a connector of tables in memory.
+
+    Args:
+        connector: Its name.
+        capabilities: What it says that it can do.
+        types: The names of the cases that are tried, by default all.
+        harness: What makes the tables.
+    """
+    made = harness
+    of_columns = None if types is None else types | {"int"}
+
+    class Kit(ConnectorConformance):
+        @pytest.fixture
+        def harness(self) -> Harness:
+            return made()
+
+        @pytest.fixture(autouse=True)
+        def no_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+            """Between tries: nothing here is better a moment later."""
+            monkeypatch.setattr(random, "uniform", lambda low, high: low)
+
+        @pytest.fixture(params=_chosen(KEY_CASES, types), ids=lambda case: case.name)
+        def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
+            case: KeyCase = request.param
+            return case
+
+        @pytest.fixture(params=_chosen(ONE_KEY_CASES, of_columns), ids=lambda case: case.name)
+        def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
+            case: KeyCase = request.param
+            return case
+
+    Kit.connector = connector
+    Kit.capabilities = capabilities
+    return Kit
+
+
+def _chosen(cases: Sequence[KeyCase], types: frozenset[str] | None) -> list[KeyCase]:
+    return [case for case in cases if types is None or case.name in types]
+
+
+def caught_by(
+    *tests: str, types: frozenset[str] = FEW_TYPES
+) -> Callable[[type[Connector]], type[Connector]]:
+    """Put the kit on the connector.
+
+    Args:
+        tests: Those that fail, and no others, without their ``test_``.
+        types: The names of the cases that are tried.
+    """
+
+    def plant(connector: type[Connector]) -> type[Connector]:
+        splitlib.register(connector.__name__, connector)
+        name = f"Test{connector.__name__}"
+        able = issubclass(connector, AbleConnector)
+        declared = getattr(connector, "declared", ABILITIES if able else frozenset())
+        kit = kit_on(connector.__name__, declared, types)
+        kit.__name__ = kit.__qualname__ = name
+        setattr(sys.modules[connector.__module__], name, kit)
+        CAUGHT_BY[name] = frozenset(f"test_{test}" for test in tests)
+        return connector
+
+    return plant
+
+
+class Batches(PlainConnector):
+    """Changes batches of partitions as they pass."""
+
+    def batch_of(self, names):
+        return self.change(super().batch_of(names))
+
+    def change(self, batch: PartitionBatch) -> PartitionBatch:
+        raise NotImplementedError
+
+
+class Files(PlainConnector):
+    """Changes batches of files as they pass."""
+
+    def files_of(self, row, found):
+        return self.change(super().files_of(row, found))
+
+    def change(self, batch: FileBatch) -> FileBatch:
+        raise NotImplementedError
+
+
+def with_column(batch: FileBatch, column: str, values: pa.Array) -> FileBatch:
+    i = FILE_SCHEMA.get_field_index(column)
+    return replace(batch, files=batch.files.set_column(i, FILE_SCHEMA.field(i), values))
+
+
+def in_row(batch: FileBatch, row: int) -> FileBatch:
+    return with_column(batch, "partition", pa.repeat(pa.scalar(row, pa.int64()), len(batch)))
+
+
+def mapped(batch: PartitionBatch, spell: Callable[[str], str | None]) -> PartitionBatch:
+    """The values of a column, each changed by a function."""
+    if not batch.values.num_columns:
+        return batch
+    columns = [
+        pa.array([None if v is None else spell(v) for v in column.to_pylist()], pa.string())
+        for column in batch.values.columns
+    ]
+    names = batch.values.schema.names
+    return replace(batch, values=pa.RecordBatch.from_arrays(columns, names=names))

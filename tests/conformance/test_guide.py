@@ -1,0 +1,44 @@
+"""The guide's connector passes the kit as it stands there, and the guide names what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from splitlib import spi
+from splitlib_conformance import Harness
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text("utf-8")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
+# the properties are slow, and texts are many: both are tried on other connectors
+CHOSEN = "not no_match_is_lost and not string"
+
+
+def test_the_connector_of_the_guide_passes(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    assert len(blocks) == 2
+    (tmp_path / "test_ledger.py").write_text("\n".join(blocks))
+    run = subprocess.run(
+        [*PYTEST, "test_ledger.py", "-k", CHOSEN],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr
+
+
+def test_all_abilities_are_in_the_guide() -> None:
+    abilities = {name for name in spi.__all__ if name.startswith("Supports")}
+    assert set(re.findall(r"^\| `(Supports\w+)`", GUIDE, re.MULTILINE)) == abilities
+
+
+def test_all_that_a_harness_may_do_is_in_the_guide() -> None:
+    every = {name for name in vars(Harness) if not name.startswith("_")}
+    table = GUIDE.partition("| method |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)(?:\([^)]*\))?`", table)) & every
+    assert named == every - set(Harness.__abstractmethods__)

@@ -1,0 +1,216 @@
+"""Each sentence of ``splitlib.spi``, and the tests that fail if it does not hold."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from splitlib import spi
+from tests.conformance.planted_bugs.plant import ABILITIES
+from tests.conformance.test_kit import TESTS
+
+ROOT = Path(__file__).parents[2]
+ENUMERATOR = "tests/unit/enumeration/test_enumerator.py"
+SPI, TABLE = "tests/unit/test_spi.py", "tests/unit/test_table.py"
+
+# By how the sentence begins: tests of the kit, without their test_, and others as file::test.
+PROMISES: dict[str, tuple[str, ...]] = {
+    "A connector is a class with four methods": (f"{SPI}::test_a_connector_is_four_methods",),
+    "It is found under its name by an entry point": (
+        "tests/unit/test_registry.py::test_a_connector_whose_module_fails_when_it_is_imported",
+    ),
+    "Abilities beyond that are protocols": ("abilities_are_there",),
+    "The guide is ``docs/connectors.md``": (
+        "tests/conformance/test_guide.py::test_the_connector_of_the_guide_passes",
+        "tests/conformance/test_ten_minutes.py::test_a_copy_of_the_reference_passes_the_kit",
+    ),
+    "Whatever a method raises becomes an error": (
+        "tests/unit/test_errors.py::test_foreign_errors_are_translated_once",
+        f"{TABLE}::test_a_call_says_where_it_failed",
+        "source_that_stays_unavailable",
+        "refusal_is_access_denied",
+    ),
+    "So an error is best left alone": (
+        "unavailable_source_is_tried_again",
+        "refusal_is_access_denied",
+        "garbage_is_an_error",
+    ),
+    "Read-only view of one table": ("open_table_stays_as_described",),
+    "All methods may be called from several threads": ("several_threads_at_once",),
+    "What one call is given, a filter above all": ("several_filters_at_once",),
+    "partitions_per_listing: How many": (
+        f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
+    ),
+    "The engine makes many calls at the same time": (
+        f"{ENUMERATOR}::test_deterministic_whatever_the_parallelism",
+    ),
+    "Refuse options that a connector does not have": ("unknown_option",),
+    "ConfigError: naming them": (f"{SPI}::test_an_unknown_option_is_refused_by_its_name",),
+    "Names are cheap and the rest is not": (
+        f"{ENUMERATOR}::test_only_matching_partitions_are_listed",
+        "pruned_partitions_are_not_listed",
+    ),
+    "No files are listed, and what was opened is closed": (
+        "opening_lists_no_files",
+        "failed_opening_gives_connections_back",
+        "broken_opening_gives_connections_back",
+    ),
+    "ConfigError: for a missing, unknown": ("unknown_option",),
+    "TableNotFound: if there is no such table": ("missing_table",),
+    "SourceUnavailable: if the catalog does not answer": (
+        "unavailable_source_is_tried_again",
+        "source_that_stays_unavailable",
+        "hanging_call_ends_at_its_deadline",
+    ),
+    "AccessDenied: if the catalog refuses": ("refusal_is_access_denied",),
+    "Schema, typed partition keys and format": (
+        "schema_is_the_data_columns_then_the_keys",
+        "open_table_stays_as_described",
+    ),
+    "All partitions, each once, in an order": (
+        "every_file_is_read_once",
+        "no_partition_is_listed_twice",
+        "small_pages_join_up",
+        "order_is_the_same_every_time",
+        "same_splits_in_the_same_order",
+    ),
+    "An unpartitioned table has one partition": ("unpartitioned_table",),
+    "``predicate`` may be used to list less": (
+        "no_match_is_lost",
+        "one_value_reads_its_partition_alone",
+        "filter_on_a_part_of_the_keys",
+        "marker_reads_everything",
+    ),
+    "The columns have to be those": (
+        "partitions_have_a_column_for_each_key",
+        "partition_values_are_those_written",
+        "tests/unit/test_connector_checks.py::test_partitions",
+    ),
+    "Nothing is to be listed before": (
+        "partitions_are_listed_when_asked_for",
+        "first_split_waits_for_few_listings",
+    ),
+    "Partitions come in pages": ("pages_hold_many_partitions", "small_pages_join_up"),
+    "A page is as large as the source gives it": ("pages_hold_many_partitions",),
+    "SourceUnavailable: as in :meth:`open`; tried again": (
+        "unavailable_source_is_tried_again",
+        f"{ENUMERATOR}::test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed",
+    ),
+    "The data files of some partitions": (
+        "rows_come_back",
+        "empty_partition",
+        "files_belong_to_their_partition",
+        "file_batches_have_the_schema",
+    ),
+    "Names that start with ``_`` or ``.``": ("hidden_files_are_not_data",),
+    "Sizes are exact": ("sizes_are_exact",),
+    "``predicate`` is as in :meth:`list_partitions`": (
+        "statistics_lose_no_match",
+        "statistics_prune",
+    ),
+    "The engine checks what it can of a batch": (
+        "tests/unit/test_connector_checks.py::test_statistics",
+        "tests/unit/test_connector_checks.py::test_files",
+        "bounds_enclose_the_rows",
+        "flags_are_of_the_rows",
+    ),
+    "MissingPartition: if a partition's directory": ("dropped_partition_is_no_silent_hole",),
+    "SourceUnavailable: as in :meth:`open`; the whole": (
+        f"{ENUMERATOR}::test_a_listing_that_is_unavailable_is_tried_again",
+    ),
+    "Give back connections": ("connections_are_given_back",),
+    "The connector is not used afterwards": (
+        f"{SPI}::test_nothing_is_asked_of_a_connector_that_was_closed",
+    ),
+    "How many partitions one call of :meth:`load_details`": (
+        f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
+    ),
+    "The same partitions in the same order": ("details_are_of_the_partitions_given",),
+    "Partitions that have been dropped": ("details_leave_out_what_was_dropped",),
+    "Make sure that the table is still": ("identity_is_that_of_the_table",),
+    "Asked at the end of an enumeration": (
+        f"{ENUMERATOR}::test_partitions_that_have_gone_with_their_table_are_an_error",
+        f"{ENUMERATOR}::test_the_identity_is_not_checked_for_nothing",
+    ),
+    "TableNotFound: if it was dropped, also": (
+        "identity_ends_with_the_table",
+        "identity_is_not_that_of_a_successor",
+    ),
+    "Database and table of each table": ("table_names",),
+    "database: None = of all": ("table_names",),
+    "options: The same as for :meth:`Connector.open`": ("table_names",),
+    "TableNotFound: if there is no such database": ("table_names_of_no_database",),
+    "The names of the hosts of each file": ("hosts",),
+    "Asked with the files of one listing": (
+        f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
+    ),
+    "The same files, with the names in them": (
+        "physical_names",
+        f"{TABLE}::test_an_answer_that_is_not_complete_is_refused",
+    ),
+    "Those of one batch have the same names": ("physical_names",),
+    "MissingFile: if a file has gone": ("physical_names_of_a_file_that_has_gone",),
+    "The positions of the deleted rows": ("deletion_vectors",),
+    "CorruptMetadata: if the bytes are no such vector": ("vectors_that_cannot_be_read",),
+    "MissingFile: if the file has gone": ("vectors_that_cannot_be_read",),
+}
+# What nobody can break: it says what something is, or when it is worth while.
+EXPLANATIONS = (
+    "What a storage backend implements",
+    "A connector only lists",
+    "What the methods take and return is here",
+    "Lives on the driver",
+    "Raise it where a call costs the same",
+    "The catalog can tell a table from another",
+    "The catalog says which tables it has",
+    "The storage says on which hosts",
+    "Columns are found by identifier",
+    "Deleted rows may be kept as a vector",
+    "Open the table ``name``",
+    # which tables these are, each connector's own tests say
+    "UnsupportedTable: if reading it could give wrong rows",
+    "A source that lists directories needs one request",
+    "For a reader that cannot find columns",
+)
+
+
+def _sentences() -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(inspect.getsource(spi))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text = re.sub(r"\n *(Args|Raises|Attributes):", "", ast.get_docstring(node) or "")
+            text = re.sub(r"\s+", " ", text)
+            # an entry of a section begins a sentence, too
+            found += re.split(r"(?<=\.) (?=[A-Z`]|\w+: [A-Z])", text)
+    return [sentence for sentence in found if sentence]
+
+
+@pytest.mark.parametrize("sentence", _sentences())
+def test_each_sentence_has_its_tests(sentence: str) -> None:
+    known = [each for each in (*PROMISES, *EXPLANATIONS) if sentence.startswith(each)]
+    assert len(known) == 1, f"{sentence!r} needs a test: {known}"
+
+
+def test_nothing_else_is_promised() -> None:
+    said = _sentences()
+    known = (*PROMISES, *EXPLANATIONS)
+    assert [each for each in known if not any(s.startswith(each) for s in said)] == []
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in PROMISES.values() for test in tests}))
+def test_the_tests_are_there(test: str) -> None:
+    path, _, name = test.rpartition("::")
+    if path:
+        assert f"\ndef {name}(" in (ROOT / path).read_text("utf-8")
+    else:
+        assert f"test_{name}" in TESTS
+
+
+def test_every_ability_is_put_to_the_kit() -> None:
+    assert {each.__name__ for each in ABILITIES} == {
+        name for name in spi.__all__ if name.startswith("Supports")
+    }

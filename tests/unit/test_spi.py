@@ -1,0 +1,74 @@
+"""What the engine promises a connector: how it is called, and with what."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import splitlib
+from splitlib.config import SplitConfig
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.spi import Connector, check_options
+from splitlib.table import Table
+from tests.support.memory_connector import DetailedConnector
+
+
+class Noting(DetailedConnector):
+    """Notes the calls that it gets, with how much each of them is given."""
+
+    partitions_per_listing = 3
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.calls: list[tuple[str, int]] = []
+
+    def load_details(self, partitions):
+        self.calls.append(("load_details", len(partitions)))
+        return super().load_details(partitions)
+
+    def list_files(self, partitions, predicate):
+        self.calls.append(("list_files", len(partitions)))
+        return super().list_files(partitions, predicate)
+
+    def hosts(self, paths):
+        self.calls.append(("hosts", len(paths)))
+        return [["h"] for _ in paths]
+
+    def close(self):
+        self.calls.append(("close", 0))
+
+
+def test_no_call_is_given_more_than_the_connector_takes():
+    connector = Noting(11, files=2)
+    enumerator = DynamicFileEnumerator(Table("t", "memory", connector))
+    assert len(list(enumerator.enumerate_splits())) == 22
+    given = {name: sorted(n for each, n in connector.calls if each == name) for name in ("hosts",)}
+    assert sorted(n for name, n in connector.calls if name == "load_details") == [3, 4, 4]
+    # of each of these, three at a time and what is left
+    assert sorted(n for name, n in connector.calls if name == "list_files") == [1, 1, 3, 3, 3]
+    # a batch for each partition here, in which there are two files
+    assert given == {"hosts": [2] * 11}
+
+
+def test_nothing_is_asked_of_a_connector_that_was_closed():
+    connector = Noting(200, on_list=lambda k: time.sleep(0.001))
+    with Table("t", "memory", connector) as table:
+        enumerator = DynamicFileEnumerator(table, SplitConfig(listing_threads=4))
+        splits = enumerator.select_files()
+        next(splits)
+        splits.close()
+    known = list(connector.calls)
+    time.sleep(0.05)
+    assert connector.calls == known
+    assert known[-1] == ("close", 0)
+
+
+def test_an_unknown_option_is_refused_by_its_name():
+    check_options(["a"], ["a", "b"])
+    with pytest.raises(splitlib.ConfigError, match=r"Unknown option c, d\..*are a, b"):
+        check_options(["a", "d", "c"], ["b", "a"])
+
+
+def test_a_connector_is_four_methods():
+    assert Connector.__abstractmethods__ == {"open", "describe", "list_partitions", "list_files"}
