@@ -138,6 +138,15 @@ class SplitConfig:
         return cls(**{setting.name: setting.value for setting in resolved})
 
 
+# help() shows a class's docstring, and nothing of the metadata of its fields
+SplitConfig.__doc__ = "\n        ".join(
+    [
+        f"{(SplitConfig.__doc__ or '').rstrip()}\n\n    Attributes:",
+        *(f"{each.name}: {each.metadata['doc']}" for each in fields(SplitConfig)),
+    ]
+)
+
+
 def resolve_settings(
     arguments: Mapping[str, Any] | None = None,
     *,

@@ -33,6 +33,7 @@ INITIAL_DEFAULT = b"splitlib.initial_default"
 # The default of a field that ``__post_init__`` fills in; a connector may leave it out or give None.
 _FILLED_IN: Any = None
 
+# What the columns are is said at FileBatch, whose files have them.
 FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -41,28 +42,34 @@ FILE_SCHEMA = pa.schema(
         pa.field("partition", pa.int64(), nullable=False),
     ]
 )
-"""Columns of :attr:`FileBatch.files`: the path (plain and absolute on the local disk, else a URI
-spelled as Hadoop's ``Path`` does, not percent-encoded), exact length in bytes, modification time in
-milliseconds since the epoch (0 = unknown), and the row of the partition in the batch it was listed
-for."""
 
 
 class Requests(NamedTuple):
-    """How many calls something took."""
+    """How many calls something took.
+
+    Attributes:
+        catalog: Calls of the catalog.
+        storage: Listings of directories, and files read to plan.
+    """
 
     catalog: int = 0
     storage: int = 0
 
 
 class Manifests(NamedTuple):
-    """What a catalog that keeps lists of files did not have to open."""
+    """What a catalog that keeps lists of files did not have to open.
+
+    Attributes:
+        total: How many lists there are.
+        opened: How many were opened.
+        files_total: Files in all of them.
+        files_skipped: Files in those that were not opened.
+    """
 
     total: int = 0
     opened: int = 0
     files_total: int = 0
-    """Files in all of them."""
     files_skipped: int = 0
-    """Files in those that were not opened."""
 
 
 class Transform(Protocol):
@@ -84,14 +91,17 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """What a column of :attr:`PartitionBatch.values` says of a column of the table."""
+    """What a column of :attr:`PartitionBatch.values` says of a column of the table.
+
+    Attributes:
+        name: Of the column in the batch.
+        source: The table's column; ``a.b`` for a field of a struct.
+        transform: None = the value itself.
+    """
 
     name: str
-    """Of the column in the batch."""
     source: str
-    """The table's column; ``a.b`` for a field of a struct."""
     transform: Transform | None = None
-    """None = the value itself."""
 
     @classmethod
     def identities(cls, columns: Iterable[str]) -> tuple[PartitionField, ...]:
@@ -106,16 +116,20 @@ class ColumnStatistics:
     The engine refuses with ``CorruptMetadata`` what cannot be right: arrays of another length than
     there are files, other types, a column that is not filterable, a lower bound above the upper. It
     does not use a bound that is NaN, nor that a file has no value where it has bounds.
+
+    Attributes:
+        lower: In the column's type. No value that is neither null nor NaN is less.
+        upper: In the column's type. No value that is neither null nor NaN is greater.
+        has_null: False where no value is null.
+        has_nan: False where no value is NaN.
+        has_value: False where every value is null or NaN.
     """
 
     lower: pa.Array
-    """In the column's type. No value that is neither null nor NaN is less."""
     upper: pa.Array
-    """In the column's type. No value that is neither null nor NaN is greater."""
     has_null: pa.BooleanArray
     has_nan: pa.BooleanArray
     has_value: pa.BooleanArray
-    """False where every value is null or NaN."""
 
     def take(self, indices: pa.Array) -> ColumnStatistics:
         """The statistics of the files at ``indices``."""
@@ -130,38 +144,48 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A file that says which rows of data files are deleted."""
+    """A file that says which rows of data files are deleted.
+
+    Attributes:
+        kind: How it says so: positions, a deletion vector, or the values of columns.
+        path: Spelled as in :attr:`FileBatch.files`.
+        size: In bytes.
+        format: ``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``.
+        offset: Of the vector in the file.
+        length: Of the vector in bytes.
+        field_ids: The columns that an equality delete compares.
+        records: How many positions or rows it holds, where the catalog says so.
+    """
 
     kind: Literal["position", "vector", "equality"]
     path: str
-    """Spelled as the paths of :data:`FILE_SCHEMA`."""
     size: int
     format: str
-    """``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``."""
     offset: int = 0
-    """Of the vector in the file."""
     length: int = 0
-    """Of the vector in bytes."""
     field_ids: tuple[int, ...] = ()
-    """The columns that an equality delete compares."""
     records: int | None = None
-    """How many positions or rows it holds, where the catalog says so."""
 
     __repr__ = show
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFormat:
-    """How to read the bytes of a file."""
+    """How to read the bytes of a file.
+
+    Attributes:
+        name: ``parquet``, ``orc``, ``avro``, ``json``, ``csv``, ``text``, ``hive-text``,
+            ``hive-csv``.
+        options: Sorted pairs: Spark's data source options, or the SerDe's properties for
+            ``hive-…``.
+        columns: How a column is found in the file: by its name; by its :data:`FIELD_ID`; or by
+            these sorted pairs of field identifier and name in the file, nested fields too, and what
+            has no pair is not in the file.
+    """
 
     name: str
-    """``parquet``, ``orc``, ``avro``, ``json``, ``csv``, ``text``, ``hive-text``, ``hive-csv``."""
     options: tuple[tuple[str, str], ...] = ()
-    """Sorted pairs: Spark's data source options, or the SerDe's properties for ``hive-…``."""
     columns: Literal["name", "id"] | tuple[tuple[int, str], ...] = "name"
-    """How a column is found in the file: by its name; by its :data:`FIELD_ID`; or by these sorted
-    pairs of field identifier and name in the file, nested fields too, and what has no pair is not
-    in the file."""
 
     @classmethod
     def of(
@@ -177,29 +201,37 @@ class ReadFormat:
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """What a connector says of the table that it has opened."""
+    """What a connector says of the table that it has opened.
+
+    Attributes:
+        schema: Data columns, then partition columns, in the catalog's types; in the catalog's order
+            where columns are found by identifier.
+        partition_keys: The partition columns, or the columns that partition values follow from.
+        read_format: How files are read, unless a batch of files says otherwise.
+        location: The table's directory, where it has one.
+        snapshot_id: The version that the table is pinned to: it shows nothing that comes later.
+            None = it has no versions.
+        spark_schema: Spark's own JSON of ``schema`` where the catalog keeps one: it can say what
+            Arrow cannot (column defaults, collations, intervals).
+        filter_schema: The columns whose join keys can prune, ``a.b`` for a field of a struct; by
+            default the partition columns.
+        dropped_schema: Columns that the table no longer has, in their last types, with their
+            :data:`FIELD_ID`: an equality delete may compare them.
+        has_statistics: Whether the catalog has statistics of files, by which any column of
+            :attr:`filter_schema` prunes them; by default, whether that is given. Without statistics
+            only partition columns prune, and :attr:`filter_schema` holds just those of
+            :attr:`schema`.
+    """
 
     schema: pa.Schema
-    """Data columns, then partition columns, in the catalog's types; in the catalog's order where
-    columns are found by identifier."""
     partition_keys: tuple[str, ...]
-    """The partition columns, or the columns that partition values follow from."""
     read_format: ReadFormat
     location: str | None = None
     snapshot_id: str | None = None
     spark_schema: str | None = None
-    """Spark's own JSON of ``schema`` where the catalog keeps one: it can say what Arrow cannot
-    (column defaults, collations, intervals)."""
     filter_schema: pa.Schema = _FILLED_IN
-    """The columns whose join keys can prune, ``a.b`` for a field of a struct; by default the
-    partition columns."""
     dropped_schema: pa.Schema | None = None
-    """Columns that the table no longer has, in their last types, with their :data:`FIELD_ID`: an
-    equality delete may compare them."""
     has_statistics: bool = _FILLED_IN
-    """Whether the catalog has statistics of files, by which any column of :attr:`filter_schema`
-    prunes them; by default, whether that is given. Without statistics only partition columns
-    prune, and :attr:`filter_schema` holds just those of :attr:`schema`."""
 
     def __post_init__(self) -> None:
         given: Any = self.has_statistics
@@ -230,19 +262,24 @@ class PartitionBatch:
     """Some partitions of one table.
 
     An unpartitioned table has one partition without values.
+
+    Attributes:
+        values: A column per partition key, in the table's order: typed, or the catalog's text
+            (unescaped, null for the null partition), which the engine parses with the table's type.
+        refs: The connector's own handle of each partition, of any Arrow type, opaque to everyone
+            else.
+        requests: What it took to list them.
+        fields: What the columns of :attr:`values` say of the table; by default each is a partition
+            key.
+        file_counts: How many files each partition has, where that is known before they are listed.
+        manifests: What a catalog that keeps lists of files did not have to open.
     """
 
     values: pa.RecordBatch
-    """A column per partition key, in the table's order: typed, or the catalog's text (unescaped,
-    null for the null partition), which the engine parses with the table's type."""
     refs: pa.Array
-    """The connector's own handle of each partition, of any Arrow type, opaque to everyone else."""
     requests: Requests = Requests()
-    """What it took to list them."""
     fields: tuple[PartitionField, ...] = _FILLED_IN
-    """What the columns of :attr:`values` say of the table; by default each is a partition key."""
     file_counts: pa.Array | None = None
-    """How many files each partition has, where that is known before they are listed."""
     manifests: Manifests = Manifests()
 
     def __post_init__(self) -> None:
@@ -271,16 +308,25 @@ class PartitionBatch:
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files of some partitions that are read in the same way."""
+    """Files of some partitions that are read in the same way.
+
+    Attributes:
+        files: Columns as in :data:`FILE_SCHEMA`. ``path`` is plain and absolute on the local disk,
+            else a URI spelled as Hadoop's ``Path`` does, not percent-encoded; ``size`` is the exact
+            length in bytes; ``modified`` is in milliseconds since the epoch, 0 = unknown;
+            ``partition`` is the row of the file's partition in the batch it was listed for.
+        read_format: How all of these files are read.
+        requests: What it took to list them.
+        statistics: By column, as named in :attr:`TableMetadata.filterable`; a row per file.
+        deletes: Per file: which of :attr:`delete_sets` applies to it; null = none.
+        delete_sets: The sets of files that delete rows together.
+    """
 
     files: pa.RecordBatch
-    """Columns as in :data:`FILE_SCHEMA`."""
     read_format: ReadFormat
     requests: Requests = Requests()
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=lambda: MappingProxyType({}))
-    """By column, as named in :attr:`TableMetadata.filterable`; a row per file."""
     deletes: pa.Array | None = None
-    """Per file: which of :attr:`delete_sets` applies to it; null = none."""
     delete_sets: tuple[tuple[DeleteFile, ...], ...] = ()
 
     def __len__(self) -> int:
@@ -310,23 +356,32 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """A byte range of one file: the unit of work of a reader. Pickles."""
+    """A byte range of one file: the unit of work of a reader. Pickles.
+
+    Attributes:
+        split_id: Depends on the file, its partition and the range alone: the same in every run.
+        path: Spelled as in :attr:`FileBatch.files`.
+        start: Where the range begins, in bytes.
+        length: Of the range, in bytes.
+        file_size: Of the whole file, in bytes.
+        modified: Milliseconds since the epoch, 0 = unknown.
+        partition_values: Typed values by key; None for null, and for text that is no value of the
+            key's type; text for what Python has no value for, such as a date beyond the year 9999.
+        read_format: How the file is read.
+        deletes: What takes rows out of the file; a reader that cannot apply it must refuse the
+            split.
+        hosts: Where the bytes lie, as far as that is known: a hint of where to read them.
+    """
 
     split_id: str
-    """Depends on the file, its partition and the range alone: the same in every run."""
     path: str
     start: int
     length: int
     file_size: int
     modified: int = field(repr=False)
-    """Milliseconds since the epoch, 0 = unknown."""
     partition_values: Mapping[str, Any]
-    """Typed values by key; None for null, and for text that is no value of the key's type; text for
-    what Python has no value for, such as a date beyond the year 9999."""
     read_format: ReadFormat = field(repr=False)
     deletes: tuple[DeleteFile, ...] = ()
-    """What takes rows out of the file; a reader that cannot apply it must refuse the split."""
     hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    """Where the bytes lie, as far as that is known: a hint of where to read them."""
 
     __repr__ = show

@@ -32,17 +32,24 @@ _MOST_DOUBLINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """Read this, and acknowledge it."""
+    """Read this, and acknowledge it.
+
+    Attributes:
+        split: What to read.
+    """
 
     split: FileSplit
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForSplits:
-    """There is nothing yet: ask again."""
+    """There is nothing yet: ask again.
+
+    Attributes:
+        delay_seconds: After this long, or when it suits the reader.
+    """
 
     delay_seconds: float
-    """After this long, or when it suits the reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,11 @@ class NoMoreSplits:
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """Whoever asks is not a reader, or no longer: not to be taken for the end of the table."""
+    """Whoever asks is not a reader, or no longer: not to be taken for the end of the table.
+
+    Attributes:
+        reason: Why it is none.
+    """
 
     reason: str
 

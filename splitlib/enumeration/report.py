@@ -11,7 +11,12 @@ from splitlib.filtering.predicate import AppliedFilter
 
 @dataclass(frozen=True, slots=True)
 class FilterReport:
-    """One filter and what it alone would have dropped."""
+    """One filter and what it alone would have dropped.
+
+    Attributes:
+        filter: The filter, and how far it could be used.
+        partitions_dropped: How many partitions it alone would have dropped.
+    """
 
     filter: AppliedFilter
     partitions_dropped: int
@@ -29,7 +34,16 @@ class FilterReport:
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
-    """Explains one enumeration."""
+    """Explains one enumeration.
+
+    Attributes:
+        table: Name of the table.
+        connector: Name of the connector.
+        partition_keys: Names of the partition columns.
+        filters: What each filter did.
+        metrics: Counts of the enumeration.
+        notes: What else is worth knowing, a sentence each.
+    """
 
     table: str
     connector: str

@@ -29,16 +29,18 @@ class DynamicFilteringData:
 
     Made by :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or by a
     :class:`DynamicFilteringDataCollector`.
+
+    Attributes:
+        schema: The fields of the tuples.
+        domains: What is known; all of it holds.
+        exceeds_threshold: Whether there were more keys than were kept.
     """
 
     __slots__ = ("domains", "exceeds_threshold", "schema")
 
     schema: pa.Schema
-    """The fields of the tuples."""
     domains: tuple[Domain, ...]
-    """What is known; all of it holds."""
     exceeds_threshold: bool
-    """Whether there were more keys than were kept."""
 
     def __init__(
         self, schema: pa.Schema, domains: Iterable[Domain], *, exceeds_threshold: bool
@@ -250,11 +252,15 @@ def _restored(data: bytes) -> DynamicFilteringData:
 
 @dataclass(frozen=True, slots=True)
 class DynamicFilteringEvent:
-    """Filtering data on its way from the one who collected it to an enumerator."""
+    """Filtering data on its way from the one who collected it to an enumerator.
+
+    Attributes:
+        data: What was collected.
+        producer: Who collected it. One producer sends one filter; a second, equal one is ignored.
+    """
 
     data: DynamicFilteringData
     producer: Hashable = None
-    """Who collected it. One producer sends one filter; a second, equal one is ignored."""
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:

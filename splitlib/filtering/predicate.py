@@ -53,15 +53,21 @@ class PartitionFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AppliedFilter:
-    """One filter and how far it could be used."""
+    """One filter and how far it could be used.
+
+    Attributes:
+        fields: Of the filter.
+        description: The filter in a few words.
+        nbytes: Size of what it holds.
+        used_fields: The partition keys that it prunes on; empty = it prunes nothing.
+        unused_because: Why it, or a part of it, does not prune.
+    """
 
     fields: tuple[str, ...]
     description: str
     nbytes: int
     used_fields: tuple[str, ...]
-    """The partition keys that it prunes on; empty = it prunes nothing."""
     unused_because: str | None
-    """Why it, or a part of it, does not prune."""
 
 
 class Matches(NamedTuple):

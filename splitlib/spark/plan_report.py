@@ -9,36 +9,49 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class FilterUse:
-    """Keys that reached one scan."""
+    """Keys that reached one scan.
+
+    Attributes:
+        fields: The columns of the keys.
+        description: The keys in a few words.
+        nbytes: Size of the keys.
+        seconds: To collect them; shared by all scans that use them.
+    """
 
     fields: tuple[str, ...]
     description: str
     nbytes: int
     seconds: float
-    """To collect them; shared by all scans that use them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPruning:
-    """What became of one scan of a partitioned table."""
+    """What became of one scan of a partitioned table.
+
+    Attributes:
+        table: Name of the table.
+        filters: The keys that reached it.
+        partitions_total: None = not asked for.
+        partitions_kept: How many are read; None = it was not pruned.
+        files: Left to be read; None = Spark finds out when it runs.
+        nbytes: Of these files.
+        files_total: None = not known, as what does not matter is not listed.
+        nbytes_total: Of all files; None as there.
+        strip: In the catalog's order, a character per partition (or per run of them, where there
+            are many): ``#`` where one is kept, ``.`` where none is.
+        reasons: Why joins on it do not prune, or why it is left to Spark.
+    """
 
     table: str
     filters: tuple[FilterUse, ...] = ()
     partitions_total: int | None = None
-    """None = not asked for."""
     partitions_kept: int | None = None
     files: int | None = None
-    """Left to be read; None = Spark finds out when it runs."""
     nbytes: int | None = None
-    """Of these files."""
     files_total: int | None = None
-    """None = not known, as what does not matter is not listed."""
     nbytes_total: int | None = None
     strip: str = ""
-    """In the catalog's order, a character per partition (or per run of them, where there are
-    many): ``#`` where one is kept, ``.`` where none is."""
     reasons: tuple[str, ...] = ()
-    """Why joins on it do not prune, or why it is left to Spark."""
 
     @property
     def is_pruned(self) -> bool:
@@ -54,17 +67,21 @@ class ScanPruning:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """Explains one call of :func:`splitlib.optimize`."""
+    """Explains one call of :func:`splitlib.optimize`.
+
+    Attributes:
+        scans: What became of each scan.
+        reasons: Why the query as a whole is left to Spark.
+        seconds: Spent on planning, the collection of keys included.
+        catalog_requests: To the session's catalog, for names and details of partitions.
+        storage_requests: Directories of the session's tables that were listed.
+    """
 
     scans: tuple[ScanPruning, ...] = ()
     reasons: tuple[str, ...] = ()
-    """Why the query as a whole is left to Spark."""
     seconds: float = 0.0
-    """Spent on planning, the collection of keys included."""
     catalog_requests: int = 0
-    """To the session's catalog, for names and details of partitions."""
     storage_requests: int = 0
-    """Directories of the session's tables that were listed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

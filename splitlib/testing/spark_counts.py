@@ -20,18 +20,24 @@ _SCAN = "FileSourceScanExec"
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
-    """One query: what it took, and what came out."""
+    """One query: what it took, and what came out.
+
+    Attributes:
+        partitions_fetched: Partitions whose details Spark took from the metastore.
+        files_discovered: Files that Spark found by listing directories, of partitioned and of other
+            tables.
+        files_read: Files that the scans of partitioned tables had to open.
+        bytes_read: Size of these files; of a columnar file no more than the columns in use are
+            read.
+        seconds: From before the query is built to its last row.
+        result: The rows.
+    """
 
     partitions_fetched: int
-    """Partitions whose details Spark took from the metastore."""
     files_discovered: int
-    """Files that Spark found by listing directories, of partitioned and of other tables."""
     files_read: int
-    """Files that the scans of partitioned tables had to open."""
     bytes_read: int
-    """Size of these files; of a columnar file no more than the columns in use are read."""
     seconds: float
-    """From before the query is built to its last row."""
     result: list[Row]
 
 
