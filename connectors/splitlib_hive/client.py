@@ -24,7 +24,7 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from splitlib.errors import ConfigError, SourceError, SourceUnavailable, TableNotFound
+from splitlib.errors import AccessDenied, ConfigError, SourceError, SourceUnavailable, TableNotFound
 from splitlib.redaction import redact
 from splitlib.remote.calls import FOREVER_SECONDS, current_call
 from splitlib_hive.connection import Connection
@@ -34,6 +34,11 @@ T = TypeVar("T")
 DEFAULT_PORT = 9083
 CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS = 10.0, 300.0
 _URI = re.compile(r"(?:thrift://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?/?")
+# What authorizers of metastores write, which have no exception of their own in the interface.
+_DENIED = re.compile(
+    r"AccessControlException|permission denied|no privilege|not authorized|unauthorized",
+    re.IGNORECASE,
+)
 
 
 class Address(NamedTuple):
@@ -172,7 +177,9 @@ class MetastoreClient:
                 except NoSuchObjectException:
                     raise
                 except MetaException as error:
-                    raise SourceError(f"The metastore refuses: {error.message}") from error
+                    denied = _DENIED.search(error.message or "") is not None
+                    kind = AccessDenied if denied else SourceError
+                    raise kind(f"The metastore refuses: {error.message}") from error
                 except Exception as error:
                     # half an answer makes the decoder raise errors of any class
                     self._disconnect()

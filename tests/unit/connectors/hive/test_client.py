@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore as Api
-from hmsclient.genthrift.hive_metastore.ttypes import NoSuchObjectException
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException, NoSuchObjectException
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TMessageType
 from thrift.transport.TSocket import TSocket
@@ -276,6 +276,30 @@ def test_a_table_that_was_dropped_in_between():
     refused = pytest.raises(splitlib.TableNotFound, match=r"no table default\.t")
     with metastore(gone) as server, refused:
         client_of(server).get_partitions_by_names("default", "t", ["k=1"])
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (
+            "java.security.AccessControlException: Permission denied: user=me, access=READ",
+            splitlib.AccessDenied,
+        ),
+        ("No privilege 'Select' found for inputs { database:default }", splitlib.AccessDenied),
+        ("User me is not authorized to perform describe_table", splitlib.AccessDenied),
+        ("Exception thrown when executing query", splitlib.SourceError),
+    ],
+)
+def test_a_refusal_is_told_from_a_failure(message, error):
+    """A metastore has one exception for both: only its text says which."""
+
+    def refuse(line, before, name, number):
+        line.sendall(encoded(name, number, o1=MetaException(message)))
+
+    with metastore(refuse) as server, pytest.raises(error, match="The metastore refuses") as caught:
+        client_of(server).get_databases()
+    assert type(caught.value) is error
+    assert server.calls == 1
 
 
 @pytest.mark.filterwarnings("ignore:This process")
