@@ -34,8 +34,8 @@ class CatalogTable(RelationTable):
     def __init__(self, catalyst: Catalyst, leaf: Any, partitions: PartitionsByName) -> None:
         super().__init__(catalyst, leaf)
         self._partitions = partitions
-        # rounds of all threads: the answer of one call takes as long as a hundred listings
-        self.partitions_per_listing = 16 * partitions.threads
+        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
+        self.partitions_per_listing = 4 * partitions.threads
 
     @property
     def name(self) -> str:

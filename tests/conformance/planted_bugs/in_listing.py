@@ -243,3 +243,12 @@ class IgnoresMissingDirectories(PlainConnector):
     def list_files(self, partitions, predicate):
         with suppress(MissingPartition):
             yield from super().list_files(partitions, predicate)
+
+
+@caught_by("marker_reads_everything", "no_match_is_lost", "statistics_lose_no_match")
+class TakesTheMarkerForNoKeys(PlainConnector):
+    """Lists nothing for filters of which none compares a column."""
+
+    def list_partitions(self, predicate):
+        if predicate.keys or not predicate.filters:
+            yield from super().list_partitions(predicate)
