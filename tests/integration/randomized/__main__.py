@@ -6,6 +6,7 @@ Whatever differs is made smaller, and printed as a test to paste.
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.jobs > 1:
         sys.exit(_in_processes(options))
+    # PySpark logs every error of a query, which is an outcome like others here
+    logging.getLogger("SQLQueryContextLogger").disabled = True
     with (
         tempfile.TemporaryDirectory(prefix="splitlib-differential-") as directory,
         HiveMetastore(Path(directory) / "metastore") as metastore,
