@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +32,12 @@ def expect(holds: object, did: str, expected: str) -> None:
 
 def frozen(values: Mapping[str, Any]) -> FrozenValues:
     """Partition values to compare and to hash; every NaN is the same."""
-    return tuple((key, "NaN" if value != value else value) for key, value in values.items())  # noqa: PLR0124
+    return tuple((key, "NaN" if is_nan(value) else value) for key, value in values.items())
+
+
+def is_nan(value: Any) -> bool:
+    """Whether it is a NaN, and not a value of another type."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def expect_partitions(

@@ -13,7 +13,7 @@ from splitlib import DynamicFilteringData, Table
 from splitlib.model import ColumnStatistics, FileBatch
 from splitlib.spi import Predicate
 from splitlib_conformance.base import ONE_KEY, KitBase, Subject, enumerator
-from splitlib_conformance.expectations import expect
+from splitlib_conformance.expectations import expect, is_nan
 from splitlib_conformance.filter_cases import Range, Values, has_range
 from splitlib_conformance.harness import Harness, NewPartition
 from splitlib_conformance.key_cases import ONE_KEY_CASES, KeyCase
@@ -217,12 +217,12 @@ def _plain(values: pa.Array) -> list[pa.Scalar]:
 
 def _at_most(bounds: pa.Array, row: int, value: pa.Scalar) -> bool:
     bound = bounds[row].as_py()
-    return bound is None or bound != bound or bound <= value.as_py()  # noqa: PLR0124
+    return bound is None or is_nan(bound) or bound <= value.as_py()
 
 
 def _at_least(bounds: pa.Array, row: int, value: pa.Scalar) -> bool:
     bound = bounds[row].as_py()
-    return bound is None or bound != bound or bound >= value.as_py()  # noqa: PLR0124
+    return bound is None or is_nan(bound) or bound >= value.as_py()
 
 
 def _distinct(field: pa.Field, values: Sequence[Any]) -> pa.Table:
