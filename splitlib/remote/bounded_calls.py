@@ -34,7 +34,12 @@ class BoundedCalls:
         self._catalog = Workers(1, "splitlib-catalog")
         # whoever waits for nothing just now would not notice, and what is queued would begin
         stop = weakref.WeakMethod(self._stop)
-        cancelled.add_done_callback(lambda _: (alive := stop()) and alive())
+
+        def stop_if_in_use(_: Future[None]) -> None:
+            if (stop_now := stop()) is not None:
+                stop_now()
+
+        cancelled.add_done_callback(stop_if_in_use)
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
         """Begin a listing as soon as a thread is free; :meth:`result` waits for it."""

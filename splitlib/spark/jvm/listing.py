@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -75,8 +76,8 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     statuses = of_each.flatMap(files)
     directories, *shown = _texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
-    empty = set(range(len(directories))).difference(found.files["partition"].to_pylist())
-    missing = tuple(n for n in sorted(empty) if not _exists(paths.apply(n), conf))
+    empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
+    missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
     return _right_in(scala, found, directories)._replace(missing=missing)
 
 
@@ -109,9 +110,9 @@ def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
     lengths, paths, sizes, modified = shown
     columns = [
         pc.replace_substring_regex(pa.array(paths, pa.string()), "^file:/+", "/"),
-        pa.array(map(int, sizes), pa.int64()),
-        pa.array(map(int, modified), pa.int64()),
-        pa.array([i for i, n in enumerate(lengths) for _ in range(int(n))], pa.int64()),
+        _numbers(sizes),
+        _numbers(modified),
+        pa.array(np.repeat(np.arange(len(lengths)), _numbers(lengths)), pa.int64()),
     ]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     return Listing(files, statuses.toIndexedSeq())
@@ -164,8 +165,12 @@ def _right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listi
     return Listing(found.files.take(kept), scala.positions(kept).map(found.statuses))
 
 
+def _numbers(texts: Sequence[str]) -> pa.Array:
+    return pa.array(texts, pa.string()).cast(pa.int64())
+
+
 def _texts(scala: Scala, *columns: Any) -> list[list[str]]:
-    """The texts of some collections, none of which is empty, in one answer."""
+    """The items of several collections as texts, in one answer; no item may be an empty text."""
     first, *others = columns
     for column in others:
         first = first.appended("").appendedAll(column)
