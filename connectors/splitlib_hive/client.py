@@ -171,6 +171,9 @@ class MetastoreClient:
             # by the server, which says nothing about its being alive.
             idle = self._connection is not None
             for tries in range(len(self._addresses) + idle, 0, -1):
+                if not _remaining_seconds():
+                    failures.append("no time is left")
+                    break
                 address = self._addresses[0]
                 try:
                     return call(self._client(address, tries))
@@ -192,8 +195,6 @@ class MetastoreClient:
                     if not idle:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
-                    if not _remaining_seconds():
-                        break
                 except BaseException:
                     # Ctrl-C, say: the answer is still to come, and the next call would take it
                     self._disconnect()
@@ -226,10 +227,10 @@ class MetastoreClient:
         """
         call = current_call()
         seconds = min(self._timeout, _remaining_seconds() / tries)
+        until = time.monotonic() + seconds
         if self._connection is None:
             connecting = min(self._connect_timeout, seconds)
             self._connection = Connection(address.host, address.port, connecting)
-        until = time.monotonic() + seconds
         return self._connection.client(until, None if call is None else call.abandoned)
 
     def _disconnect(self) -> None:
@@ -250,8 +251,11 @@ def _of_table(database: str, table: str) -> Iterator[None]:
 
 
 def _remaining_seconds() -> float:
+    """Until the deadline of the call that this thread works on; 0 = or nobody waits for it."""
     call = current_call()
-    return FOREVER_SECONDS if call is None else call.remaining_seconds()
+    if call is None:
+        return FOREVER_SECONDS
+    return 0.0 if call.abandoned.is_set() else call.remaining_seconds()
 
 
 def _is_answer(error: Exception) -> bool:
