@@ -57,8 +57,11 @@ def _has_cause(run: Run, span: Span) -> bool:
     ]
     if "took longer than its deadline" in message:
         tasks = [t for t in run.history.of("task") if t.begin.number < end.number]
-        ends = [t.end.at if t.end and t.end.number < end.number else end.at for t in tasks]
-        longest = max((at - t.begin.at for at, t in zip(ends, tasks, strict=True)), default=0.0)
+        ends = [t.end if t.end and t.end.number < end.number else end for t in tasks]
+        # a thread may have stood still before it told that its task has ended
+        longest = max(
+            at.at - t.begin.at + end.stalled - at.stalled for at, t in zip(ends, tasks, strict=True)
+        )
         return bool(longest >= config.call_deadline_seconds - EPSILON)
     if "waited for catalog and storage longer" in message:
         begun = min(s.begin.at for s in run.history.of(span.begin.kind) if s.scan == scan)
@@ -91,7 +94,8 @@ def no_more_calls_at_once_than_threads(run: Run) -> Iterator[str]:
                 open_then = [
                     other
                     for other in spans
-                    if since <= other.begin.number <= call.begin.number
+                    if other.begin.number <= call.begin.number
+                    and since <= _task_of(run, other).begin.number
                     and (other.end is None or other.end.number > call.begin.number)
                 ]
                 if len(open_then) > limit:
@@ -157,10 +161,12 @@ def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
         if last.begin.kind == "list_partitions" and last.begin.after >= 0:
             continue  # never after the first batch
         pause = 0.1 * 2**number
-        task = _task_of(run, last).begin
-        spent = last.end.at - task.at + pause
-        # the thread may have stood still before the first attempt, when its time had begun
-        took = last.end.at - one.attempts[0].begin.at + pause + last.end.stalled - task.stalled
+        task = _task_of(run, last)
+        # the thread may have stood still before the first attempt, and after the last
+        ended = task.end or run.history.events[-1]
+        stalled = ended.stalled - task.begin.stalled
+        spent = last.end.at - task.begin.at + pause + stalled
+        took = last.end.at - one.attempts[0].begin.at + pause + stalled
         over = took > config.retry_max_seconds or spent > deadline
         if number < config.retry_attempts and not over:
             yield f"after {number} attempts: {last.end}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.simulation import call_checks, enumeration_checks, reader_checks
+from tests.simulation import call_checks, enumeration_checks, metastore_checks, reader_checks
 from tests.simulation.run import Run
 
 
@@ -16,7 +16,8 @@ def violations(run: Run) -> dict[str, list[str]]:
     checks: list[Callable[[Run], Iterator[str]]] = [everything_ends]
     if run.scheduler.failure is None:  # else the rest of the run is missing
         checks += [nothing_is_held, nothing_crashes]
-        checks += [*call_checks.CHECKS, *enumeration_checks.CHECKS, *reader_checks.CHECKS]
+        checks += [*call_checks.CHECKS, *enumeration_checks.CHECKS]
+        checks += [*reader_checks.CHECKS, *metastore_checks.CHECKS]
     found = {check.__name__: list(check(run)) for check in checks}
     return {name: wrong for name, wrong in found.items() if wrong}
 

@@ -83,6 +83,7 @@ class SimulatedConnector(Connector):
             if not batch:
                 return
             values = pa.record_batch({"k": pa.array(map(str, batch), pa.string())})
+            self._model.batch_was_listed()
             yield PartitionBatch(values, pa.array(batch, pa.int64()), Requests(catalog=1))
             last = batch[-1]
 

@@ -64,12 +64,9 @@ class Cluster:
         self.ends = False
         """Readers are to stop."""
         self.attempts: dict[str, int] = {}
-        assigners: list[type[SplitAssigner]] = [
-            FifoAssigner,
-            LocalityAssigner,
-            LargestFirstAssigner,
-        ]
-        self._assigner = setting.random.choice(assigners)
+        self.handed: list[FileSplit] = []
+        """What readers were given, of this coordinator and those before it."""
+        self._assigner = setting.random.choice(_ASSIGNERS)
         self.scan, enumerator = setting.enumerator()
         self.coordinator = DynamicFileSplitEnumerator(enumerator, self._assigner())
 
@@ -137,6 +134,7 @@ class Reader:
                 case AssignedSplit(split):
                     waited = 0
                     self._held.append(split)
+                    cluster.handed.append(split)
                     if not self._go_on():
                         return
                 case WaitForSplits(seconds):
@@ -195,6 +193,8 @@ class Reader:
             return random.random() < 0.6
         elif chance < 0.25:
             return False  # it has died, and nobody says so
+        elif chance < 0.28:
+            self._acknowledge([random.choice(self._cluster.handed)])  # perhaps of another reader
         return True
 
     def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:

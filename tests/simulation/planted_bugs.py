@@ -29,6 +29,9 @@ from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.remote.calls import Call
 from splitlib.remote.workers import Task, Workers
 from splitlib.table import Table
+from splitlib_hive import client
+from splitlib_hive.client import MetastoreClient
+from splitlib_hive.connection import _Protocol, _Socket
 
 _OWNERS = {
     owner.__name__.rpartition(".")[2]: owner
@@ -36,6 +39,7 @@ _OWNERS = {
         *(BoundedCalls, Call, Task, Workers, retry, Table),
         *(DynamicFileEnumerator, MatchedPartitions, ReceivedFilters, ScanPipeline),
         *(DynamicFileSplitEnumerator, SplitPrefetcher),
+        *(MetastoreClient, client, _Protocol, _Socket),
     )
 }
 _Bugs = dict[str, Callable[[], AbstractContextManager[None]]]

@@ -88,15 +88,18 @@ def acknowledgements(run: Run, one: Handed) -> list[tuple[Span, bool]]:
 
 
 def _readings(run: Run, scan: int) -> tuple[Counter[Key], Counter[Key]]:
-    """How often each split was acknowledged, along the chain: for certain, and perhaps."""
+    """By how many readers each split was acknowledged, for certain and perhaps."""
     certain: Counter[Key] = Counter()
     possible: Counter[Key] = Counter()
     for link in chain(run, scan):
         for one in handed(run, link.scan):
-            for span, counts in acknowledgements(run, one):
-                snapshot = link.snapshot
-                possible[one.key] += snapshot is None or not snapshot.before(span)
-                certain[one.key] += counts and (snapshot is None or span.before(snapshot))
+            found, snapshot = acknowledgements(run, one), link.snapshot
+            possible[one.key] += any(
+                snapshot is None or not snapshot.before(span) for span, _ in found
+            )
+            certain[one.key] += any(
+                counts and (snapshot is None or span.before(snapshot)) for span, counts in found
+            )
     return certain, possible
 
 
@@ -237,7 +240,8 @@ def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
             filters = filters_of(run, scan, begun_before=end.end.number)
             for one in latest.values():
                 back = any(r.before(end) and one.request.before(r) for r in releases(run, one))
-                done = acknowledgements(run, one)
+                # an answer may reach an older attempt after the newer one has read the split
+                done = any(acknowledgements(run, each) for each in every if each.key == one.key)
                 dropped = any(f.drops(run.setting.model.files[one.key[0]]) for f in filters)
                 if back and not done and not dropped:
                     yield f"{one.key} came back before {end.end}"

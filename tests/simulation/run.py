@@ -15,11 +15,13 @@ from typing import Any
 from unittest import mock
 
 import splitlib
+import splitlib_hive
 from splitlib.coordination import prefetch
 from splitlib.remote.workers import Task
 from tests.simulation.coordinating import coordinate
 from tests.simulation.enumerating import enumerate_concurrently
 from tests.simulation.history import History, Span
+from tests.simulation.metastore import ask_a_metastore
 from tests.simulation.primitives import simulated
 from tests.simulation.scheduler import Scheduler, SimulationOver
 from tests.simulation.setting import Setting
@@ -31,9 +33,14 @@ CALLS = ("list_partitions", "load_details", "list_files", "hosts", "check_identi
 
 # All that was drawn to be slow has ended by then, and no retry is to begin.
 _GRACE_SECONDS = 200.0
-# Where threads may be interrupted at every line. All of it runs without a lock of the system held.
-_TRACED = ("coordination", "enumeration", "remote", "table.py")
+# In so many runs a metastore's client is used instead of an enumerator or a coordinator.
+_METASTORE_EVERY = 8
 _ROOT = Path(splitlib.__file__).parent
+# Where threads may be interrupted at every line. All of it runs without a lock of the system held.
+_TRACED = (
+    *(_ROOT / room for room in ("coordination", "enumeration", "remote", "table.py")),
+    Path(splitlib_hive.__file__).parent,
+)
 
 
 @dataclass(slots=True)
@@ -74,6 +81,7 @@ def simulate(seed: int) -> Run:
         random,
         switch=random.choice([1.0, 1.0, 0.3, 0.1, None, None]),
         stall=random.choice([0.0, 0.0, 0.003, 0.03]),
+        doze=random.choice([0.0, 0.0, 0.0, 0.003, 0.03]),
         collect=random.choice([0.0, 0.0, 0.0, 0.0, 0.02]),
         trace=_tracing(random),
     )
@@ -86,6 +94,8 @@ def simulate(seed: int) -> Run:
             prefetch, BUFFERED_SPLITS=setting.ahead, ARRIVAL_SPLITS=max(1, setting.ahead // 2)
         ):
             scenario = draws.choice([enumerate_concurrently, coordinate])
+            if seed % _METASTORE_EVERY == 0:
+                scenario = ask_a_metastore
             scheduler.run(lambda: _play(run, scenario))
     gc.collect()
     return run
@@ -141,24 +151,23 @@ def _noting_tasks(history: History) -> Iterator[None]:
 
 def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] | None:
     """Interrupts threads between lines, or between instructions, of splitlib; None = does not."""
-    kind = random.choice([None, None, "line", "opcode"])
+    kind = random.choice([None, None, None, "line", "opcode", "doze", "doze"])
     if kind is None:
         return None
-    chance = random.choice([0.05, 0.3]) if kind == "line" else 0.05
+    chance = random.choice({"line": [0.05, 0.3], "opcode": [0.05], "doze": [0.05]}[kind])
+    rooms = _TRACED[:1] if kind == "doze" else _TRACED
     traced: dict[str, bool] = {}
 
     def trace(scheduler: Scheduler, frame: FrameType, event: str, _: Any) -> Any:
         if event == "call":
             name = frame.f_code.co_filename
             if name not in traced:
-                path = Path(name)
-                inside = path.is_relative_to(_ROOT)
-                traced[name] = inside and path.relative_to(_ROOT).parts[0] in _TRACED
+                traced[name] = any(Path(name).is_relative_to(room) for room in rooms)
             if not traced[name]:
                 return None
             frame.f_trace_opcodes = kind == "opcode"
-        elif event == kind and random.random() < chance:
-            scheduler.pause()
+        elif event == ("opcode" if kind == "opcode" else "line") and random.random() < chance:
+            (scheduler.doze if kind == "doze" else scheduler.pause)()
         return lambda *given: trace(scheduler, *given)
 
     return trace

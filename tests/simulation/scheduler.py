@@ -42,6 +42,8 @@ class Fiber:
         """What it is blocked on; None = it can go on."""
         self.until: float | None = None
         """When it goes on in any case."""
+        self.dozes = False
+        """Whether it could go on, but for the time that it spends off its processor."""
         self.done = False
         self.priority = 0.0
         self.ident: int | None = None
@@ -58,6 +60,7 @@ class Scheduler:
         switch: How likely a pause lets somebody else run; None = by random priorities, which
             change now and then (probabilistic concurrency testing).
         stall: How likely a pause makes time jump although threads could run, as on a slow machine.
+        doze: How likely a pause takes the thread off its processor for a while.
         collect: How likely a pause collects garbage, whose finalizers then run in that thread.
         trace: What :func:`sys.settrace` gets in each thread, with this scheduler before the rest.
     """
@@ -68,6 +71,7 @@ class Scheduler:
         *,
         switch: float | None = 1.0,
         stall: float = 0.0,
+        doze: float = 0.0,
         collect: float = 0.0,
         trace: Callable[[Scheduler, FrameType, str, Any], Any] | None = None,
     ) -> None:
@@ -86,6 +90,7 @@ class Scheduler:
         self._random = random
         self._switch = switch
         self._stall = stall
+        self._doze = doze
         self._collect = collect
         self._trace = trace
         self._over = False
@@ -145,12 +150,24 @@ class Scheduler:
             self._jump(stalling=True)
         if self._collect and self._random.random() < self._collect:
             gc.collect()
+        if self._doze and self._random.random() < self._doze:
+            self.doze()
+            return
         if self._switch is None:
             if self._random.random() < 0.02:
                 self.running.priority = -self.steps  # lower than all others
         elif self._switch < 1 and self._random.random() >= self._switch:
             return
         self._hand_over()
+
+    def doze(self) -> None:
+        """Be off the processor for a while, in which others go on."""
+        fiber = self.running
+        if fiber is None or self._over:
+            return
+        fiber.dozes = True
+        self.block("its processor", self.now + self._random.choice([0.01, 0.3, 3.0]))
+        fiber.dozes = False
 
     def block(self, what: object, until: float | None = None) -> bool:
         """Wait until :meth:`wake` is called with ``what``.
@@ -239,7 +256,7 @@ class Scheduler:
         until = min(f.until for f in timed if f.until is not None)
         if until > _EPOCH_SECONDS + MOST_SECONDS:
             return False
-        if stalling:
+        if stalling or any(fiber.dozes for fiber in self._alive):
             self.stalled += max(0.0, until - self.now)
         self.now = max(self.now, until)
         for fiber in timed:

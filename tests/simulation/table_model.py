@@ -75,6 +75,7 @@ class TableModel:
         self.dropped: dict[int, int] = {}
         """By partition: the event that dropped it."""
         self.recreated: Event | None = None
+        self._batches_left = random.choice([*[0] * 12, 1, 1, 2])
         for k in range(random.randint(0 if random.random() < 0.1 else 1, most_partitions)):
             self._add_partition(k, -1)
 
@@ -93,6 +94,12 @@ class TableModel:
         self.files[path] = file
         self.partitions[k].append(file)
 
+    def batch_was_listed(self) -> None:
+        """Perhaps it is the last before the table is another one."""
+        self._batches_left -= 1
+        if self._batches_left == 0 and self.recreated is None:
+            self._recreate()
+
     def change(self, *, recreate: bool) -> None:
         """Change something."""
         random = self._random
@@ -106,11 +113,7 @@ class TableModel:
             k = max([*known, *self.dropped, -1]) + 1
             self._add_partition(k, self._history.note(what, k=k).number)
         elif what == "recreate":
-            self.recreated = self._history.note(what)
-            for k in known:
-                self._drop(k, self.recreated)
-            for k in range(100, 102):
-                self._add_partition(k, self.recreated.number)
+            self._recreate()
         elif known:
             k = random.choice(known)
             event = self._history.note(what, k=k)
@@ -120,6 +123,13 @@ class TableModel:
                 self._add_file(k, event.number)
             elif self.partitions[k]:
                 self.partitions[k].pop().gone = event.number
+
+    def _recreate(self) -> None:
+        self.recreated = self._history.note("recreate")
+        for k in sorted(self.partitions):
+            self._drop(k, self.recreated)
+        for k in range(100, 102):
+            self._add_partition(k, self.recreated.number)
 
     def _drop(self, k: int, event: Event) -> None:
         for file in self.partitions.pop(k):

@@ -26,7 +26,7 @@ def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> 
     return result
 
 
-def described(error: Exception) -> dict[str, Any]:
+def described(error: BaseException) -> dict[str, Any]:
     """What is noted of an error; not the error itself, which holds on to what has raised it."""
     where = {name: getattr(error, name, None) for name in ("connector", "table")}
     return {"error": type(error).__name__, "message": str(error), **where}
