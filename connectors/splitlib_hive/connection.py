@@ -30,7 +30,7 @@ class Connection:
     """
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        self._socket = _Socket(host, port)
+        self._socket = DeadlineSocket(host, port)
         self._socket.setTimeout(timeout_seconds * 1000)
         self._transport = TBufferedTransport(self._socket, _READ_BUFFER)
         self._transport.open()
@@ -52,13 +52,13 @@ class Connection:
         self._transport.close()
 
 
-class _Socket(TSocket):  # type: ignore[misc]  # thrift is not typed
+class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
     """A socket with a deadline for the whole answer, however many pieces it comes in."""
 
     until = 0.0
     given_up: threading.Event | None = None
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:  # noqa: D102 - as of any transport
         while True:
             self.handle.settimeout(min(self._remaining_seconds(), _POLL_SECONDS))
             try:
@@ -69,7 +69,7 @@ class _Socket(TSocket):  # type: ignore[misc]  # thrift is not typed
             else:
                 return data
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:  # noqa: D102 - as of any transport
         self.handle.settimeout(self._remaining_seconds())
         self.handle.sendall(data)  # in which the timeout is for all of it
 

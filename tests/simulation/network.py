@@ -20,6 +20,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     Table,
 )
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TMemoryBuffer
 
@@ -57,9 +58,18 @@ def names_of(table: str) -> list[str]:
 
 
 class _Handler:
-    """What a metastore knows."""
+    """What a metastore knows.
+
+    Args:
+        old: Whether it is of before Hive 2.3.
+    """
+
+    def __init__(self, *, old: bool) -> None:
+        self._old = old
 
     def get_table_req(self, request: Any) -> GetTableResult:
+        if self._old:
+            raise TApplicationException(TApplicationException.UNKNOWN_METHOD)
         return GetTableResult(table=self.get_table(request.dbName, request.tblName))
 
     def get_table(self, database: str, table: str) -> Table:
@@ -159,9 +169,8 @@ class SimulatedSocket:
         elif fault == "interrupt":
             self.close()  # a socket that nobody has is closed when it is freed
             raise KeyboardInterrupt
-        self._server = ThriftHiveMetastore.Processor(_Handler())
-        if self._host in self._network.behaviour.old:
-            del self._server._processMap["get_table_req"]
+        handler = _Handler(old=self._host in self._network.behaviour.old)
+        self._server = ThriftHiveMetastore.Processor(handler)
         self._used_at = self._scheduler.now
 
     def sendall(self, data: bytes) -> None:

@@ -31,7 +31,7 @@ from splitlib.remote.workers import Task, Workers
 from splitlib.table import Table
 from splitlib_hive import client
 from splitlib_hive.client import MetastoreClient
-from splitlib_hive.connection import _Protocol, _Socket
+from splitlib_hive.connection import DeadlineSocket
 
 _OWNERS = {
     owner.__name__.rpartition(".")[2]: owner
@@ -39,7 +39,7 @@ _OWNERS = {
         *(BoundedCalls, Call, Task, Workers, retry, Table),
         *(DynamicFileEnumerator, MatchedPartitions, ReceivedFilters, ScanPipeline),
         *(DynamicFileSplitEnumerator, SplitPrefetcher),
-        *(MetastoreClient, client, _Protocol, _Socket),
+        *(MetastoreClient, client, DeadlineSocket),
     )
 }
 _Bugs = dict[str, Callable[[], AbstractContextManager[None]]]
