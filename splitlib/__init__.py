@@ -54,6 +54,7 @@ from splitlib.registry import connector_names, register
 from splitlib.table import Table
 
 if TYPE_CHECKING:
+    from splitlib.spark.condition import condition, merge_condition
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.explain import explain, replan
     from splitlib.spark.freeze import freeze
@@ -62,8 +63,10 @@ if TYPE_CHECKING:
 
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
+    "condition": "splitlib.spark.condition",
     "explain": "splitlib.spark.explain",
     "freeze": "splitlib.spark.freeze",
+    "merge_condition": "splitlib.spark.condition",
     "optimize": "splitlib.spark.sql",
     "read": "splitlib.spark.read.reader",
     "replan": "splitlib.spark.explain",
@@ -109,10 +112,12 @@ __all__ = [
     "UnsupportedTable",
     "WaitForSplits",
     "__version__",
+    "condition",
     "connector_names",
     "explain",
     "freeze",
     "load_table",
+    "merge_condition",
     "optimize",
     "paths",
     "read",

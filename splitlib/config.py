@@ -105,6 +105,9 @@ class SplitConfig:
     planner_small_fact_partitions: int = _setting(
         4, "A table of so few partitions is left to Spark.", minimum=0
     )
+    condition_literals: int = _setting(
+        200, "Literals in a condition made of join keys; more keys become ranges.", minimum=2
+    )
     spark_scan: str = _setting(
         "auto",
         "How Spark reads the files: 'pinned' (nothing is listed again), 'paths' (public API only), "

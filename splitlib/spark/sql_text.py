@@ -6,19 +6,24 @@ How the parser reads quotes and backslashes, and in which time zone it reads tim
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import DataType, StringType, TimestampType
 
 from splitlib.errors import UnsupportedTable
 from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE
 
 # How Spark writes a literal of each type.
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
+
+# Text that every parser reads as it stands, and a catalog hands on as it is; ${…} is a variable.
+_PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
+_COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def quoted(*parts: str) -> str:
@@ -47,11 +52,10 @@ def default_literal(field: pa.Field) -> str | None:
         return f"X'{value}'"
     if pa.types.is_boolean(kind):
         return "true" if value else "false"
-    # as bytes: how a quote is escaped depends on the session
-    plain = f"CAST(X'{str(value).encode().hex()}' AS STRING)"
+    plain = _string_literal(str(value))
     if pa.types.is_string(kind):
         return plain
-    return f"CAST({plain} AS {_spark_type(kind).simpleString()})"
+    return f"CAST({plain} AS {_sql_type(_spark_type(kind))})"
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
@@ -59,32 +63,77 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
     For conditions that a catalog hands on to a metastore, which takes no casts.
     """
-    if values.null_count:
+    found = [_bare_literal(value, kind) for value in values]
+    return None if None in found else [text for text in found if text is not None]
+
+
+def sql_literal(value: pa.Scalar, kind: DataType) -> str:
+    """A value, which is not null, as SQL text of just this type, whatever the session's settings.
+
+    Args:
+        value: What it is.
+        kind: What Spark is to take it for.
+    """
+    bare = None if _collated(kind) else _bare_literal(value, value.type)
+    if bare is not None:
+        return bare
+    if pa.types.is_boolean(value.type):
+        return "true" if value.as_py() else "false"
+    if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+        return f"X'{value.as_py().hex()}'"
+    text = str(value.as_py()) if pa.types.is_floating(value.type) else _text_of(value)
+    plain = _string_literal(text)
+    return plain if kind == StringType() else f"CAST({plain} AS {_sql_type(kind)})"
+
+
+def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
+    if not value.is_valid:
         return None
     if kind in _SUFFIX:
-        return [f"{value}{_SUFFIX[kind]}" for value in values.to_pylist()]
+        return f"{value.as_py()}{_SUFFIX[kind]}"
     if pa.types.is_date(kind):
-        return [f"DATE'{value}'" for value in values.to_pylist()]
-    if pa.types.is_string(kind):
-        texts: list[str] = values.to_pylist()
-        return None if any("'" in t or "\\" in t for t in texts) else [f"'{t}'" for t in texts]
+        text = _text_of(value)
+        return f"DATE'{text}'" if _COMMON_DATE.fullmatch(text) else None
+    if pa.types.is_string(kind) and _PLAIN.fullmatch(value.as_py()):
+        return f"'{value.as_py()}'"
     return None
+
+
+def _string_literal(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return f"'{text}'"
+    # as bytes: how a quote is escaped depends on the session
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def _collated(kind: DataType) -> bool:
+    return isinstance(kind, StringType) and kind != StringType()
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> Column:
     """An Arrow value as a literal of type ``kind``."""
     if pa.types.is_binary(kind):
         return F.lit(value.as_py())
+    return text_literal(_text_of(value), _spark_type(kind))
+
+
+def _text_of(value: pa.Scalar) -> str:
+    """As Spark reads it."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
         value = value.cast(pa.timestamp("us", "UTC"))  # whose text ends in Z
     # not through Python, which has no instants beyond the year 9999, nor nanoseconds
-    return text_literal(str(pc.cast(value, pa.string())), _spark_type(kind))
+    return str(pc.cast(value, pa.string()))
 
 
 def text_literal(text: str, kind: DataType) -> Column:
     """A value given as text, of which a decimal or a time loses nothing, as a literal."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
+
+
+def _sql_type(kind: DataType) -> str:
+    # what TIMESTAMP means is a setting
+    return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
 
 def _spark_type(kind: pa.DataType) -> DataType:

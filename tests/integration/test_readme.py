@@ -27,13 +27,13 @@ def test_the_examples(spark, metastore, capsys):
         "if(id % 5 = 0, 'Y', 'N') AS d_following_holiday FROM range(40)"
     )
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names = {"spark": spark}
     loaded = []
     for block in blocks:
         exec(block.replace("thrift://127.0.0.1:9083", metastore.uri), names)
         loaded.append(names["sales"])
-    first, _, second, third, *_ = loaded
+    first, _, second, third, fourth, *_ = loaded
     assert sorted({row.ss_sold_date_sk for row in first.collect()}) == [
         2451540, 2451545, 2451550, 2451555,
     ]  # fmt: skip
@@ -42,6 +42,9 @@ def test_the_examples(spark, metastore, capsys):
     assert {r.ss_sold_date_sk for r in third.collect()} <= {
         r.d_date_sk for r in names["some"].collect()
     }
+    assert names["wanted"].is_exact
+    assert sorted(fourth.collect()) == sorted(first.collect())
+    assert names["target"] == names["wanted"].sql.replace("ss_sold", "t.ss_sold")
     assert "partitions 4 of 20" in str(splitlib.explain(names["weekly"]))
     assert names["coordinator"].finished
     assert {row.ss_sold_date_sk for row in names["some_sales"].collect()} == {2451545}

@@ -27,6 +27,7 @@ DEFAULTS = {
     "enumeration_deadline_seconds": 3600.0,
     "planner_dimension_bytes": 2**30,
     "planner_small_fact_partitions": 4,
+    "condition_literals": 200,
     "spark_scan": "auto",
 }
 

@@ -61,6 +61,7 @@ SPARK = [
     "named_tables",
     "planner",
     "datasource",
+    "condition",
     "freeze",
     "explain",
     "sql",

@@ -15,8 +15,8 @@ DynamicFilteringDataCollector DynamicFilteringEvent FifoAssigner FileSplit Inval
 InvalidFilter LargestFirstAssigner LocalityAssigner MissingFile MissingPartition NoMoreSplits
 NonDeterministicDimension ReadFormat RequestIgnored ScanMetrics ScanReport SnapshotNotFound
 SourceError SourceUnavailable SplitAssigner SplitConfig SplitlibDataSource SplitlibError Table
-TableNotFound TooManyPartitions UnsupportedTable WaitForSplits __version__ connector_names explain
-freeze load_table optimize paths read register replan sql
+TableNotFound TooManyPartitions UnsupportedTable WaitForSplits __version__ condition connector_names
+explain freeze load_table merge_condition optimize paths read register replan sql
 """
 
 

@@ -31,7 +31,7 @@ _UNLIMITED_ROWS = 2**31 - 2
 def collect_keys(
     dimension: DataFrame,
     on: Mapping[str, str],
-    fact: StructType,
+    fact: StructType | None,
     config: SplitConfig,
     *,
     null_safe: bool = False,
@@ -42,7 +42,7 @@ def collect_keys(
         dimension: Computed here once if it is small, again to take its distinct keys if it is
             not, and again to measure them if those are too many; so it has to be deterministic.
         on: Fact column to dimension column.
-        fact: The fact's schema.
+        fact: The fact's schema; None if it is not known.
         config: For the threshold and what to do beyond it.
         null_safe: Keep tuples with a null, for a join by ``<=>``.
 
@@ -63,8 +63,9 @@ def collect_keys(
     keys = dimension.select(
         [columns[column].column.alias(k) for k, column in zip(numbered, on.values(), strict=True)]
     )
-    wanted = {k: columns[on[name]].field for k, name in numbered.items()}
-    keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
+    if fact is not None:
+        wanted = {k: columns[on[name]].field for k, name in numbered.items()}
+        keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
     return collect_distinct(keys, config, null_safe=null_safe).renamed(numbered)
 
 

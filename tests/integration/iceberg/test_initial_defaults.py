@@ -117,3 +117,19 @@ def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None
     monkeypatch.setattr(_WithDefaults, "defaults", {"inner": "x"})
     df = read(table).load().select("id", "s")
     assert rows_of(df) == [(1, {"a": 1, "inner": "x"}), (2, None)]
+
+
+@pytest.mark.usefixtures("_declared_defaults")
+def test_instants_where_timestamps_have_no_zone_by_default(lake, read, spark, monkeypatch) -> None:
+    table = lake.create(Schema(NestedField(1, "id", IntegerType())))
+    append_files(table, data_file(table, table_of(ints("id", 1, [1]))))
+    with table.update_schema() as update:
+        update.add_column("ts", TimestamptzType())
+    monkeypatch.setattr(_WithDefaults, "defaults", {"ts": "2020-01-01T01:02:03+00:00"})
+    before = spark.conf.get("spark.sql.timestampType")
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        found = read(table).load().selectExpr("unix_micros(ts)").collect()
+    finally:
+        spark.conf.set("spark.sql.timestampType", before)
+    assert [tuple(row) for row in found] == [(1577840523000000,)]

@@ -1,0 +1,219 @@
+"""What a join implies for its other side, as a condition: every row that has a partner, kept."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+import splitlib
+from splitlib.errors import ConfigError, InvalidFilter, NonDeterministicDimension
+
+pytestmark = pytest.mark.spark
+
+# A value by number, and one that is no key; what each type compares in its own way.
+VALUES = {
+    "tinyint": "CAST({} - 120 AS TINYINT)",
+    "smallint": "CAST({} AS SMALLINT)",
+    "int": "CAST({} AS INT)",
+    "bigint": "9223372036854775807L - {}",
+    "decimal(20,3)": "CAST({} AS DECIMAL(20,3)) / 8",
+    "float": "CAST({} AS FLOAT) / 3",
+    "double": "IF({0} = 0, -0.0D, IF({0} = 1, DOUBLE('NaN'), {0} / 7D))",
+    "boolean": "{} % 2 = 0",
+    "date": "DATE_ADD(DATE'2024-02-27', CAST({} AS INT))",
+    "timestamp": "TIMESTAMP_SECONDS(1711846800 + 900 * {})",
+    "timestamp_ntz": "TIMESTAMP_NTZ'2024-03-31 01:30:00' + MAKE_DT_INTERVAL(0, 0, {} * 15)",
+    "string": "CONCAT('it''s a \\\\ ', CHR(36), '{{x}} ', CHAR(9), {}, ' é')",
+    "binary": "UNHEX(LPAD(HEX({}), 4, '0'))",
+}
+LIMITS = {"values": 200, "ranges": 6}
+
+
+def table(spark, kind, rows):
+    return spark.sql(f"SELECT id, {VALUES[kind].format('id')} AS k FROM RANGE({rows})")
+
+
+def rows_of(df):
+    return sorted(map(str, df.select(*sorted(df.columns)).collect()))
+
+
+@pytest.fixture(params=LIMITS)
+def limited(request, spark):
+    spark.conf.set("spark.splitlib.conditionLiterals", LIMITS[request.param])
+    yield request.param
+    spark.conf.unset("spark.splitlib.conditionLiterals")
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_no_partner_is_lost(spark, limited, kind):
+    fact, dimension = table(spark, kind, 60), table(spark, kind, 60).where("id % 20 < 8")
+    found = splitlib.condition(dimension, "k")
+    kept = fact.where(found.column)
+    joined = rows_of(fact.join(dimension, "k", "left_semi"))
+    assert rows_of(kept.join(dimension, "k", "left_semi")) == joined
+    assert set(joined) <= set(rows_of(kept))
+    if found.is_exact:
+        assert rows_of(kept) == joined
+    assert found.is_exact == (limited == "values" or kind == "boolean")
+    text = spark.sql(f"SELECT * FROM {{fact}} WHERE {found.sql}", fact=fact)
+    assert rows_of(text) == rows_of(kept)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spark.sql.parser.escapedStringLiterals": "true"},
+        {"spark.sql.ansi.enabled": "false"},
+        {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
+        {"spark.sql.timestampType": "TIMESTAMP_NTZ"},
+        {"spark.sql.session.timeZone": "America/Caracas"},
+        {"spark.sql.legacy.literal.pickMinimumPrecision": "false"},
+    ],
+    ids=str,
+)
+def test_text_means_the_same_under_every_setting(spark, settings):
+    kinds = ["string", "date", "decimal(20,3)", "double", "timestamp", "timestamp_ntz"]
+    known = {kind: table(spark, kind, 9).where("id > 5") for kind in kinds}
+    facts = {kind: table(spark, kind, 9).localCheckpoint() for kind in kinds}
+    found = {kind: splitlib.condition(known[kind], "k").sql for kind in kinds}
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        for kind in kinds:
+            ids = [row.id for row in facts[kind].where(F.expr(found[kind])).collect()]
+            assert sorted(ids) == [6, 7, 8], kind
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+@pytest.mark.parametrize(
+    ("fact", "key"),
+    [
+        ("'2024-1-5'", "DATE'2024-01-05'"),
+        ("' 7 '", "7"),
+        ("'7.0'", "CAST(7 AS DOUBLE)"),
+        ("7.00BD", "7"),
+        ("CAST(7 AS DOUBLE)", "7"),
+        ("TIMESTAMP'2024-01-05 00:00:00'", "DATE'2024-01-05'"),
+        ("CAST('12.345' AS STRING)", "CAST(12.35 AS DECIMAL(10,2))"),
+    ],
+)
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_what_the_join_converts_is_converted(spark, fact, key, ansi):
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        facts = spark.sql(f"SELECT {fact} AS k")
+        dimension = spark.sql(f"SELECT {key} AS k")
+        joined = facts.join(dimension, facts.k == dimension.k, "left_semi").count()
+        assert facts.where(splitlib.condition(dimension, "k").column).count() == joined
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def test_tuples_stay_together(spark):
+    fact = spark.sql("SELECT i.id AS a, j.id AS b FROM RANGE(4) i, RANGE(4) j")
+    dimension = spark.sql("SELECT * FROM VALUES (1, 2), (2, 1), (NULL, 3) AS d(x, y)")
+    found = splitlib.condition(dimension, {"a": "x", "b": "y"})
+    assert found.is_exact
+    assert rows_of(fact.where(found.column)) == ["Row(a=1, b=2)", "Row(a=2, b=1)"]
+
+
+def test_many_tuples_are_told_column_by_column(spark, limited):
+    dimension = spark.sql("SELECT id AS a, id % 2 AS b FROM RANGE(300)")
+    found = splitlib.condition(dimension, ["a", "b"])
+    assert not found.is_exact
+    assert " AND " in found.sql
+    assert "b: 2 values" in found.explain()
+    assert spark.range(-5, 305).selectExpr("id AS a", "0 AS b").where(found.column).count() == 300
+
+
+def test_nulls_match_where_the_join_says_so(spark):
+    dimension = spark.sql("SELECT * FROM VALUES (1), (NULL) AS d(k)")
+    fact = spark.sql("SELECT * FROM VALUES (1), (2), (NULL) AS f(k)")
+    plain, safe = (splitlib.condition(dimension, "k", null_safe=safe) for safe in (False, True))
+    assert rows_of(fact.where(plain.column)) == ["Row(k=1)"]
+    assert rows_of(fact.where(safe.column)) == ["Row(k=1)", "Row(k=None)"]
+
+
+def test_no_keys(spark):
+    found = splitlib.condition(spark.range(3).where("id > 5"), "id")
+    assert (found.sql, found.is_exact) == ("false", True)
+
+
+def test_beyond_the_threshold_there_are_bounds(spark):
+    spark.conf.set("spark.splitlib.filterMaxValues", 10)
+    try:
+        found = splitlib.condition(spark.range(1000), "id")
+    finally:
+        spark.conf.unset("spark.splitlib.filterMaxValues")
+    assert found.sql == "(id >= 0L AND id <= 999L)"
+    assert not found.is_exact
+    assert "one range from 0 to 999" in found.explain()
+
+
+def test_what_cannot_be_compared_says_nothing(spark):
+    dimension = spark.sql("SELECT STRUCT(1 AS x) AS s, 1 AS k")
+    assert splitlib.condition(dimension, "s").sql == "true"
+    both = splitlib.condition(dimension, ["s", "k"])
+    assert (both.sql, both.is_exact) == ("k = 1", False)
+
+
+def test_a_merge_condition_names_the_target(spark):
+    source = spark.sql("SELECT DATE'2024-01-05' AS dt, 7 AS id")
+    assert splitlib.merge_condition(source, {"t.dt": "dt"}) == "t.dt = DATE'2024-01-05'"
+    quoted = splitlib.merge_condition(source, {"t.`a b`": "id"})
+    assert quoted == "t.`a b` = 7"
+
+
+def test_collations(spark):
+    if spark.version.startswith("4.0"):
+        pytest.skip("Spark 4.0 by itself returns no rows of collated columns")
+    cast = "CAST({} AS STRING COLLATE UTF8_LCASE) AS k"
+    fact = spark.sql(f"SELECT {cast.format('c')} FROM VALUES ('A'), ('b'), ('C') AS f(c)")
+    dimension = spark.sql(f"SELECT {cast.format('c')} FROM VALUES ('a'), ('c') AS d(c)")
+    found = splitlib.condition(dimension, "k")
+    assert rows_of(fact.where(found.column)) == ["Row(k='A')", "Row(k='C')"]
+    many = spark.sql(f"SELECT {cast.format('id')} FROM RANGE(500)")
+    assert splitlib.condition(many, "k").sql == "true"
+
+
+def test_a_database_gets_it_as_where(spark):
+    where = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
+    url = "jdbc:derby:memory:condition;create=true"
+    rows = "SELECT CAST(id AS INT) AS k, DATE_ADD(DATE'2024-01-01', CAST(id AS INT)) AS d "
+    spark.sql(f"{rows} FROM RANGE(100)").write.jdbc(url, "facts", "overwrite", where)
+    fact = spark.read.jdbc(url, "facts", properties=where)
+    dimension = spark.sql(f"{rows} FROM RANGE(90) WHERE id < 3 OR id > 80")
+    for column, pushed in (("k", "Or(Or(EqualTo(k,0)"), ("d", "EqualTo(d,2024-01-01)")):
+        kept = fact.where(splitlib.condition(dimension, column).column)
+        assert kept.count() == 12
+        plan = kept._jdf.queryExecution().executedPlan().toString()
+        assert pushed in plan, plan
+
+
+def test_what_is_refused(spark):
+    with pytest.raises(InvalidFilter, match="no column nope"):
+        splitlib.condition(spark.range(3), {"k": "nope"})
+    with pytest.raises(InvalidFilter, match="not a dict"):
+        splitlib.condition({"k": [1]}, "k")  # type: ignore[arg-type]
+    with pytest.raises(NonDeterministicDimension):
+        splitlib.condition(spark.range(3).where("rand() > 0.5"), "id")
+    with pytest.raises(ConfigError):
+        splitlib.SplitConfig(condition_literals=1)
+
+
+@pytest.mark.newest_spark
+def test_over_connect(over_connect):
+    over_connect(
+        """
+        import splitlib
+        dimension = spark.sql("SELECT DATE'2024-01-05' AS dt UNION ALL SELECT DATE'2024-02-01'")
+        found = splitlib.condition(dimension, {"f.dt": "dt"})
+        days = spark.range(60).selectExpr("DATE_ADD(DATE'2024-01-01', CAST(id AS INT)) AS dt")
+        assert found.is_exact
+        assert days.alias("f").where(found.column).count() == 2, found.sql
+        """
+    )
