@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,8 +28,9 @@ from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import sql_literal
+from splitlib.spark.sql_text import quoted, sql_literal
 
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_LITERALS = (
     *(ArrayType, MapType, StructType, VariantType),
     *(DayTimeIntervalType, YearMonthIntervalType),
@@ -79,7 +81,8 @@ def condition(
     Args:
         dimension: With the keys. It has to have the same rows when it is joined.
         on: Fact column to dimension column, as a mapping or pairs, or the name where it is the
-            same. The fact's columns are written as in SQL: ``dt``, ``t.dt``, ```a column```.
+            same. The fact's columns may have an alias (``t.dt``); a dot inside of a name is put
+            in backticks.
         null_safe: The join is ``<=>``: null keys match nulls.
 
     Raises:
@@ -155,13 +158,13 @@ class _Rendering:
             part, what = self._of_column(name, data)
             parts += [part] if part else []
             told.append(f"{name}: {what}")
-        return JoinCondition(" AND ".join(parts) or "true", False, tuple(told))
+        return JoinCondition(_all(parts), False, tuple(told))
 
     def _any_of(self, rows: pa.Table) -> str:
         """Whether it is one of the tuples."""
         if rows.num_columns > 1:
             columns = [[self._equals(n, v) for v in rows[n]] for n in rows.column_names]
-            return _any(f"({' AND '.join(row)})" for row in zip(*columns, strict=True))
+            return _any(_all(row) for row in zip(*columns, strict=True))
         (name,) = rows.column_names
         return _any(self._equals(name, value) for value in rows[name])
 
@@ -188,7 +191,7 @@ class _Rendering:
         self, name: str, ranges: list[tuple[pa.Scalar, pa.Scalar]], includes_null: bool
     ) -> tuple[str, str]:
         found = [self._between(name, low, high) for low, high in ranges]
-        found += [f"{name} IS NULL"] if includes_null else []
+        found += [f"{_column(name)} IS NULL"] if includes_null else []
         low, high = ranges[0][0], ranges[-1][1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
         return _any(found), f"{number} from {low} to {high}"
@@ -196,17 +199,24 @@ class _Rendering:
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar) -> str:
         if low.equals(high):
             return self._equals(name, low)
-        return f"({name} >= {self._literal(name, low)} AND {name} <= {self._literal(name, high)})"
+        return _all([self._compares(name, ">=", low), self._compares(name, "<=", high)])
 
     def _equals(self, name: str, value: pa.Scalar) -> str:
-        return f"{name} = {self._literal(name, value)}" if value.is_valid else f"{name} IS NULL"
+        return self._compares(name, "=", value) if value.is_valid else f"{_column(name)} IS NULL"
 
-    def _literal(self, name: str, value: pa.Scalar) -> str:
-        return sql_literal(value, self._kinds[name])
+    def _compares(self, name: str, sign: str, value: pa.Scalar) -> str:
+        return f"{_column(name)} {sign} {sql_literal(value, self._kinds[name])}"
 
     def _is_collated(self, name: str) -> bool:
         """Its order is another than that of the ranges."""
         return "collate" in self._kinds[name].simpleString()
+
+
+def _column(name: str) -> str:
+    """A column of the fact as SQL text, whatever characters its user did not think of."""
+    if "`" in name:
+        return name
+    return ".".join(p if _IDENTIFIER.fullmatch(p) else quoted(p) for p in name.split("."))
 
 
 def _literals(rows: pa.Table) -> int:
@@ -214,5 +224,12 @@ def _literals(rows: pa.Table) -> int:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    found = list(conditions)
-    return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+    return _joined(" OR ", list(conditions)) or "false"
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return _joined(" AND ", list(conditions)) or "true"
+
+
+def _joined(word: str, conditions: list[str]) -> str:
+    return f"({word.join(conditions)})" if len(conditions) > 1 else "".join(conditions)

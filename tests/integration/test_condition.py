@@ -166,6 +166,7 @@ def test_a_merge_condition_names_the_target(spark):
     assert splitlib.merge_condition(source, {"t.dt": "dt"}) == "t.dt = DATE'2024-01-05'"
     quoted = splitlib.merge_condition(source, {"t.`a b`": "id"})
     assert quoted == "t.`a b` = 7"
+    assert splitlib.merge_condition(source, {"t.a b": "id"}) == quoted
 
 
 def test_collations(spark):
