@@ -11,7 +11,7 @@ import pytest
 
 from splitlib import spi
 from tests.conformance.planted_bugs.plant import ABILITIES
-from tests.conformance.test_kit import TESTS
+from tests.conformance.test_planted_bugs import TESTS
 
 ROOT = Path(__file__).parents[2]
 ENUMERATOR = "tests/unit/enumeration/test_enumerator.py"

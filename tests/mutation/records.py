@@ -14,7 +14,11 @@ from tests.mutation.operators import Mutant
 
 TESTS = ("tests/unit", "tests/conformance")
 # What they run is not seen from here.
-_IN_OTHER_PROCESSES = {"tests/unit/test_fuzzing.py"}
+_IN_OTHER_PROCESSES = {
+    "tests/unit/test_fuzzing.py",
+    "tests/unit/test_simulation.py",
+    "tests/conformance/test_planted_bugs.py",
+}
 # That no test of so many notices a mutant is believed.
 MOST_SECONDS = 60
 _HELPERS = ("tests/support", "tests/fuzzing")

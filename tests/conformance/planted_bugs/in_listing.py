@@ -155,7 +155,7 @@ class ListsAllFirst(_ListsAllFirst):
     pass
 
 
-@caught_by("first_split_waits_for_few_listings", "requests_are_those_made", "small_pages_join_up")
+@caught_by("first_split_waits_for_few_listings", "requests_are_those_made")
 class ListsAllFirstInSecret(_ListsAllFirst):
     counted = 0
 

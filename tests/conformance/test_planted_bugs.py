@@ -1,0 +1,83 @@
+"""Each planted bug fails the kit's tests that are named for it, and no others.
+
+The kit runs in a process of its own, in which the bugs' tests may fail.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+import textwrap
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import splitlib_conformance
+from splitlib_conformance import ConnectorConformance
+from tests.conformance import planted_bugs
+from tests.conformance.planted_bugs.plant import CAUGHT_BY
+
+_ROOT = Path(__file__).parents[2]
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+_MODULES = [
+    importlib.import_module(f"{planted_bugs.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(planted_bugs.__path__)
+]
+TESTS = frozenset(name for name in dir(ConnectorConformance) if name.startswith("test_"))
+
+Outcomes = dict[str, dict[str, set[str]]]
+"""Names of tests, without parameters, by test class and outcome."""
+
+
+def _run(*arguments: str, report: Path) -> tuple[Outcomes, str]:
+    roots = os.pathsep.join(str(_ROOT / root) for root in ("", "connectors", "conformance"))
+    run = subprocess.run(
+        [*_PYTEST, f"--junitxml={report}", *arguments],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": roots},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes: Outcomes = defaultdict(lambda: defaultdict(set))
+    for case in ET.parse(report).iter("testcase"):
+        found = {child.tag for child in case} & {"failure", "error", "skipped"}
+        outcome = "failed" if found & {"failure", "error"} else "".join(found) or "passed"
+        name = str(case.get("name")).partition("[")[0]
+        outcomes[str(case.get("classname")).rpartition(".")[2]][outcome].add(name)
+    return outcomes, run.stdout
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    report = tmp_path_factory.mktemp("kit") / "report.xml"
+    found, _ = _run(*(str(module.__file__) for module in _MODULES), report=report)
+    return found
+
+
+@pytest.mark.parametrize("connector", CAUGHT_BY)
+def test_planted_bug_is_caught(outcomes: Outcomes, connector: str) -> None:
+    assert outcomes[connector]["failed"] == CAUGHT_BY[connector]
+    assert outcomes[connector]["passed"]
+
+
+def test_every_test_of_the_kit_catches_something() -> None:
+    assert {test for tests in CAUGHT_BY.values() for test in tests} == TESTS
+
+
+def test_example_of_the_documentation_works(tmp_path: Path) -> None:
+    """The docstring's code runs as it stands; the test it marks as an expected failure passes."""
+    documentation = inspect.getdoc(splitlib_conformance)
+    assert documentation is not None
+    _, _, rest = documentation.partition("::\n")
+    example = tmp_path / "test_example.py"
+    example.write_text(textwrap.dedent(rest.partition("\nA connector that")[0]))
+    # the properties are slow, and run on the same connector in test_files.py
+    found, output = _run(str(example), "-k", "not no_match_is_lost", report=tmp_path / "report.xml")
+    assert set(found["TestFiles"]) == {"passed", "skipped"}, output
