@@ -115,4 +115,4 @@ bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to b
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
 
 clean:  ## remove what the other targets made
-	rm -rf .venv* .mutants .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results
+	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

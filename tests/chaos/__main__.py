@@ -28,6 +28,7 @@ from tests.chaos.cells import (
     metastore_subjects,
     store_subjects,
 )
+from tests.chaos.kept import KeptRows
 from tests.chaos.measure import Row, measure
 from tests.chaos.processes import INTERRUPTED, Interrupts, Kills
 from tests.chaos.restarts import Restarts, Server
@@ -66,13 +67,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)  # each error is part of an outcome
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or servers would outlive it
     rows = []
+    kept = KeptRows(given.runs, given.seed, given.slack)
     with ExitStack() as servers, tempfile.TemporaryDirectory() as scratch:
         chosen = _measurements(given.cells, Path(scratch), servers)
         for place, each in enumerate(chosen, 1):
-            progress = _Progress(f"{place}/{len(chosen)} {each.name}")
-            count = max(1, given.runs // each.cost)
-            rows.append(each.measure(count, given.seed, given.at_once, progress.one_more))
-            progress.end(rows[-1])
+            row = kept.get(each.name)
+            if row is None:
+                progress = _Progress(f"{place}/{len(chosen)} {each.name}")
+                count = max(1, given.runs // each.cost)
+                row = each.measure(count, given.seed, given.at_once, progress.one_more)
+                progress.end(row)
+                kept.add(row)
+            rows.append(row)
     command = f"make chaos RUNS={given.runs} SEED={given.seed} SLACK={given.slack:g}"
     if given.cells != EVERY:
         command += f" CELLS='{given.cells}'"

@@ -1,0 +1,46 @@
+"""Rows that were measured before, so that a long measurement can be stopped and continued."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Hashable
+from hashlib import blake2b
+from pathlib import Path
+
+from splitlib.errors import SplitlibError
+from tests.chaos.measure import Row
+
+_ROOT = Path(__file__).parents[2]
+_CODE = ("splitlib", "connectors", "tests/chaos")
+
+
+class KeptRows:
+    """Keeps rows without violations, for as long as the code and the settings are the same.
+
+    Args:
+        settings: Of the measurement.
+    """
+
+    def __init__(self, *settings: Hashable) -> None:
+        digest = blake2b(repr(settings).encode(), digest_size=16)
+        for path in sorted(path for root in _CODE for path in (_ROOT / root).rglob("*.py")):
+            digest.update(path.read_bytes())
+        self._folder = _ROOT / ".chaos" / digest.hexdigest()
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get(self, name: str) -> Row | None:
+        """The row of a cell; None if it was not measured."""
+        kept = self._path(name)
+        return pickle.loads(kept.read_bytes()) if kept.exists() else None
+
+    def add(self, row: Row) -> None:
+        """Keep a row, unless it has to be measured again."""
+        if row.violations:
+            return
+        for outcome in row.outcomes:
+            if outcome.error is not None:  # what it was caused by may not be pickled
+                outcome.error = SplitlibError(str(outcome.error))
+        self._path(row.name).write_bytes(pickle.dumps(row))
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name.replace(" / ", "~").replace("/", "-")
