@@ -58,7 +58,7 @@ class DynamicFilteringData:
         A null in it matches null partitions; drop nulls first for an ordinary ``=`` join.
 
         Raises:
-            InvalidFilter: if a field is not a column of ``data``, or there is none.
+            InvalidFilter: if a field is not a column of ``data``, or is two, or there is none.
         """
         if isinstance(fields, str):
             raise InvalidFilter(
@@ -66,6 +66,8 @@ class DynamicFilteringData:
             )
         table = pa.table(data) if isinstance(data, pa.RecordBatch) else data
         names = list(table.column_names if fields is None else fields)
+        if repeated := sorted({n for n in names if table.column_names.count(n) > 1}):
+            raise InvalidFilter(f"The data have several columns {', '.join(repeated)}.")
         if missing := [name for name in names if name not in table.column_names]:
             raise InvalidFilter(
                 f"No column {', '.join(missing)} in the data.",

@@ -246,8 +246,17 @@ def test_the_report():
     assert "x: 1 value (8 B) - not used: x: no partition key" in text
     assert "partitions 3 of 100" in text
     assert report.to_dict()["metrics"]["partitions_matched"] == 3
+    assert report.to_dict()["connector"] == "memory"
     assert report.to_dict()["filters"][0]["partitions_dropped"] == 97
     assert "width:3.00%" in report._repr_html_()
+
+
+def test_the_report_has_the_time_of_each_stage():
+    enumerator = enumerator_of(DetailedConnector(10))
+    enumerator.set_dynamic_filtering_data(keys(1))
+    list(enumerator.enumerate_splits())
+    stages = {"list_partitions", "match", "load_details", "list_files"}
+    assert stages <= enumerator.metrics.seconds.keys()
 
 
 def test_before_it_begins_there_is_nothing_to_report():

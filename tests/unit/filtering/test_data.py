@@ -201,3 +201,27 @@ class TestBeyondPython:
         data = collector.finish()
         assert data.exceeds_threshold
         assert data.contains({"k": ends[0]})
+
+
+def test_renamed_keys_are_the_same_keys():
+    both = from_values({"d": [1, 2], "store": [7, 8]}).renamed({"d": "k"})
+    assert both == from_values({"k": [1, 2], "store": [7, 8]})
+    ends = DynamicFilteringData.from_range({"d": (1, 9)}).renamed({"d": "k"})
+    assert ends == DynamicFilteringData.from_range({"k": (1, 9)})
+
+
+def test_what_is_known_in_words():
+    ends = DynamicFilteringData.from_range({"d": (1, 9), "e": ("a", "b")})
+    assert ends.describe() == "d in [1, 9] and e in [a, b]"
+    assert from_values({"d": [1]}).describe() == "1 value"
+    assert DynamicFilteringData.exceeded(INTS).describe() == "exceeded"
+    assert DynamicFilteringData.from_range({"d": (None, None)}).describe() == "unbounded"
+
+
+def test_a_field_is_named_once():
+    with pytest.raises(InvalidFilter, match="several columns d"):
+        DynamicFilteringData.from_arrow(pa.table([[1], [2], [3]], names=["d", "d", "e"]))
+    with pytest.raises(InvalidFilter, match="named twice"):
+        DynamicFilteringData.from_arrow(pa.table({"d": [1]}), ["d", "d"])
+    with pytest.raises(InvalidFilter, match="named twice"):
+        DynamicFilteringData.exceeded(pa.schema([("d", pa.int8()), ("d", pa.int8())]))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from splitlib import DynamicFilteringData
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.predicate import Predicate
-from splitlib.model import PartitionField
+from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 
 from_values = DynamicFilteringData.from_values
 UTC = dt.UTC
@@ -285,3 +285,26 @@ def test_a_local_time_that_is_skipped_decides_nothing():
     assert coerce(pa.array([plain, skipped]), target) is None
     batch = pa.record_batch({"k": ["2020-03-08 03:30:00"]})
     assert kept(pa.schema([target]), batch, from_values({"k": [skipped]})) == [True]
+
+
+def test_a_range_of_a_collated_key_says_nothing():
+    key = pa.field("s", pa.string(), metadata={LOGICAL_TYPE: f"{COLLATED} UTF8_LCASE"})
+    predicate = Predicate(pa.schema([key]), [DynamicFilteringData.from_range({"s": ("a", "b")})])
+    assert predicate.match(pa.record_batch({"s": ["A", "x"]})).to_pylist() == [True, True]
+    (applied,) = predicate.filters
+    assert "s: by its collation" in str(applied.unused_because)
+
+
+class Mistaken(Half):
+    """Faulty writers computed one more."""
+
+    def mistaken(self, results):
+        return pc.add(results, pa.scalar(1, results.type))
+
+
+def test_what_faulty_writers_made_of_a_range_is_kept():
+    ends = DynamicFilteringData.from_range({"d": (2, 8)})
+    halves = pa.record_batch({"half": pa.array([0, 1, 3, 4, 5, 6], pa.int32())})
+    fields = (PartitionField("half", "d", Mistaken()),)
+    found = Predicate(SCHEMA, [ends]).match(halves, fields).to_pylist()
+    assert found == [False, True, True, True, True, False]

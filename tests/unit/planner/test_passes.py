@@ -110,13 +110,13 @@ def test_copies_are_known_by_what_they_read() -> None:
 @pytest.mark.parametrize(
     ("left", "is_dead"),
     [
-        ([relation(attribute(1))], True),
+        ([relation(attribute(1)), relation(attribute(3))], True),
         ([relation(attribute(1)), relation(attribute(2))], False),  # the empty scan is still read
     ],
 )
 def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: bool) -> None:
     """One that is gone because another serves for both is not."""
-    analyzed = union(relation(attribute(1)), relation(attribute(2)))
+    analyzed = union(relation(attribute(1)), relation(attribute(2)), relation(attribute(3)))
     asked: list[Mapping[Path, str]] = []
 
     def optimized_with(new: Mapping[Path, str]) -> Node:

@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -134,6 +135,13 @@ def test_the_deadline_of_an_enumeration():
             list(enumerator.enumerate_splits())
 
     assert seconds_of(enumerate_all) < 5
+
+
+def test_the_deadline_of_a_call_that_ends_shortly_before_that_of_the_enumeration(hanging):
+    limits = {"call_deadline_seconds": 0.1, "enumeration_deadline_seconds": 0.8}
+    enumerator = enumerator_of(hanging("list_files"), listing_threads=1, **limits)
+    with pytest.raises(splitlib.SourceUnavailable, match="A call took longer"):
+        list(enumerator.enumerate_splits())
 
 
 def test_a_slow_consumer_takes_nothing_from_the_deadline():
@@ -266,6 +274,30 @@ def test_a_pool_does_in_order_what_it_is_given_and_only_as_many_at_once():
         assert list(workers.map(work, range(200))) == [i * i for i in range(200)]
     assert 1 < most <= 4
     assert sorted(done) == list(range(200))
+    assert_no_thread_is_left()
+
+
+def test_a_pool_waits_for_what_is_about_to_end_but_not_after_an_error(monkeypatch):
+    monkeypatch.setattr("splitlib.remote.workers.TIDY_SECONDS", 5)
+    begun, let_go, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work(seconds: float) -> None:
+        begun.set()
+        let_go.wait(seconds)
+        ended.set()
+
+    with Workers(1, "splitlib-test") as workers:
+        workers.submit(lambda: work(0.3))
+        assert begun.wait(5)
+    assert ended.is_set()
+
+    def fail() -> None:
+        with suppress(KeyError), Workers(1, "splitlib-test") as workers:
+            workers.submit(lambda: work(20))
+            raise KeyError
+
+    assert seconds_of(fail) < 4
+    let_go.set()
     assert_no_thread_is_left()
 
 

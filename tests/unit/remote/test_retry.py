@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import splitlib
+from splitlib.remote.calls import Call, working_on
 from splitlib.remote.retry import retrying
 
 
@@ -43,3 +46,14 @@ def test_not_for_ever_and_nothing_else():
     with pytest.raises(splitlib.SourceError):
         retrying(final, splitlib.SplitConfig())
     assert final.calls == 1
+
+
+def test_after_the_deadline_the_error_says_so():
+    def slow():
+        time.sleep(0.05)
+        raise splitlib.SourceUnavailable("down")
+
+    call = Call(0.02)
+    with working_on(call), pytest.raises(splitlib.SourceUnavailable, match="longer than") as caught:
+        retrying(slow, splitlib.SplitConfig())
+    assert str(caught.value.__cause__) == "down"

@@ -316,3 +316,46 @@ def test_a_forked_child_has_a_connection_of_its_own():
         assert client.get_databases() == ["default"]
         assert server.connections == 2
         client.close()
+
+
+@pytest.mark.parametrize("given", ["", ",", " , "])
+def test_no_address_is_an_error(given):
+    with pytest.raises(splitlib.ConfigError, match="No address"):
+        parse_uris(given)
+
+
+@pytest.mark.parametrize("reason", ["deadline", "abandoned"])
+def test_nothing_is_asked_for_nobody(reason):
+    with metastore(answer_right) as server:
+        client, call = client_of(server), Call(0.001 if reason == "deadline" else 5)
+        with working_on(call):
+            if reason == "abandoned":
+                call.abandoned.set()
+            time.sleep(0.002)
+            with pytest.raises(splitlib.SourceUnavailable, match=r"no time|does not end"):
+                client.get_databases()
+        assert server.connections == 0
+        assert client.get_databases() == ["default"]
+        client.close()
+
+
+def test_connecting_is_of_the_time_of_a_call(monkeypatch):
+    """Whatever time it takes, the answer has only the rest."""
+
+    def never(line, before, name, number):
+        time.sleep(2)
+
+    opened = TSocket.open
+
+    def slow(socket):
+        time.sleep(0.3)
+        opened(socket)
+
+    monkeypatch.setattr(TSocket, "open", slow)
+    with metastore(never) as server:
+        client = client_of(server)
+        started = time.monotonic()
+        with working_on(Call(0.4)), pytest.raises(splitlib.SourceUnavailable):
+            client.get_databases()
+        assert time.monotonic() - started < 0.65
+        client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 
@@ -74,3 +75,34 @@ def test_a_file_of_which_positions_cannot_be_told():
 
     with pytest.raises(ValueError, match="more than can be decoded"):
         AvroContainer(Large(MANIFEST))
+
+
+def number(n: int) -> bytes:
+    """As Avro writes a whole number."""
+    n = (n << 1) ^ (n >> 63)
+    found = bytearray()
+    while n > 0x7F:
+        found.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes([*found, n])
+
+
+@pytest.mark.parametrize("count", [10, 5000])
+def test_a_list_of_many_integers(count):
+    """More than the compiled decoder is asked for at once."""
+    items = {"type": "array", "items": "long", "element-id": 2}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "type": items, "field-id": 1}],
+    }
+    text = json.dumps(schema).encode()
+    values = [n * (-1) ** n for n in range(count)]
+    block = number(count) + b"".join(map(number, values)) + number(0)
+    name = b"avro.schema"
+    head = number(1) + number(len(name)) + name + number(len(text)) + text + number(0)
+    container = AvroContainer(
+        b"Obj\x01" + head + SYNC + number(1) + number(len(block)) + block + SYNC
+    )
+    (record,) = container.records(construct_reader(container.schema))
+    assert list(record[0]) == values
