@@ -98,3 +98,12 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
             )
         answer: tuple[str, int, int] = name, kind, number
         return answer
+
+    def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
+        super().readMessageEnd()
+        # one call at a time: what follows is of this answer, a part of which was misread
+        if self.trans.cstringio_buf.read(1):
+            raise TProtocolException(
+                TProtocolException.INVALID_DATA,
+                f"there is more in answer {self._sent[1]} than was to be read",
+            )

@@ -359,3 +359,19 @@ def test_connecting_is_of_the_time_of_a_call(monkeypatch):
             client.get_databases()
         assert time.monotonic() - started < 0.65
         client.close()
+
+
+def test_an_answer_that_goes_on_after_its_end_is_refused():
+    """A name that was said twice is one too many: the list ends before the last of them."""
+    name = b"\x00\x00\x00\x01t"
+
+    def twice(line, before, call, number):
+        answer = encoded(call, number, success=["t", "u"])
+        assert answer.count(name) == 1
+        line.sendall(answer.replace(name, name + name))
+
+    with metastore(twice) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SourceUnavailable, match="there is more in answer"):
+            client.get_tables("d")
+        client.close()
