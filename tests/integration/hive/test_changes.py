@@ -99,7 +99,7 @@ def test_an_interrupted_call(spark, metastore, monkeypatch, error):
     with pytest.raises(error):
         client.get_partition_names("default", "interrupted")
     assert client.get_table("default", "interrupted") == described
-    assert client.get_databases() == ["default"]
+    assert "default" in client.get_databases()
     client.close()
 
 
