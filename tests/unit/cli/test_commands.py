@@ -263,14 +263,28 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
     assert process.wait() == 128 + signal.SIGPIPE
 
 
+def interrupted(process: subprocess.Popen[str]) -> int:
+    """The exit code after Ctrl-C, which is pressed again where nothing happens.
+
+    Python sees a signal that comes just before it writes when it has written, and the pipe is full.
+    """
+    for _ in range(5):
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    return process.wait()
+
+
 def test_an_interrupt_ends_it_quietly(table: Path) -> None:
     # the plan is longer than the pipe, so it is still at work when the signal comes
     process = start(
         "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 128 + signal.SIGINT
+    assert interrupted(process) == 128 + signal.SIGINT
     assert process.stderr.read() == ""
     process.stdout.close()
     process.stderr.close()
