@@ -28,7 +28,7 @@ from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import quoted, sql_literal
+from splitlib.spark.sql_text import collation_of, quoted, sql_literal
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_LITERALS = (
@@ -209,7 +209,7 @@ class _Rendering:
 
     def _is_collated(self, name: str) -> bool:
         """Its order is another than that of the ranges."""
-        return "collate" in self._kinds[name].simpleString()
+        return collation_of(self._kinds[name]) is not None
 
 
 def _column(name: str) -> str:

@@ -63,8 +63,13 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
     For conditions that a catalog hands on to a metastore, which takes no casts.
     """
-    found = [_bare_literal(value, kind) for value in values]
-    return None if None in found else [text for text in found if text is not None]
+    found: list[str] = []
+    for value in values:
+        literal = _bare_literal(value, kind)
+        if literal is None:
+            return None
+        found.append(literal)
+    return found
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
@@ -74,7 +79,7 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
         value: What it is.
         kind: What Spark is to take it for.
     """
-    bare = None if _collated(kind) else _bare_literal(value, value.type)
+    bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
         return bare
     if pa.types.is_boolean(value.type):
@@ -84,6 +89,13 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
     text = str(value.as_py()) if pa.types.is_floating(value.type) else _text_of(value)
     plain = _string_literal(text)
     return plain if kind == StringType() else f"CAST({plain} AS {_sql_type(kind)})"
+
+
+def collation_of(kind: DataType) -> str | None:
+    """The name of what strings are compared by; None if that is their bytes."""
+    if isinstance(kind, StringType) and "collate" in kind.simpleString():
+        return kind.simpleString().split()[-1]
+    return None
 
 
 def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
@@ -104,10 +116,6 @@ def _string_literal(text: str) -> str:
         return f"'{text}'"
     # as bytes: how a quote is escaped depends on the session
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
-
-
-def _collated(kind: DataType) -> bool:
-    return isinstance(kind, StringType) and kind != StringType()
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> Column:

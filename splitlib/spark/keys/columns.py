@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from splitlib.errors import InvalidFilter
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.sql_text import collation_of, quoted
 
 
 class KeyColumn(NamedTuple):
@@ -21,10 +21,7 @@ class KeyColumn(NamedTuple):
     @property
     def collation(self) -> str | None:
         """By which its strings are compared; None if by their bytes."""
-        kind = self.field.dataType
-        if isinstance(kind, StringType) and "collate" in kind.simpleString():
-            return kind.simpleString().split()[-1]
-        return None
+        return collation_of(self.field.dataType)
 
 
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
