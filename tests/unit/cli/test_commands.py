@@ -279,10 +279,15 @@ def interrupted(process: subprocess.Popen[str]) -> int:
 
 
 def test_an_interrupt_ends_it_quietly(table: Path) -> None:
-    # the plan is longer than the pipe, so it is still at work when the signal comes
-    process = start(
-        "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # a shell has what it runs in the background ignore SIGINT, and so would all that this starts
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        # the plan is longer than the pipe, so it is still at work when the signal comes
+        process = start(
+            "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, ignored)
     assert process.stdout.readline()
     assert interrupted(process) == 128 + signal.SIGINT
     assert process.stderr.read() == ""
