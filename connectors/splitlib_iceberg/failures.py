@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError as InvalidModel
+from pyiceberg import exceptions
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     ForbiddenError,
@@ -26,7 +27,6 @@ from pyiceberg.exceptions import (
     ServerError,
     ServiceUnavailableError,
     SignError,
-    TooManyRequestsError,
     UnauthorizedError,
     ValidationError,
 )
@@ -55,7 +55,9 @@ _NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does
 # Of a table in a Hive metastore.
 _NOT_ICEBERG = "Property table_type missing"
 _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError, SignError)
-_OVERLOADED = (ServiceUnavailableError, ServerError, TooManyRequestsError)
+# to PyIceberg 0.11 an answer that says so is one like any other
+_TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
+_OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
 # By module, so that no client has to be installed to tell its errors.
 _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 

@@ -285,7 +285,7 @@ class _RowDelta(_FastAppendFiles):
     ) -> ManifestFile:
         writer = _Writer(
             self.spec(spec_id),
-            self.schema(),
+            self._transaction.table_metadata.schema(),
             self.new_manifest_output(),
             self.snapshot_id,
             self._compression,
