@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
-INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/rest/.ready)
+INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready $(patsubst %,jars/%/.ready,reference rest sources))
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
@@ -45,23 +45,27 @@ test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest Py
 test-oldest: $(OLDEST)/bin/.ready
 	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
 
-# In a session of its own, Iceberg's code writes the tables and says what they hold.
-$(INTEROP)/bin/.ready: tests/interop/reference/requirements.txt
+# Of the newest Spark that Iceberg and Delta have a runtime for.
+$(INTEROP)/bin/.ready: setup.cfg tests/interop/requirements.txt
 	$(PYTHON) -m venv $(INTEROP)
-	$(INTEROP)/bin/python -m pip install --quiet -r $<
+	$(INTEROP)/bin/python -m pip install --quiet --upgrade pip
+	$(INTEROP)/bin/python -m pip install --quiet -e '.[conformance,hive,spark]' -r tests/interop/requirements.txt
 	touch $@
 
 $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
 	touch $@
 
-# the two share Maven's local repository, which is not made for two that write
+# they share Maven's local repository, which is not made for several that write
 $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
+$(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/rest/.ready
 
-interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib against Iceberg's own code: tables, rows, a REST catalog
+# In a session of its own, Iceberg's code writes the reference tables and says what they hold.
+interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
-		$(BIN)/pytest -n 2 tests/interop
+		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
+	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
 
 # Seeds are drawn anew each time; SEED=S N=1 repeats one.
 differential: $(BIN)/.ready  ## random queries by plain Spark and by splitlib: SEED=… N=…

@@ -108,6 +108,9 @@ class SplitConfig:
     condition_literals: int = _setting(
         200, "Literals in a condition made of join keys; more keys become ranges.", minimum=2
     )
+    condition_literals_jdbc: int = _setting(
+        1000, "The same for databases, which have no statistics of files.", minimum=2
+    )
     spark_scan: str = _setting(
         "auto",
         "How Spark reads the files: 'pinned' (nothing is listed again), 'paths' (public API only), "

@@ -8,7 +8,7 @@ Without any domain left it is the bare marker, which prunes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,6 +167,12 @@ class DynamicFilteringData:
         new = {name: names.get(name, name) for name in self.fields}
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
         return self._with(schema, [domain.renamed(new) for domain in self.domains])
+
+    def only(self, fields: Collection[str]) -> DynamicFilteringData:
+        """What is known of some of the fields."""
+        schema = pa.schema([field for field in self.schema if field.name in fields])
+        parts = (domain.only(fields) for domain in self.domains)
+        return self._with(schema, [part for part in parts if part is not None])
 
     def in_time_zone(self, zone: str) -> DynamicFilteringData:
         """The same instants, whose wall-clock times are those of ``zone``.

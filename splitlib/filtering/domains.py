@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.values import shown
-from splitlib.filtering.key_rows import values_nbytes
+from splitlib.filtering.key_rows import distinct, values_nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +45,13 @@ class ValueDomain:
     def renamed(self, names: Mapping[str, str]) -> ValueDomain:
         """The same of fields of other names; each has one in ``names``."""
         return ValueDomain(self.rows.rename_columns([names[field] for field in self.fields]))
+
+    def only(self, fields: Collection[str]) -> ValueDomain | None:
+        """What is known of some of the fields; None if that is nothing."""
+        names = [name for name in self.fields if name in fields]
+        if len(names) == len(self.fields):
+            return self
+        return ValueDomain(distinct(self.rows.select(names))) if names else None
 
     def cast(self, schema: pa.Schema) -> ValueDomain:
         """The same in the types that the fields have in ``schema``."""
@@ -98,6 +105,10 @@ class RangeDomain:
     def renamed(self, names: Mapping[str, str]) -> RangeDomain:
         """The same of a field of another name, which is in ``names``."""
         return replace(self, field=self.field.with_name(names[self.field.name]))
+
+    def only(self, fields: Collection[str]) -> RangeDomain | None:
+        """The same, if its field is one of these."""
+        return self if self.field.name in fields else None
 
     def cast(self, schema: pa.Schema) -> RangeDomain:
         """The same in the type that the field has in ``schema``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from html import escape
+from textwrap import shorten
 from typing import Any, Self
 
 
@@ -26,7 +27,7 @@ class FilterUse:
 
 @dataclass(frozen=True, slots=True)
 class ScanPruning:
-    """What became of one scan of a partitioned table.
+    """What became of one scan.
 
     Attributes:
         table: Name of the table.
@@ -37,6 +38,8 @@ class ScanPruning:
         nbytes: Of these files.
         files_total: None = not known, as what does not matter is not listed.
         nbytes_total: Of all files; None as there.
+        condition: The keys as they were handed to whoever reads the table, where that is not
+            splitlib; None = they were not.
         strip: In the catalog's order, a character per partition (or per run of them, where there
             are many): ``#`` where one is kept, ``.`` where none is.
         reasons: Why joins on it do not prune, or why it is left to Spark.
@@ -50,13 +53,14 @@ class ScanPruning:
     nbytes: int | None = None
     files_total: int | None = None
     nbytes_total: int | None = None
+    condition: str | None = None
     strip: str = ""
     reasons: tuple[str, ...] = ()
 
     @property
     def is_pruned(self) -> bool:
-        """Whether Spark is given fewer partitions than there are."""
-        return self.partitions_kept is not None
+        """Whether Spark is given fewer partitions than there are, or a condition to find them."""
+        return self.partitions_kept is not None or self.condition is not None
 
     def because(self, reason: str, *, if_first: bool = False) -> Self:
         """The same with one more reason; ``if_first``: only where there is none yet."""
@@ -131,6 +135,8 @@ def _block(scan: ScanPruning) -> list[str]:
         if scan.nbytes is not None and scan.nbytes_total is not None:
             skipped = f", {scan.nbytes_total - scan.nbytes:,} bytes skipped"
         lines.append(f"files {scan.files:,}{of_files}, {scan.nbytes or 0:,} bytes{skipped}")
+    if scan.condition is not None:
+        lines.append(f"handed over: {shorten(scan.condition, 200, placeholder=' …')}")
     lines += [f"not pruned: {reason}" for reason in scan.reasons]
     tree = [f"{'└─' if i == len(lines) - 1 else '├─'} {line}" for i, line in enumerate(lines)]
     return [scan.table, *tree]

@@ -8,8 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.named_tables.placeholders import named_tables
 from splitlib.spark.plan_records import remember
+from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
 
@@ -36,6 +38,9 @@ def optimize(df: DataFrame) -> DataFrame:
 def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
     """``spark.sql(query, …)``, and :func:`optimize` on what it returns.
 
+    A command runs once: of MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS the queries in it are
+    optimized before, and the table that is changed is pruned by the rows that it is changed by.
+
     A table may also be one of a named splitlib catalog: ``lake.db.t`` where
     ``spark.splitlib.catalog.lake.*`` says what ``lake`` is, and Spark has no catalog of that name.
 
@@ -44,7 +49,15 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     """
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):
-            df = spark.sql(text, *args, **kwargs)
+            # parameters would have to be bound in each of its parts
+            command = None if args or kwargs else planned_command(spark, text, tables)
+            if command is not None and command.plan is not None:
+                df = dataframe_of_plan(spark, command.plan)
+            else:
+                df = spark.sql(text, *args, **kwargs)
+        if command is not None:
+            remember(df, command.report)
+            return df
         planned, report = plan(df, tables)
     again = None if is_command(df) else lambda _: sql(spark, query, *args, **kwargs)
     remember(planned, report, again)

@@ -55,7 +55,7 @@ def default_literal(field: pa.Field) -> str | None:
     plain = _string_literal(str(value))
     if pa.types.is_string(kind):
         return plain
-    return f"CAST({plain} AS {_sql_type(_spark_type(kind))})"
+    return f"CAST({plain} AS {sql_type(_spark_type(kind))})"
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
@@ -88,7 +88,7 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
         return f"X'{value.as_py().hex()}'"
     text = str(value.as_py()) if pa.types.is_floating(value.type) else _text_of(value)
     plain = _string_literal(text)
-    return plain if kind == StringType() else f"CAST({plain} AS {_sql_type(kind)})"
+    return plain if kind == StringType() else f"CAST({plain} AS {sql_type(kind)})"
 
 
 def collation_of(kind: DataType) -> str | None:
@@ -139,8 +139,8 @@ def text_literal(text: str, kind: DataType) -> Column:
     return plain if kind == StringType() else plain.cast(kind)
 
 
-def _sql_type(kind: DataType) -> str:
-    # what TIMESTAMP means is a setting
+def sql_type(kind: DataType) -> str:
+    """The name of a type; what TIMESTAMP means is a setting."""
     return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
 

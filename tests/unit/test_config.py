@@ -28,6 +28,7 @@ DEFAULTS = {
     "planner_dimension_bytes": 2**30,
     "planner_small_fact_partitions": 4,
     "condition_literals": 200,
+    "condition_literals_jdbc": 1000,
     "spark_scan": "auto",
 }
 

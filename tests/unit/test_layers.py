@@ -52,6 +52,7 @@ SPARK = [
     "session",
     "arguments",
     "keys",
+    "join_condition",
     "predicates",
     "scan",
     "formats",

@@ -130,6 +130,10 @@ class Plans(Expressions):
         """The rows of ``plan`` for which ``other`` has one that meets all conditions."""
         return self._joined(plan, other, "LeftSemi", self.all_of(conditions))
 
+    def joined(self, left: Any, right: Any, condition: Any) -> Any:
+        """The pairs of rows of two plans that meet a condition."""
+        return self._joined(left, right, "Inner", condition)
+
     def beside(self, plan: Any, others: Sequence[Any]) -> Any:
         """The rows of ``plan``; and relations, of which nothing is read.
 
@@ -172,6 +176,11 @@ class Plans(Expressions):
     def with_arguments(self, node: Any, new: Mapping[int, Any]) -> Any:
         """A copy of a node with some constructor arguments changed, by their number."""
         return self._copy(node, [new.get(i, value) for i, value in enumerate(_arguments(node))])
+
+    def with_named_arguments(self, node: Any, new: Mapping[str, Any]) -> Any:
+        """A copy of a node with some constructor arguments changed, by their name."""
+        names = [str(node.productElementName(i)) for i in range(node.productArity())]
+        return self.with_arguments(node, {names.index(name): new[name] for name in new})
 
     def _with_subqueries(self, plan: Any, new: Mapping[int, Mapping[Path, Any]]) -> Any:
         number = iter(range(1 << 30))

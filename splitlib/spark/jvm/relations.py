@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from splitlib.spark.jvm.expressions import CATALYST
 from splitlib.spark.jvm.file_index import PINNED_ROOT
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import PATH, Listing, files_of
 from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import each
 
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
 _OPERATIONS: Final = "scala.collection.SeqOps"
+_FILTERED: Final = (
+    "org.apache.spark.sql.sources.PrunedFilteredScan",
+    "org.apache.spark.sql.sources.CatalystScan",
+)
+_BUILDS_FILTERED: Final = (
+    "org.apache.spark.sql.connector.read.SupportsPushDownV2Filters",
+    "org.apache.spark.sql.connector.read.SupportsPushDownFilters",
+    "org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters",
+)
+_TABLE: Final = "DataSourceV2Relation"
+# What tells each of its readers which rows there are, in Python.
+_IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
+
+Source = Literal["files", "table", "database"]
+"""What reads a table by a condition: files that somebody else lists, a table of Spark's second
+interface for sources, or anything of the first one, such as JDBC."""
 
 
 class Relations(Plans):
-    """Of two kinds: ``HiveTableRelation`` and ``LogicalRelation``.
+    """``HiveTableRelation``, ``LogicalRelation``, and what takes conditions of any kind.
 
     Args:
         scala: Of the session's JVM.
@@ -33,6 +50,45 @@ class Relations(Plans):
         """Whether a leaf is a ``LogicalRelation`` that reads a ``HadoopFsRelation``."""
         return not self.is_of_hive(leaf) and self._jvm.is_a(
             leaf.relation(), _DATASOURCES + "HadoopFsRelation"
+        )
+
+    def source_of(self, leaf: Any) -> Source | None:
+        """What reads a leaf, if it makes use of conditions and Spark does not list its files."""
+        kind = self.kind(leaf)
+        if kind == _TABLE:
+            return self._source_of_table(leaf)
+        if kind != "LogicalRelation":
+            return None
+        if self.reads_files(leaf):
+            own = ("PartitioningAwareFileIndex", "CatalogFileIndex")
+            index = leaf.relation().location()
+            return None if any(self._jvm.is_a(index, _DATASOURCES + n) for n in own) else "files"
+        filtered = any(self._jvm.is_a(leaf.relation(), class_) for class_ in _FILTERED)
+        return "database" if filtered else None
+
+    def _source_of_table(self, leaf: Any) -> Source | None:
+        table = leaf.table()
+        name = str(table.getClass().getName())
+        readable = self._jvm.is_a(table, "org.apache.spark.sql.connector.catalog.SupportsRead")
+        if not readable or name.startswith(_IN_PYTHON):
+            return None
+        try:
+            builder = table.newScanBuilder(leaf.options())
+        except JVM_ERRORS:
+            return None  # which will be said when it is read
+        if not any(self._jvm.is_a(builder, class_) for class_ in _BUILDS_FILTERED):
+            return None
+        return "database" if ".jdbc." in name else "table"
+
+    def name_of(self, leaf: Any) -> str:
+        """What to call a leaf that some source reads."""
+        if self.kind(leaf) == _TABLE:
+            return str(leaf.name())
+        table = leaf.catalogTable()
+        if table.isDefined():
+            return str(table.get().identifier().unquotedString())
+        return (self.root_of(leaf) if self.reads_files(leaf) else None) or str(
+            leaf.relation().toString()
         )
 
     def roots_of(self, leaf: Any) -> list[str]:
@@ -116,6 +172,8 @@ class Relations(Plans):
 
     def places_read_by(self, leaf: Any) -> frozenset[str]:
         """The name of the table that a leaf reads, and the directories that it is told to read."""
+        if self.kind(leaf) == _TABLE:
+            return frozenset()
         is_hive = self.is_of_hive(leaf)
         table = self.scala.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
         found = set()

@@ -15,12 +15,12 @@ _STATEMENTS: Final = (f"{LOGICAL}.Command", f"{LOGICAL}.ParsedStatement")
 
 def can_be_parsed(spark: SparkSession, text: str) -> bool:
     """Whether a text is a query, or a statement."""
-    return _parsed(spark, text) is not None
+    return parsed_plan(spark, text) is not None
 
 
 def is_statement(spark: SparkSession, text: str) -> bool:
     """Whether a text does something at once; one that cannot be parsed does not."""
-    parsed = _parsed(spark, text)
+    parsed = parsed_plan(spark, text)
     is_a = jvm_of(spark).is_a
     open_ = [] if parsed is None else [parsed]
     while open_:
@@ -32,8 +32,14 @@ def is_statement(spark: SparkSession, text: str) -> bool:
     return False
 
 
-def _parsed(spark: SparkSession, text: str) -> Any | None:
+def parsed_plan(spark: SparkSession, text: str) -> Any | None:
+    """The unresolved plan of a text; None if it cannot be parsed."""
     try:
         return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
         return None
+
+
+def parsed_expression(spark: SparkSession, text: str) -> Any:
+    """The unresolved expression of a text that can be parsed."""
+    return spark._jsparkSession.sessionState().sqlParser().parseExpression(text)

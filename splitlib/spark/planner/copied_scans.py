@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.planner.lineage import RELATIONS, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
 
 # An RDD may give other rows each time, a file does not.
-_READ_SOMETHING = RELATIONS | {"LogicalRDD"}
+_READ_SOMETHING = RELATIONS | TABLES | {"LogicalRDD"}
 
 S = TypeVar("S")
 
@@ -24,8 +24,14 @@ def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
     return {
         node.path: node
         for node in optimized.walk()
-        if node.kind in _READ_SOMETHING and not leaf_ids(node) <= known
+        if node.kind in _READ_SOMETHING and not _is_of(known, node)
     }
+
+
+def _is_of(known: set[int], leaf: Node) -> bool:
+    ids = leaf_ids(leaf)
+    # one of whose columns none is left may be any of its kind
+    return ids <= known and (bool(ids) or leaf.kind not in TABLES)
 
 
 def copied_scans(
@@ -42,13 +48,15 @@ def copied_scans(
         places_of: The tables and directories that one of these reads.
         places_read_by: Those that a leaf of the optimized plan reads.
     """
-    of_files = [leaf for leaf in copies.values() if leaf.kind in RELATIONS]
-    if not of_files:
+    of_tables = [leaf for leaf in copies.values() if leaf.kind in RELATIONS | TABLES]
+    if not of_tables:
         return {}
     known = [(scan, places_of(scan)) for scan in scans]
     found = {}
-    for leaf in of_files:
+    for leaf in of_tables:
         read = places_read_by(leaf)
         # of what is not known by name or directory it may be any
-        found[leaf.path] = tuple(scan for scan, places in known if not read or places & read)
+        found[leaf.path] = tuple(
+            scan for scan, places in known if not read or not places or places & read
+        )
     return found

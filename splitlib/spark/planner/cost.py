@@ -14,6 +14,9 @@ _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit"}
+# A source's estimate is of the columns that are read, that of files is of all: sizes within this
+# factor say nothing.
+_MUCH_SMALLER = 10
 
 
 class Costs:
@@ -50,35 +53,69 @@ class Costs:
         if any(part.path in self._copied_rdds for part in node.walk()):
             # its rows here need not be those that the query itself reads
             return "its dimension reads an RDD that is also read elsewhere"
-        total = 0
-        for leaf in node.walk():
-            if not leaf.is_leaf or leaf.kind in _IN_MEMORY:
-                continue
-            size = self._size_of(leaf)
-            if size is None:
-                return "its dimension reads a table of unknown size"
-            total += size
+        total = self.bytes_read(node)
+        if total is None:
+            return "its dimension reads a table of unknown size"
         if total > self._limit:
             return f"its dimension reads {total:,} bytes, more than {self._limit:,}"
         return None
 
+    def bytes_read(self, node: Node) -> int | None:
+        """What the leaves of a part of the plan read; None if that is not known."""
+        total = 0
+        for leaf in node.walk():
+            if leaf.is_leaf and leaf.kind not in _IN_MEMORY:
+                size = self._size_of(leaf)
+                if size is None:
+                    return None
+                total += size
+        return total
 
-def worth_collecting(sites: Mapping[Path, ScanSite], costs: Costs) -> dict[Path, ScanSite]:
+
+def worth_collecting(
+    sites: Mapping[Path, ScanSite],
+    costs: Costs,
+    listed: Collection[Path],
+    *,
+    wants_selective: bool = True,
+) -> dict[Path, ScanSite]:
     """The scan sites with only those filters whose keys are worth being collected.
 
     Keys that are not may still come from another scan site, if they are partition values of it.
+
+    Args:
+        sites: By their paths.
+        costs: Of the plan in which they stand.
+        listed: The paths of those that are pruned by partitions. All others get a condition on
+            any of their columns, so that either side of a join may prune the other one: a side that
+            is much larger does not.
+        wants_selective: Whether a condition has to leave out rows of a dimension.
     """
-    return {path: _of_site(site, costs) for path, site in sites.items()}
+    of_costs = {p: s if p in listed else _not_of_larger(s, costs) for p, s in sites.items()}
+    return {
+        path: _of_site(site, costs, wants_selective=wants_selective)
+        for path, site in of_costs.items()
+    }
 
 
-def _of_site(site: ScanSite, costs: Costs) -> ScanSite:
+def _not_of_larger(site: ScanSite, costs: Costs) -> ScanSite:
+    own = costs.bytes_read(site.leaf)
+
+    def is_small(join_filter: JoinFilter) -> bool:
+        other = costs.bytes_read(join_filter.dimension.node)
+        return other is not None and (own is None or other < own * _MUCH_SMALLER)
+
+    return replace(site, filters=tuple(f for f in site.filters if is_small(f)))
+
+
+def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite:
     filters: list[JoinFilter] = []
     from_sites: list[JoinFilter] = []
     reasons: list[str] = []
     for join_filter in site.filters:
         reason = costs.why_not_run(join_filter.dimension.node)
         dimension = _selective_part(join_filter.dimension)
-        if reason is None and not is_selective(dimension):
+        if reason is None and wants_selective and not is_selective(dimension):
             reason = "no condition leaves out rows of its dimension"
         if reason is None:
             filters.append(replace(join_filter, dimension=dimension))

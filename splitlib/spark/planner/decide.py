@@ -47,6 +47,13 @@ class PlanFacts(Protocol[S]):
         """Whether the query gives the same rows each time it is run."""
 
     @property
+    def is_command(self) -> bool:
+        """Whether the query is of the rows that a command changes by those of other tables.
+
+        What those are is then the point of it, and no condition needs to leave out any.
+        """
+
+    @property
     def dimension_bytes(self) -> int:
         """Reading more than so much to learn the keys does not pay."""
 
@@ -56,6 +63,9 @@ class PlanFacts(Protocol[S]):
 
     def scan_of(self, leaf: Node) -> S | None:
         """The scan that a leaf of either plan is; None if it is another node."""
+
+    def is_listed(self, scan: S) -> bool:
+        """Whether splitlib lists what a scan reads; else it gets the keys as a condition."""
 
     def places_of(self, scan: S) -> frozenset[str]:
         """The tables and directories that a scan reads."""
@@ -109,11 +119,13 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
     sites = eligible(
         root, leaves, columns, filters, facts.type_of, deterministic=facts.deterministic
     )
-    sites = worth_collecting(sites, costs)
+    listed = {leaf.path for leaf, scan in leaves.items() if facts.is_listed(scan)}
+    sites = worth_collecting(sites, costs, listed, wants_selective=not facts.is_command)
     dimensions = tuple(dimension for site in sites.values() for dimension in site.dimensions)
     run_once: list[tuple[Materializable, ...]] = []
     if dimensions and not copies:  # a copy may need rows that the filter of the other one drops
-        run_once = materializable(dimensions, root, facts.analyzed_tree, sites.keys(), fits)
+        never_run = listed.union(path for path, site in sites.items() if site.may_have_keys)
+        run_once = materializable(dimensions, root, facts.analyzed_tree, never_run, fits)
     of_copies = frozenset(scan for scans in copied.values() for scan in scans)
     known = of_copies.union(leaves.values())
     unread = {scan: paths for scan, paths in facts.scan_paths.items() if scan not in known}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -42,6 +42,13 @@ class Keys:
     seconds: float
     excluded: Mapping[str, pa.Scalar] = field(default_factory=dict)
     """By field, the end of a range that is no part of the range."""
+
+
+class Collected(NamedTuple):
+    """Keys, and what they are compared with; all comparisons hold together."""
+
+    comparisons: tuple[Comparison, ...]
+    keys: Keys
 
 
 class KeyQueries:

@@ -10,6 +10,8 @@ from splitlib.spark.planner.casts import is_lossless
 
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
+# The same of Spark's second interface for sources, in an analyzed plan and in an optimized one.
+TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
 # Operators that keep or drop each row without a look at the others, and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})

@@ -7,9 +7,9 @@ Spark, and then in :func:`_pruned`, where rows are materialized, keys collected 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,8 @@ from splitlib.spark.planner.prune import (
 )
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.rewrite import is_command, rewritten_query
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, prunable_scans
+from splitlib.spark.planner.scan_sites.filtered import FilteredScan
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
 from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
@@ -74,70 +75,122 @@ def plan(
     except SplitlibError as error:
         if error.connector != SESSION and named:
             raise
-        planned, report = _left_to_spark(error)
-    except (*JVM_ERRORS, UnknownPlan) as error:
-        planned, report = _left_to_spark(error)
-    except Exception as error:  # a bug must not cost the user the query
-        _log.warning(
-            "splitlib has a bug: a query could not be planned, and is left to Spark. "
-            "Please report it with this traceback and, if you can, the query.",
-            exc_info=True,
-        )
-        planned, report = _left_to_spark(error)
+        planned, report = None, _left_to_spark(error)
+    except Exception as error:
+        planned, report = None, _left_to_spark(error)
     planned = planned or _opened_up(df, named)
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 
-def _left_to_spark(error: Exception) -> tuple[None, PlanReport]:
-    _log.debug("The query is left to Spark.", exc_info=error)
+def _left_to_spark(error: Exception) -> PlanReport:
+    """The report on a query for which an error is a reason to leave it as it is."""
+    if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
+        _log.debug("The query is left to Spark.", exc_info=error)
+    else:  # a bug must not cost the user the query
+        _log.warning(
+            "splitlib has a bug: a query could not be planned, and is left to Spark. "
+            "Please report it with this traceback and, if you can, the query.",
+            exc_info=error,
+        )
     message = str(error).partition("\n")[0]
-    return None, PlanReport(reasons=(f"{type(error).__name__}: {message}",))
+    return PlanReport(reasons=(f"{type(error).__name__}: {message}",))
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
     """None in the place of a query that is left to Spark."""
+    with _executor() as executor:
+        query = _query(df, named, executor)
+        if isinstance(query, str):
+            return None, PlanReport(reasons=(query,))
+        pruned = _pruned(query, executor)
+        planned = None
+        if any(outcome.report.is_pruned for outcome in pruned.outcomes):
+            planned = _rewritten(query, pruned)
+    stable = _with_same_rows(query) if pruned.wants_same_rows else None
+    if stable is None:
+        return planned, _report(query, pruned)
+    again, report = _planned(stable, named)
+    return again or _opened_up(stable, named), report
+
+
+def target_condition(
+    df: DataFrame, target: Path, qualifier: Sequence[str]
+) -> tuple[str | None, PlanReport]:
+    """What the joins of a query imply for one of its tables, and how that was found out.
+
+    What goes wrong on the way is a reason not to know any, as in :func:`plan`.
+
+    Args:
+        df: A query.
+        target: The path of the table's leaf in its analyzed plan.
+        qualifier: By what the table's columns are to be qualified.
+
+    Returns:
+        SQL text, None if nothing is known; and the report on this table.
+    """
+    started = time.perf_counter()
+    condition = None
+    try:
+        with _executor() as executor:
+            query = _query(df, {}, executor, of_command=True)
+            if isinstance(query, str):
+                return None, PlanReport(reasons=(query,))
+            for scan in query.scans:
+                if isinstance(scan, FilteredScan):
+                    scan.qualifier = tuple(qualifier)
+            pruned = _pruned(query, executor)
+        report = _report(query, pruned)
+        of_target = [o.report for o in pruned.outcomes if target in o.scan.paths]
+        report = replace(report, scans=tuple(of_target))
+        condition = next((scan.condition for scan in of_target), None)
+    except Exception as error:
+        report = _left_to_spark(error)
+    return condition, replace(report, seconds=time.perf_counter() - started)
+
+
+def _executor() -> Executor:
+    return ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner")
+
+
+def _query(
+    df: DataFrame, named: Mapping[str, NamedTable], executor: Executor, *, of_command: bool = False
+) -> Query | str:
+    """The query with what Spark knows of it; or why it is left to Spark."""
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
-        return None, PlanReport(reasons=(f"{reason}.",))
+        return f"{reason}."
     config = _config(df.sparkSession)
     if not config.dynamic_filtering_enabled:
-        return None, PlanReport(reasons=("dynamic_filtering_enabled is off.",))
+        return "dynamic_filtering_enabled is off."
     if df.isStreaming:
-        return None, PlanReport(reasons=("it is a streaming query.",))
+        return "it is a streaming query."
     if is_command(df):
         # what is made of its plan would run it again
-        return None, PlanReport(reasons=("it is a command, which has run.",))
+        return "it is a command, which has run."
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
     tree = catalyst.tree(analyzed)
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
     if not has_join and not named:
-        return None, PlanReport(reasons=("it has no join.",))
-    with ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner") as executor:
-        optimizing = executor.submit(_optimized, catalyst, analyzed)
-        prunable = prunable_scans(catalyst, analyzed, tree, config, named)
-        if not prunable.by_columns:
-            return None, PlanReport(reasons=("it reads no partitioned table.",))
-        optimized, optimized_tree = optimizing.result()
-        query = Query(
-            df=df,
-            catalyst=catalyst,
-            config=config,
-            prunable=prunable,
-            analyzed=analyzed,
-            analyzed_tree=tree,
-            optimized=optimized,
-            optimized_tree=optimized_tree,
-            broadcast_threshold=catalyst.broadcast_threshold(),
-            unknown_size=catalyst.unknown_size(),
-        )
-        planned, report, sites = _pruned(query, executor)
-    wants_same_rows = any(pruned.site.wants_same_rows for pruned in sites.values())
-    stable = _with_same_rows(query) if wants_same_rows else None
-    if stable is None:
-        return planned, report
-    again, report = _planned(stable, named)
-    return again or _opened_up(stable, named), report
+        return "it has no join."
+    optimizing = executor.submit(_optimized, catalyst, analyzed)
+    prunable = prunable_scans(catalyst, analyzed, tree, config, named)
+    if not prunable.by_columns:
+        return "it reads no partitioned table, and none that takes conditions."
+    optimized, optimized_tree = optimizing.result()
+    return Query(
+        df=df,
+        catalyst=catalyst,
+        config=config,
+        prunable=prunable,
+        analyzed=analyzed,
+        analyzed_tree=tree,
+        optimized=optimized,
+        optimized_tree=optimized_tree,
+        broadcast_threshold=catalyst.broadcast_threshold(),
+        unknown_size=catalyst.unknown_size(),
+        is_command=of_command,
+    )
 
 
 def _config(spark: SparkSession) -> SplitConfig:
@@ -154,8 +207,23 @@ def _optimized(catalyst: Catalyst, analyzed: Any) -> tuple[Any, Node]:
     return optimized, catalyst.tree(optimized)
 
 
-def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanReport, PrunedSites]:
-    """The query with other scans, None if it stays as it is; the report; and its scan sites."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pruned:
+    """What is to take the place of what in a query."""
+
+    sites: PrunedSites
+    outcomes: list[ScanOutcome]
+    materialized: Materialized
+    dead: Mapping[Path, Any]
+    """What takes the place of scans that the result does not depend on."""
+
+    @property
+    def wants_same_rows(self) -> bool:
+        """Whether more could be pruned if the query gave the same rows each time it is run."""
+        return any(pruned.site.wants_same_rows for pruned in self.sites.values())
+
+
+def _pruned(query: Query, executor: Executor) -> _Pruned:
     decisions = decide(query)
     finding_dead = executor.submit(
         dead_scans,
@@ -174,45 +242,46 @@ def _pruned(query: Query, executor: Executor) -> tuple[DataFrame | None, PlanRep
         sites = pruned_by_keys(query, materialized.optimized, sites, executor)
     dead = finding_dead.result()
 
-    def outcome(scan: PrunableScan) -> ScanOutcome:
+    def outcome(scan: Scan) -> ScanOutcome:
         if not dead.keys().isdisjoint(scan.paths):
             return ScanOutcome.not_read(scan)
         own = [site for site in sites.values() if site.scan is scan]
         return scan_of_sites(scan, own, is_copied=scan in decisions.copied)
 
-    outcomes = list(executor.map(outcome, query.scans))
-    planned = None
-    if any(outcome.report.is_pruned for outcome in outcomes):
-        planned = _rewritten(query, materialized, sites, outcomes, dead)
-    reports = tuple(outcome.report for outcome in outcomes)
-    prunable = query.prunable
-    report = PlanReport(
-        reports,
-        catalog_requests=prunable.catalog_requests,
-        storage_requests=prunable.storage_requests,
+    return _Pruned(sites, list(executor.map(outcome, query.scans)), materialized, dead)
+
+
+def _report(query: Query, pruned: _Pruned) -> PlanReport:
+    return PlanReport(
+        tuple(outcome.report for outcome in pruned.outcomes if _tells_something(outcome)),
+        catalog_requests=query.prunable.catalog_requests,
+        storage_requests=query.prunable.storage_requests,
     )
-    return planned, report, sites
 
 
-def _rewritten(
-    query: Query,
-    materialized: Materialized,
-    sites: PrunedSites,
-    outcomes: list[ScanOutcome],
-    dead: Mapping[Path, Any],
-) -> DataFrame:
+def _tells_something(outcome: ScanOutcome) -> bool:
+    """Not where a table that might get a condition is joined by nothing that gives one."""
+    told = outcome.report
+    return isinstance(outcome.scan, PrunableScan) or bool(told.filters or told.reasons)
+
+
+def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     """The query with the scans and rows that take the place of its leaves."""
+    sites, materialized = pruned.sites, pruned.materialized
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}
-    new = {**materialized.leaves, **dead}
-    for outcome in outcomes:
-        if outcome.instead is not None:
-            node = outcome.instead
-            if outcome.scan in sharing_scans:
+    new = {**materialized.leaves, **pruned.dead}
+    narrowed: dict[Path, Any] = {}
+    for outcome in pruned.outcomes:
+        scan, node, nodes = outcome.scan, outcome.instead, new
+        if isinstance(scan, FilteredScan) and outcome.report.condition is not None:
+            node, nodes = scan.where(outcome.report.condition), narrowed
+        if node is not None:
+            if scan in sharing_scans:
                 node = query.catalyst.not_broadcast(node)
-            new |= dict.fromkeys(outcome.scan.paths, node)
-    planned = rewritten_query(query.catalyst, query.df, query.analyzed, new)
+            nodes |= dict.fromkeys(scan.paths, node)
+    planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
     if not have_same_schema(planned, query.df):
         raise RuntimeError("The rewritten plan has another schema.")
     return planned
@@ -224,7 +293,8 @@ def _with_same_rows(query: Query) -> DataFrame | None:
 
     def usable(node: Node) -> bool:
         leaves = [part for part in node.walk() if part.is_leaf]
-        return all(query.scan_of(leaf) is None for leaf in leaves) and costs.may_run(node)
+        listed = (isinstance(query.scan_of(leaf), PrunableScan) for leaf in leaves)
+        return not any(listed) and costs.may_run(node)
 
     inputs = checkpointed_inputs(query, usable)
     if not inputs:
@@ -241,5 +311,6 @@ def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
     tree = catalyst.tree(analyzed)
     new: dict[Path, Any] = {}
     for scan in prunable_scans(catalyst, analyzed, tree, None, named).by_columns.values():
-        new |= dict.fromkeys(scan.paths, scan.pruned()[0])
+        if isinstance(scan, PrunableScan):
+            new |= dict.fromkeys(scan.paths, scan.pruned()[0])
     return rewritten_query(catalyst, df, analyzed, new)

@@ -16,27 +16,35 @@ from splitlib.enumeration.report import ScanReport
 from splitlib.filtering.any_of import AnyOf
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
+from splitlib.spark.join_condition import all_of, any_of
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.plan_report import ScanPruning, strip
-from splitlib.spark.planner.keys import KeyQueries, Unusable
+from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan
-from splitlib.spark.planner.scan_sites.pruned_site import Collected, PrunedSite
+from splitlib.spark.planner.scan_sites.filtered import FilteredScan, FilteredSite
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
+from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 COPIED: Final = "the optimizer has put a copy of it into the plan, which may need every partition."
 """Why a scan is read whole of whose copies the keys are not known."""
+_ALSO_WITHOUT_KEYS: Final = "the same scan is also read where no keys reach it."
 
-PrunedSites = Mapping[Path, PrunedSite]
+Site = PrunedSite | FilteredSite
+"""A scan site with what the keys say of it."""
+PrunedSites = Mapping[Path, Site]
 """By their paths in the optimized plan."""
 
 
-def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, PrunedSite]:
+def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
     """Scan sites before any keys are known."""
-    found = {}
+    found: dict[Path, Site] = {}
     for path, site in sites.items():
         scan = query.scan_of(site.leaf)
         assert scan is not None
+        if isinstance(scan, FilteredScan):
+            found[path] = FilteredSite(scan=scan, site=site)
+            continue
         pruned = PrunedSite(scan=scan, site=site)
         # what Spark cannot read is pruned without any keys, too
         found[path] = pruned.with_conditions(query.optimized) if scan.is_placeholder else pruned
@@ -45,7 +53,7 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, PrunedS
 
 def pruned_by_keys(
     query: Query, plan: Any, sites: PrunedSites, executor: Executor
-) -> dict[Path, PrunedSite]:
+) -> dict[Path, Site]:
     """Scan sites of which only what meets the keys is left.
 
     Args:
@@ -59,7 +67,7 @@ def pruned_by_keys(
         path: [queries.submit(f.dimension, f.comparisons) for f in pruned.site.filters]
         for path, pruned in sites.items()
     }
-    found = {
+    found: dict[Path, Site] = {
         path: pruned.with_conditions(plan) if pruned.site.may_have_keys else pruned
         for path, pruned in sites.items()
     }
@@ -76,7 +84,7 @@ def pruned_by_keys(
     return found
 
 
-def _pruned_by_sites(plan: Any, pruned: PrunedSite, sites: PrunedSites) -> PrunedSite:
+def _pruned_by_sites(plan: Any, pruned: Site, sites: PrunedSites) -> Site:
     """A scan site of which only what meets the partition values of other sites is left."""
     for join_filter in pruned.site.from_sites:
         comparisons = join_filter.comparisons
@@ -93,20 +101,18 @@ def _pruned_by_sites(plan: Any, pruned: PrunedSite, sites: PrunedSites) -> Prune
 class ScanOutcome:
     """What became of one scan."""
 
-    scan: PrunableScan
+    scan: Scan
     instead: Any
-    """The node that takes its place; None if it stays as it is."""
+    """The node that takes its place; None if it stays, with or without a condition."""
     report: ScanPruning
 
     @classmethod
-    def not_read(cls, scan: PrunableScan) -> Self:
+    def not_read(cls, scan: Scan) -> Self:
         """The outcome of a dead scan."""
         return cls(scan, None, ScanPruning(scan.name, partitions_kept=0))
 
 
-def scan_of_sites(
-    scan: PrunableScan, sites: Sequence[PrunedSite], *, is_copied: bool
-) -> ScanOutcome:
+def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> ScanOutcome:
     """The scan of all that any of its sites needs.
 
     Args:
@@ -119,14 +125,28 @@ def scan_of_sites(
     report = ScanPruning(scan.name, used, reasons=reasons)
     if is_copied:
         report = report.because(COPIED)
-    if scan.is_placeholder:
-        needed = _needed(sites) if sites and not is_copied else _EVERYTHING
+    listed = [site for site in sites if isinstance(site, PrunedSite)]
+    if isinstance(scan, PrunableScan) and scan.is_placeholder:
+        needed = _needed(listed) if listed and not is_copied else _EVERYTHING
         node, found = scan.pruned(*needed)
         report = replace(report, filters=() if is_copied else used)
         return ScanOutcome(scan, node, _counted(report, scan, found))
     if is_copied:
         return ScanOutcome(scan, None, report)
-    return _of_session(scan, sites, report)
+    if isinstance(scan, FilteredScan):
+        of_source = [site for site in sites if isinstance(site, FilteredSite)]
+        return ScanOutcome(scan, None, _of_source(of_source, report))
+    return _of_session(scan, listed, report)
+
+
+def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPruning:
+    """What becomes of a scan of a table that somebody else reads."""
+    keyed = [site for site in sites if site.has_keys]
+    if not keyed:
+        return report
+    if len(keyed) < len(sites):
+        return report.because(_ALSO_WITHOUT_KEYS)
+    return replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
 
 
 def _of_session(
@@ -142,8 +162,7 @@ def _of_session(
     if total <= scan.config.planner_small_fact_partitions:
         return ScanOutcome(scan, None, report.because(f"it has only {total} partitions."))
     if len(keyed) < len(sites):
-        reason = "the same scan is also read where no keys reach it."
-        return ScanOutcome(scan, None, report.because(reason))
+        return ScanOutcome(scan, None, report.because(_ALSO_WITHOUT_KEYS))
     kept = _mask(scan, _needed(sites))
     if kept.true_count == _mask(scan, _read(sites)).true_count:
         reason = "its keys are in every partition that is read."

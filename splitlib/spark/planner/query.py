@@ -12,7 +12,7 @@ from splitlib.config import SplitConfig
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.comparable import TypeNames
-from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableScans, Scan
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -34,14 +34,16 @@ class Query:
     broadcast_threshold: int
     unknown_size: int
     """Bytes that Spark takes a size to be that it does not know."""
+    is_command: bool
+    """Whether it is of the rows that a command changes."""
 
     @property
-    def scans(self) -> Sequence[PrunableScan]:
+    def scans(self) -> Sequence[Scan]:
         """The scans that can be pruned, in the order of the analyzed plan."""
         return tuple(self.prunable.by_columns.values())
 
     @property
-    def scan_paths(self) -> Mapping[PrunableScan, Collection[Path]]:
+    def scan_paths(self) -> Mapping[Scan, Collection[Path]]:
         """Where these stand in the analyzed plan."""
         return {scan: scan.paths for scan in self.scans}
 
@@ -60,11 +62,15 @@ class Query:
         """Reading more than so much to learn the keys does not pay."""
         return self.config.planner_dimension_bytes
 
-    def scan_of(self, leaf: Node) -> PrunableScan | None:
+    def scan_of(self, leaf: Node) -> Scan | None:
         """The scan that a leaf of either plan is; None if it is another node."""
         return self.prunable.of_leaf(leaf)
 
-    def places_of(self, scan: PrunableScan) -> frozenset[str]:
+    def is_listed(self, scan: Scan) -> bool:
+        """Whether splitlib lists what a scan reads; else it gets the keys as a condition."""
+        return isinstance(scan, PrunableScan)
+
+    def places_of(self, scan: Scan) -> frozenset[str]:
         """The tables and directories that a scan reads."""
         return self.catalyst.places_read_by(scan.leaf)
 
@@ -72,14 +78,15 @@ class Query:
         """The tables and directories that a leaf of the optimized plan reads."""
         return self.catalyst.places_read_by(self.catalyst.node(self.optimized, leaf.path))
 
-    def size_of(self, leaf: Node, copied: Collection[PrunableScan]) -> int | None:
+    def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
         """Bytes that a leaf of the optimized plan reads; None if that is not known.
 
         Args:
             leaf: The leaf.
             copied: What it may be a copy of.
         """
-        if any(scan is not None and scan.is_placeholder for scan in (self.scan_of(leaf), *copied)):
+        scans = (self.scan_of(leaf), *copied)
+        if any(isinstance(scan, PrunableScan) and scan.is_placeholder for scan in scans):
             return None  # it is never run
         return self._size(self.catalyst.node(self.optimized, leaf.path))
 

@@ -21,7 +21,11 @@ from splitlib.spark.planner.lineage import RELATIONS
 
 
 def rewritten_query(
-    catalyst: Catalyst, df: DataFrame, analyzed: Any, new: Mapping[Path, Any]
+    catalyst: Catalyst,
+    df: DataFrame,
+    analyzed: Any,
+    new: Mapping[Path, Any],
+    narrowed: Mapping[Path, Any] | None = None,
 ) -> DataFrame:
     """A query with other nodes at some paths, which still names the relations that it had.
 
@@ -29,13 +33,14 @@ def rewritten_query(
         catalyst: Of the session.
         df: The query.
         analyzed: Its plan, in which what is cached may be read from there.
-        new: Nodes by path.
+        new: Nodes by path, in which nothing is left of what stood there.
+        narrowed: Nodes by path, in which what stood there is read as before.
     """
     # those that subqueries read are not looked for by Spark either
     place = next((path for path in new if all(step >= 0 for step in path)), None)
     if place is not None:
         new = {**new, place: catalyst.beside(new[place], _relations(catalyst, df))}
-    return catalyst.dataframe(catalyst.replaced(analyzed, new))
+    return catalyst.dataframe(catalyst.replaced(analyzed, {**new, **(narrowed or {})}))
 
 
 def refresh(df: DataFrame) -> None:

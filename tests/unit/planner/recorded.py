@@ -66,6 +66,10 @@ class RecordedQuery:
         return bool(self.recorded["deterministic"])
 
     @property
+    def is_command(self) -> bool:
+        return False
+
+    @property
     def dimension_bytes(self) -> int:
         return SplitConfig().planner_dimension_bytes
 
@@ -78,6 +82,9 @@ class RecordedQuery:
             return None
         ids = leaf_ids(leaf)
         return next((scan for scan in self.scan_paths if scan[1] <= ids), None)
+
+    def is_listed(self, scan: Scan) -> bool:
+        return True
 
     def places_of(self, scan: Scan) -> frozenset[str]:
         return frozenset({scan[0]})

@@ -52,7 +52,7 @@ def test_keys_come_from_another_site_if_all_are_partition_values(
         f for f in discover(root, frozenset(columns), lambda _: True) if f.leaf.path[-1] == 0
     )
     site = ScanSite(join_filter.leaf, filters=(join_filter,))
-    (found,) = worth_collecting({(): site}, Costs(lambda _: 10, limit=1)).values()
+    (found,) = worth_collecting({(): site}, Costs(lambda _: 10, limit=1), {()}).values()
     assert bool(found.from_sites) == comes_from_site
     assert found.reasons == (
         () if comes_from_site else ("its dimension reads 10 bytes, more than 1.",)
@@ -64,6 +64,21 @@ def test_keys_come_from_another_site_if_all_are_partition_values(
 def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
     dimension = union(relation(attribute(1)), relation(attribute(2)))
     assert Costs(lambda _: 10, limit=limit).may_run(dimension) is is_run
+
+
+@pytest.mark.parametrize(("own", "is_asked"), [(1000, True), (101, True), (100, False)])
+def test_a_much_larger_side_is_not_asked_for_its_keys(own: int, is_asked: bool) -> None:
+    """Of what is not listed any column may be a key, so that either side could ask the other."""
+    few: Tree = [{"class": "GlobalLimit", "num-children": 1}, *relation(attribute(10))]
+    root = joined([relation(attribute(0)), few], [equal(attribute(0), attribute(10))])
+    (join_filter,) = discover(root, frozenset({0}), lambda _: True)
+    costs = Costs(lambda leaf: own if leaf is join_filter.leaf else 1000, limit=2000)
+    site = ScanSite(join_filter.leaf, filters=(join_filter,))
+    (found,) = worth_collecting({(): site}, costs, ()).values()
+    assert bool(found.filters) is is_asked
+    assert found.reasons == ()
+    (listed,) = worth_collecting({(): site}, costs, {()}).values()
+    assert listed.filters
 
 
 BLOCKED: dict[str, list[str | None]] = {

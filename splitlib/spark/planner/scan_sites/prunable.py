@@ -21,8 +21,10 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.named_tables.placeholders import NamedTable
-from splitlib.spark.planner.lineage import RELATIONS, Step, leaf_columns, leaf_ids
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, Step, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.evaluated_filter import evaluate, partition_rows
+from splitlib.spark.planner.scan_sites.filtered import FilteredScan
+from splitlib.spark.planner.scan_sites.scan_site import Ids
 from splitlib.spark.read.pruned_rows import pruned_rows, pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.connector import relation_table
@@ -30,9 +32,6 @@ from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable, relation_of
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
-
-Ids = Mapping[str, int | None]
-"""The id of each attribute of a leaf by its name, in the order of its output."""
 
 
 @dataclass(eq=False)
@@ -161,11 +160,15 @@ class PrunableScan:
         return analyzed_plan(self.relation.scan_of_files(()))
 
 
+Scan = PrunableScan | FilteredScan
+"""A scan that splitlib lists, or one that gets a condition."""
+
+
 @dataclass(slots=True)
 class PrunableScans:
     """Those of one plan."""
 
-    by_columns: dict[frozenset[int | None], PrunableScan] = field(default_factory=dict)
+    by_columns: dict[frozenset[int | None], Scan] = field(default_factory=dict)
     """By the ids of the attributes of the columns that prune."""
     partitions: dict[str, PartitionsByName] = field(default_factory=dict)
     """By table, what the session's catalog has been asked; once for all scans of the table."""
@@ -185,12 +188,14 @@ class PrunableScans:
         """Directories of the session's tables that were listed."""
         return sum(partitions.listings for partitions in self.partitions.values())
 
-    def of_leaf(self, leaf: Node) -> PrunableScan | None:
+    def of_leaf(self, leaf: Node) -> Scan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
-        if leaf.kind not in RELATIONS:
-            return None
         ids = leaf_ids(leaf)
-        return next((scan for columns, scan in self.by_columns.items() if columns <= ids), None)
+        if leaf.kind in RELATIONS:
+            return next((s for columns, s in self.by_columns.items() if columns <= ids), None)
+        if leaf.kind in TABLES and ids:  # of which only the columns that are read are left
+            return next((s for columns, s in self.by_columns.items() if ids <= columns), None)
+        return None
 
 
 def prunable_scans(
@@ -200,27 +205,25 @@ def prunable_scans(
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
 ) -> PrunableScans:
-    """The scans of an analyzed plan that have partitions.
+    """The scans of an analyzed plan that have partitions, or take conditions.
 
     Args:
         catalyst: Of the session.
         plan: The plan.
         tree: The same plan as :func:`splitlib.spark.logical_plan.parse_plan` shows it.
-        config: How tables of the session are enumerated; None = they are not.
+        config: How tables of the session are enumerated; None = they are left as they are.
         named: Tables of named catalogs by the root of their placeholders.
     """
     scans = PrunableScans()
-    seen: dict[frozenset[int | None], PrunableScan | None] = {}
+    seen: dict[frozenset[int | None], Scan | None] = {}
     for leaf in tree.walk():
-        if leaf.kind not in RELATIONS:
+        if leaf.kind not in RELATIONS | TABLES:
             continue
         ids = {str(e.fields["name"]): e.attribute_id for e in leaf_columns(leaf)}
         key = frozenset(ids.values())
         if key not in seen:
             node = catalyst.node(plan, leaf.path)
-            scan = _named_scan(catalyst, node, ids, named)
-            if scan is None and config is not None:
-                scan = _session_scan(catalyst, node, ids, config, scans.partitions)
+            scan = _scan(catalyst, node, ids, config, named, scans.partitions)
             seen[key] = scan
             if scan is not None:
                 scans.by_columns[frozenset(ids[name] for name in scan.schema.names)] = scan
@@ -230,11 +233,31 @@ def prunable_scans(
     return scans
 
 
+def _scan(
+    catalyst: Catalyst,
+    leaf: Any,
+    ids: Ids,
+    config: SplitConfig | None,
+    named: Mapping[str, NamedTable],
+    partitions: dict[str, PartitionsByName],
+) -> Scan | None:
+    scan: Scan | None = None
+    if catalyst.is_table(leaf):
+        scan = _named_scan(catalyst, leaf, ids, named)
+        if scan is None and config is not None:
+            scan = _session_scan(catalyst, leaf, ids, config, partitions)
+    if scan is None and config is not None:
+        source = catalyst.source_of(leaf)
+        if source is not None:
+            scan = FilteredScan(catalyst, leaf, ids, source, config)
+    return scan
+
+
 def _named_scan(
     catalyst: Catalyst, leaf: Any, ids: Ids, named: Mapping[str, NamedTable]
 ) -> PrunableScan | None:
     """The scan of the placeholder of a table of a named catalog; None if a leaf is none."""
-    if not named or not catalyst.reads_files(leaf):
+    if not named or catalyst.is_of_hive(leaf):
         return None
     known = named.get(catalyst.root_of(leaf) or "")
     if known is None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from splitlib.hive.partition_values import parse
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.plan_report import FilterUse
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
-from splitlib.spark.planner.keys import Keys, Unusable
+from splitlib.spark.planner.keys import Collected, Keys, Unusable
 from splitlib.spark.planner.lineage import Lineage, Step
 from splitlib.spark.planner.scan_sites.evaluated_filter import (
     UNDECIDED,
@@ -31,13 +31,6 @@ from splitlib.spark.time_zones import session_time_zone
 
 # Conditions whose meaning takes few calls of the JVM to read.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
-
-
-class Collected(NamedTuple):
-    """Keys, and what they are compared with; all comparisons hold together."""
-
-    comparisons: tuple[Comparison, ...]
-    keys: Keys
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -110,9 +103,9 @@ class PrunedSite:
 
     def without_keys(self, reason: Unusable) -> Self:
         """The same site, which some keys cannot prune."""
-        site = self.site.because(f"{reason}.")
-        wants_same_rows = site.wants_same_rows or reason.not_deterministic
-        return replace(self, site=replace(site, wants_same_rows=wants_same_rows))
+        wants_same_rows = reason.not_deterministic
+        site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
+        return replace(self, site=site)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
         """What is left of its partition values, as keys for another site; None if that is unknown.

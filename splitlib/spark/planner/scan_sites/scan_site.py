@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 from splitlib.spark.logical_plan import Node
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, PartitionCondition
+
+Ids = Mapping[str, int | None]
+"""The id of each attribute of a leaf by its name, in the order of its output."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +39,11 @@ class ScanSite:
     def may_have_keys(self) -> bool:
         """Whether keys of dimensions or of other sites may prune it."""
         return bool(self.filters or self.from_sites)
+
+    def without_keys(self, reason: str, *, wants_same_rows: bool) -> Self:
+        """The same site, which the keys of some dimension cannot prune."""
+        wants_same_rows = wants_same_rows or self.wants_same_rows
+        return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
     def because(self, *reasons: str) -> Self:
         """The same site with more reasons."""

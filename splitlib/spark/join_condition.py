@@ -1,0 +1,183 @@
+"""Join keys written as a condition in SQL, for sources that know nothing of joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DayTimeIntervalType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import RangeDomain, ValueDomain, has_range
+from splitlib.filtering.ranges import covering_ranges
+from splitlib.spark.sql_text import collation_of, sql_literal
+
+_NO_LITERALS = (
+    *(ArrayType, MapType, StructType, VariantType),
+    *(DayTimeIntervalType, YearMonthIntervalType),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCondition:
+    """What holds of every row that has a partner in a join.
+
+    Attributes:
+        sql: As SQL text, in parentheses if that matters, and in one line. It means the same under
+            every setting of the parser and in every time zone.
+        is_exact: Whether it holds of no other row; else it holds of some more.
+    """
+
+    sql: str
+    is_exact: bool
+    _told: tuple[str, ...] = ()
+
+    @property
+    def column(self) -> Column:
+        """For ``DataFrame.where``."""
+        return F.expr(self.sql)
+
+    def explain(self) -> str:
+        """What is known of each column, a line each."""
+        kind = "exact" if self.is_exact else "keeps more than the join"
+        return "\n".join([f"Condition of a join ({kind})", *(f"  {line}" for line in self._told)])
+
+
+class Operand(NamedTuple):
+    """What keys are compared with."""
+
+    sql: str
+    """A column, or an expression over one."""
+    kind: DataType
+    """What literals are written as."""
+
+
+def has_literals(kind: DataType) -> bool:
+    """Whether keys of a type can be written down."""
+    return not isinstance(kind, _NO_LITERALS)
+
+
+class ConditionWriter:
+    """Writes keys as SQL.
+
+    Args:
+        operands: What is joined by, for each field of the keys; more than those have no keys.
+        most: Literals in one condition.
+        has_ranges_of_strings: Whether whoever reads the condition orders strings by their bytes.
+    """
+
+    def __init__(
+        self, operands: Mapping[str, Operand], most: int, *, has_ranges_of_strings: bool = True
+    ) -> None:
+        self._operands, self._most = operands, most
+        self._has_ranges_of_strings = has_ranges_of_strings
+
+    def of(self, data: DynamicFilteringData) -> JoinCondition:
+        """The condition that keys meet."""
+        columns = tuple(self._operands)
+        if data.is_empty:
+            return JoinCondition("false", True, ("there are no keys",))
+        match data.domains:
+            case (ValueDomain(rows=rows),) if data.is_exact and _literals(rows) <= self._most:
+                exact = set(columns) == set(data.fields)
+                told = [f"{', '.join(data.fields)}: {data.describe()}"]
+                told += [f"{name}: nothing" for name in columns if name not in data.fields]
+                return JoinCondition(self._any_of(rows), exact, tuple(told))
+        parts, told = [], []
+        for name in columns:
+            part, what = self._of_column(name, data)
+            parts += [part] if part else []
+            told.append(f"{name}: {what}")
+        return JoinCondition(all_of(parts), False, tuple(told))
+
+    def _any_of(self, rows: pa.Table) -> str:
+        """Whether it is one of the tuples."""
+        if rows.num_columns > 1:
+            columns = [[self._equals(n, v) for v in rows[n]] for n in rows.column_names]
+            return any_of(all_of(row) for row in zip(*columns, strict=True))
+        (name,) = rows.column_names
+        return any_of(self._equals(name, value) for value in rows[name])
+
+    def _of_column(self, name: str, data: DynamicFilteringData) -> tuple[str, str]:
+        """What is known of one column alone, as SQL and in words; "" if that is nothing."""
+        for domain in data.domains:
+            if name not in domain.fields:
+                continue
+            if isinstance(domain, RangeDomain):
+                if not self._has_range(name):
+                    break
+                return self._ranges(name, [(domain.lower, domain.upper)], domain.includes_null)
+            values = pc.unique(domain.rows[name])
+            if len(values) <= self._most:
+                return self._any_of(pa.table({name: values})), f"{len(values)} values"
+            if not has_range(values.type) or not self._has_range(name):
+                break
+            plain = values.drop_null()
+            ranges = covering_ranges(plain.take(pc.sort_indices(plain)), self._most // 2)
+            return self._ranges(name, ranges, bool(values.null_count))
+        return "", "nothing"
+
+    def _ranges(
+        self, name: str, ranges: list[tuple[pa.Scalar, pa.Scalar]], includes_null: bool
+    ) -> tuple[str, str]:
+        found = [self._between(name, low, high) for low, high in ranges]
+        found += [self._is_null(name)] if includes_null else []
+        low, high = ranges[0][0], ranges[-1][1]
+        number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
+        ends = (f"from {low}" if low.is_valid else "", f"to {high}" if high.is_valid else "")
+        return any_of(found), " ".join(filter(None, (number, *ends)))
+
+    def _between(self, name: str, low: pa.Scalar, high: pa.Scalar) -> str:
+        """Null = open."""
+        if low.is_valid and low.equals(high):
+            return self._equals(name, low)
+        ends = ((">=", low), ("<=", high))
+        return all_of(self._compares(name, sign, end) for sign, end in ends if end.is_valid)
+
+    def _equals(self, name: str, value: pa.Scalar) -> str:
+        return self._compares(name, "=", value) if value.is_valid else self._is_null(name)
+
+    def _is_null(self, name: str) -> str:
+        return f"{self._operands[name].sql} IS NULL"
+
+    def _compares(self, name: str, sign: str, value: pa.Scalar) -> str:
+        return f"{self._operands[name].sql} {sign} {sql_literal(value, self._operands[name].kind)}"
+
+    def _has_range(self, name: str) -> bool:
+        """Whether its order is that of the ranges."""
+        kind = self._operands[name].kind
+        if not isinstance(kind, StringType):
+            return True
+        return self._has_ranges_of_strings and collation_of(kind) is None
+
+
+def _literals(rows: pa.Table) -> int:
+    return int(rows.num_rows * rows.num_columns)
+
+
+def any_of(conditions: Iterable[str]) -> str:
+    """Conditions one of which holds, in parentheses if there are several."""
+    return _joined(" OR ", list(conditions)) or "false"
+
+
+def all_of(conditions: Iterable[str]) -> str:
+    """Conditions that hold together, in parentheses if there are several."""
+    return _joined(" AND ", list(conditions)) or "true"
+
+
+def _joined(word: str, conditions: list[str]) -> str:
+    return f"({word.join(conditions)})" if len(conditions) > 1 else "".join(conditions)

@@ -1,0 +1,174 @@
+"""Scans that splitlib does not list: whoever reads them is handed the keys as a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from splitlib.config import SplitConfig
+from splitlib.spark.join_condition import ConditionWriter, Operand
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.relations import Source
+from splitlib.spark.logical_plan import Path
+from splitlib.spark.plan_report import FilterUse
+from splitlib.spark.planner.join_graph import Comparison
+from splitlib.spark.planner.keys import Collected, Keys, Unusable
+from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
+from splitlib.spark.schema import char_length, is_char_or_varchar
+from splitlib.spark.sql_text import quoted, sql_type
+
+_COMPUTED: Final = "keys are compared with a computed value."
+
+
+@dataclass(eq=False)
+class FilteredScan:
+    """One leaf of the analyzed plan, which may stand there several times."""
+
+    catalyst: Catalyst
+    leaf: Any
+    ids: Ids
+    source: Source
+    config: SplitConfig
+    paths: list[Path] = field(default_factory=list)
+    """Where it stands in the plan."""
+    qualifier: tuple[str, ...] = ()
+    """By what the columns of conditions are qualified."""
+
+    @cached_property
+    def name(self) -> str:
+        """Of the table."""
+        return self.catalyst.name_of(self.leaf)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """Its columns."""
+        return self.catalyst.dataframe(self.leaf).schema
+
+    @cached_property
+    def names(self) -> Mapping[int | None, str]:
+        """The names of the leaf's columns by their ids."""
+        return {i: name for name, i in self.ids.items()}
+
+    def operand(self, column: str, kind: pa.DataType) -> Operand | None:
+        """What keys of a type are compared with; None if this source might take it otherwise."""
+        if pa.types.is_floating(kind):
+            return None  # which are sorted in other ways, as to NaN and to -0.0
+        of_table, name = self.schema[column], quoted(*self.qualifier, column)
+        if char_length(of_table) is not None:
+            return None  # is compared with padding, or without, by settings
+        if self.source == "database" and not _is_compared_alike(of_table, kind):
+            return None
+        of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
+        if of_table.dataType == of_keys:
+            return Operand(name, of_keys)
+        # the cast is the join's own; of whole numbers Spark takes it off again
+        return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
+
+    def prepare(self) -> None:
+        """There is nothing that could be asked for in advance."""
+
+    def reading_nothing(self) -> Any:
+        """None: a source's optimizer may see that a scan of it is empty."""
+        return None
+
+    def where(self, condition: str) -> Any:
+        """The leaf's rows that meet a condition whose columns have no qualifier."""
+        return analyzed_plan(self.catalyst.dataframe(self.leaf).where(condition))
+
+
+def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
+    """Whether any database compares a column with keys of a type, and as Spark does.
+
+    Of times it does not tell the zone, and CLOB, UUID, JSON and BLOB, some of which no database
+    compares with a literal, are strings and bytes to Spark as well.
+    """
+    if pa.types.is_string(kind):
+        return is_char_or_varchar(column)
+    comparable = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
+    return any(is_one(kind) for is_one in comparable)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FilteredSite:
+    """A place where such a scan stands, with what the keys say of it, so far as they are known."""
+
+    scan: FilteredScan
+    """What stands there."""
+    site: ScanSite
+    conditions: tuple[str, ...] = ()
+    """All of these hold of the rows that are needed here."""
+    used: tuple[FilterUse, ...] = ()
+    """The keys, for the report."""
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether some keys reach it."""
+        return bool(self.conditions)
+
+    def with_conditions(self, plan: Any) -> Self:
+        """The same site: what the query itself says of it needs nobody to hand it over."""
+        return self
+
+    def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
+        """The same site, of which only what meets the keys is left.
+
+        Args:
+            plan: The optimized plan, in which the comparisons stand.
+            collected: What is known by now; more may come.
+        """
+        conditions, used, reasons = list(self.conditions), list(self.used), []
+        for one in collected:
+            written = self._written(one)
+            if written is None:
+                reasons.append(_COMPUTED if one.keys.data.domains else "too many keys.")
+                continue
+            condition, columns = written
+            keys = one.keys
+            described = keys.data.describe()
+            conditions.append(condition)
+            used.append(FilterUse(columns, described, keys.data.nbytes, keys.seconds))
+        return replace(
+            self,
+            site=self.site.because(*reasons),
+            conditions=tuple(conditions),
+            used=tuple(used),
+        )
+
+    def without_keys(self, reason: Unusable) -> Self:
+        """The same site, which some keys cannot prune."""
+        wants_same_rows = reason.not_deterministic
+        site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
+        return replace(self, site=site)
+
+    def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
+        """None: which of its values are left is not known before it is read."""
+        return None
+
+    def _written(self, one: Collected) -> tuple[str, tuple[str, ...]] | None:
+        """Keys as a condition, and the columns in it; None if it would say nothing."""
+        operands: dict[str, Operand] = {}
+        columns = []
+        for i, comparison in enumerate(one.comparisons):
+            column = self.scan.names.get(comparison.lineage.column)
+            if column is None:
+                continue
+            kind = one.keys.data.schema.field(f"k{i}").type
+            operand = self.scan.operand(column, kind)
+            if operand is not None:
+                operands[f"k{i}"] = operand
+                columns.append(column)
+        if not operands:
+            return None
+        is_database = self.scan.source == "database"
+        config = self.scan.config
+        most = config.condition_literals_jdbc if is_database else config.condition_literals
+        writer = ConditionWriter(operands, most, has_ranges_of_strings=not is_database)
+        condition = writer.of(one.keys.data.only(operands)).sql
+        return None if condition == "true" else (condition, tuple(columns))

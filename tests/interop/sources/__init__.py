@@ -1,0 +1,1 @@
+"""Tables that others read, Delta and Iceberg, with the keys that splitlib hands over."""

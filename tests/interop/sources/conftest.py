@@ -1,0 +1,58 @@
+"""A session whose tables are Delta's, in ``lake``, and Iceberg's, in ``ice``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+JARS = "SOURCES_JARS"
+"""Names the directory of their jars; ``make interop`` downloads and passes it."""
+
+FORMATS = {"delta": "spark_catalog.default", "iceberg": "ice.db"}
+"""Where the tables of each format are."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session with both."""
+    jars = sorted(str(path) for path in Path(os.environ[JARS]).glob("*.jar"))
+    root = tmp_path_factory.mktemp("sources")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.local.dir": str(root / "local"),
+        "spark.sql.warehouse.dir": str(root / "warehouse"),
+        "spark.jars": ",".join(jars),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.buffer.pageSize": "256k",
+        # Delta keeps the files of a table in so many pieces
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "hadoop",
+        "spark.sql.catalog.ice.warehouse": str(root / "iceberg"),
+        "spark.sql.session.timeZone": "America/New_York",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("splitlib-sources")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    session.sql("CREATE NAMESPACE ice.db")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session", params=sorted(FORMATS))
+def format_(request: pytest.FixtureRequest) -> str:
+    """``delta`` and ``iceberg``."""
+    name: str = request.param
+    return name

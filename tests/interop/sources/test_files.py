@@ -1,0 +1,60 @@
+"""Files of tables of 1,000: plain Spark, a literal pasted by hand, and splitlib."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from tests.interop.sources.conftest import FORMATS
+from tests.interop.sources.files_read import files_read
+
+FILES = 1_000
+
+
+@pytest.fixture(scope="module")
+def fact(spark: SparkSession, format_: str) -> str:
+    """A table with a file per day: by partition, with another column that goes along with it."""
+    name = f"{FORMATS[format_]}.fact"
+    rows = spark.range(FILES * 5).selectExpr(
+        "CAST(id DIV 5 AS INT) AS day",
+        "id * 10 AS clustered",
+        "CAST(PMOD(HASH(id), 5000) AS BIGINT) AS anywhere",
+        "id AS amount",
+    )
+    rows.createOrReplaceTempView("rows_of_fact")
+    spark.sql(
+        f"CREATE TABLE {name} (day INT, clustered BIGINT, anywhere BIGINT, amount BIGINT) "
+        f"USING {format_} PARTITIONED BY (day)"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT /*+ REPARTITION(2, day) */ * FROM rows_of_fact")
+    days = "CAST(id AS INT) AS day, id * 50 AS clustered, id * 7 % 5000 AS anywhere, id % 50 AS grp"
+    spark.sql(
+        f"CREATE TABLE {FORMATS[format_]}.days USING {format_} AS SELECT {days} FROM RANGE(1000)"
+    )
+    return name
+
+
+@pytest.mark.parametrize("column", ["day", "clustered", "anywhere"])
+def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> None:
+    days = f"{FORMATS[format_]}.days"
+    query = (
+        f"SELECT f.amount, d.day FROM {fact} f JOIN {days} d ON f.{column} = d.{column} "
+        "WHERE d.grp = 7"
+    )
+    with files_read(spark, format_, fact) as plain:
+        expected = Counter(spark.sql(query).collect())
+    keys = [row[0] for row in spark.sql(f"SELECT {column} FROM {days} WHERE grp = 7").collect()]
+    pasted = f"{query} AND f.{column} IN ({', '.join(map(str, keys))})"
+    with files_read(spark, format_, fact) as by_hand:
+        assert Counter(spark.sql(pasted).collect()) == expected
+    with files_read(spark, format_, fact) as ours:
+        planned = splitlib.sql(spark, query)
+        assert Counter(planned.collect()) == expected
+    print(f"{format_} {column}: {plain[0]} files, by hand {by_hand[0]}, splitlib {ours[0]}")
+    assert "handed over" in str(splitlib.explain(planned))
+    assert ours <= by_hand <= plain
+    if column != "anywhere":
+        assert ours == [20]
