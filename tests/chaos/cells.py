@@ -217,7 +217,7 @@ def hive_on_store(metastore: HiveMetastore, store: ObjectStore, directory: Path)
     root = f"s3://{BUCKET}/hive"
     tree = write_tree(directory / "hive")
     store.upload(directory / "hive")
-    table = make_hive_table(metastore, "chaos_stored", directory / "empty", root)
+    table = make_hive_table(metastore, "stored", directory / "empty", root)
     on_store = ProxiedSubject(
         "hive on S3",
         "hive",

@@ -58,6 +58,6 @@ def own_threads() -> list[str]:
 
 def assert_no_thread_is_left() -> None:
     until = time.monotonic() + 120  # calls of earlier tests may still hang
-    while own_threads() and time.monotonic() < until:
+    while (left := own_threads()) and time.monotonic() < until:
         time.sleep(0.01)
-    assert own_threads() == []
+    assert not left, f"threads are left: {left}"

@@ -201,26 +201,26 @@ SCRIPT = """
     enumerator = enumerator_of(connector)
     consumer = threading.Thread(target=lambda: list(enumerator.enumerate_splits()), daemon=True)
     consumer.start()
-    assert connector.hangs.wait(10)
+    assert connector.hangs.wait(60)
     enumerator.cancel()
-    print("cancelled", flush=True)
+    print("cancelled", time.time(), flush=True)
 """
 
 
 @pytest.mark.parametrize("where", ["list_partitions", "list_files"])
 def test_the_process_can_exit(where):
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), where],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
-    assert "cancelled" in done.stdout, done.stderr
+    ended = time.time()
+    assert done.stdout.startswith("cancelled "), done.stderr
     assert done.returncode == 0
-    assert time.monotonic() - started < 30
+    assert ended - float(done.stdout.split()[1]) < 20
 
 
 @pytest.mark.filterwarnings("ignore:This process")
