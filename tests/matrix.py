@@ -1,6 +1,7 @@
 """``python -m tests.matrix``: tests with other versions of what splitlib depends on.
 
-Each environment is made by uv below ``.venv-matrix``; the outcomes go into ``docs/versions.md``.
+Each environment is made by uv below ``.venv-matrix``, and keeps its last outcome there; when all have
+one, they go into ``docs/versions.md``.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ class Environment:
         """Its interpreter."""
         return _VENVS / self.name.replace(" ", "-") / "bin" / "python"
 
+    @property
+    def report(self) -> Path:
+        """What pytest has written about the last run in it."""
+        return self.python.parents[1] / "report.xml"
+
 
 ENVIRONMENTS = (
     Environment("lower bounds", options=("--resolution", "lowest-direct")),
@@ -82,14 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(options.names).difference(_names()):
         parser.error(f"there is no environment {', '.join(sorted(unknown))}")
     chosen = [e for e in ENVIRONMENTS if not options.names or e.name in options.names]
-    outcomes = []
+    outcomes = {}
     for environment in chosen:
         print(f"{environment.name} ...", file=sys.stderr, flush=True)
-        outcomes.append(_tried(environment))
-        print(outcomes[-1].row, *outcomes[-1].failed, sep="\n  ", flush=True)
-    if len(chosen) == len(ENVIRONMENTS):
-        _TABLE.write_text(_document(outcomes))
-    sys.exit(any(o.failed or o.error for o in outcomes))
+        outcomes[environment] = outcome = _tried(environment)
+        print(outcome.row, *outcome.failed, sep="\n  ", flush=True)
+    known = [outcomes.get(e) or _outcome(e) for e in ENVIRONMENTS if e.report.exists()]
+    if len(known) == len(ENVIRONMENTS):
+        _TABLE.write_text(_document(known))
+    sys.exit(any(o.failed or o.error for o in outcomes.values()))
 
 
 def _names() -> list[str]:
@@ -99,19 +106,23 @@ def _names() -> list[str]:
 def _tried(environment: Environment) -> Outcome:
     if error := _install(environment):
         return Outcome(environment, {}, {}, (), f"cannot be installed: {error}")
-    report = environment.python.parents[1] / "report.xml"
-    report.unlink(missing_ok=True)
+    environment.report.unlink(missing_ok=True)
     command = [str(environment.python), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
     subprocess.run(
-        [*command, f"--junitxml={report}", *_TESTS],
+        [*command, f"--junitxml={environment.report}", *_TESTS],
         cwd=_HERE,
         env={**os.environ, "PYSPARK_PYTHON": str(environment.python)},
         check=False,
     )
+    return _outcome(environment)
+
+
+def _outcome(environment: Environment) -> Outcome:
+    """Of the last run."""
     versions = _versions(environment)
-    if not report.exists():
+    if not environment.report.exists():
         return Outcome(environment, versions, {}, (), "the tests did not start")
-    cases = list(ET.parse(report).iter("testcase"))
+    cases = list(ET.parse(environment.report).iter("testcase"))
     failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]
     skipped = sum(case.find("skipped") is not None for case in cases)
     counts = {

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from splitlib.config import SplitConfig
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -23,9 +24,13 @@ from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import plan, target_condition
+from splitlib.spark.session import settings_of
 
 _WITH_QUERY: Final = frozenset(
     {"InsertIntoStatement", "CreateTableAsSelect", "ReplaceTableAsSelect"}
+)
+_NOT_COMPUTED: Final = (
+    "the source of the MERGE is too large, or of unknown size, to be computed once for its keys."
 )
 _READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of it."
 
@@ -103,13 +108,16 @@ def _of_condition(catalyst: Catalyst, command: Any, condition: Any) -> PlannedCo
 def _merge(catalyst: Catalyst, command: Any) -> PlannedCommand:
     """MERGE: its source is a query, and each pair of rows meets its condition."""
     target, condition = command.targetTable(), command.mergeCondition()
-    source, of_source = _planned(catalyst, command.sourceTable(), {})
-    new = {} if source is None else {"sourceTable": source}
-    pairs = catalyst.joined(target, new.get("sourceTable", command.sourceTable()), condition)
-    implied, of_target = _implied(catalyst, pairs, target)
+    planned, of_source = _planned(catalyst, command.sourceTable(), {})
+    new = {} if planned is None else {"sourceTable": planned}
+    source = _computed(catalyst, new.get("sourceTable", command.sourceTable()))
+    if source is None:
+        implied, of_target = None, PlanReport(reasons=(_NOT_COMPUTED,))
+    else:
+        implied, of_target = _implied(catalyst, catalyst.joined(target, source, condition), target)
     if implied is not None:
         both = catalyst.all_of([condition, parsed_expression(catalyst.spark, implied)])
-        new["mergeCondition"] = both
+        new |= {"sourceTable": source, "mergeCondition": both}
         if not command.notMatchedBySourceActions().isEmpty():
             scans = tuple(scan.because(_READS_ALL) for scan in of_target.scans)
             of_target = replace(of_target, scans=scans)
@@ -130,6 +138,24 @@ def _planned(
     df = catalyst.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
+
+
+def _computed(catalyst: Catalyst, source: Any) -> Any:
+    """The source of a MERGE with its rows computed now, and kept by the executors.
+
+    A row that came into it after its keys were collected would not find its partner in the
+    target, and be inserted beside it. None if it is too large for that.
+    """
+    analyzed = catalyst.analyzed(catalyst.dataframe(source))
+    if catalyst.kind(analyzed) != "SubqueryAlias":  # by which the condition names its columns
+        return None
+    rows = analyzed.child()
+    limit = SplitConfig.resolve(spark_conf=settings_of(catalyst.spark)).planner_dimension_bytes
+    leaves = catalyst.leaves(catalyst.optimized(rows))
+    if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
+        return None
+    kept = analyzed_plan(catalyst.dataframe(rows).localCheckpoint())
+    return catalyst.with_named_arguments(analyzed, {"child": kept})
 
 
 def _implied(catalyst: Catalyst, query: Any, target: Any) -> tuple[str | None, PlanReport]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tests.integration.randomized.star_expressions import LITERALS, Expressions, Scope
-from tests.integration.randomized.star_tables import COLUMNS, DIMENSIONS, DIRECTORY, FACTS
+from tests.integration.randomized.star_tables import COLUMNS, DIMENSIONS, FACTS, VIEWS
 
 _VALUES = ("v", "a")
 
@@ -99,7 +99,7 @@ class StarQueries:
 
     def _in_from(self, table: str) -> str:
         """A table by its name in the session's catalog, or in the named one."""
-        if self._named is None or table == DIRECTORY or table not in COLUMNS:
+        if self._named is None or table in VIEWS or table not in COLUMNS:
             return table
         if self._random.random() < 0.6:
             self._ingredients["a named catalog"] += 1

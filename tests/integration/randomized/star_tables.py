@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks.tpcds.settings import changed
+
 _FLOAT = "element_at(array(double('NaN'), -0.0D, 0.0D, 1.0D, 2.5D, 2.0D), CAST({} % 6 + 1 AS int))"
 _CASE = "element_at(array('g1', 'G1', 'g1 ', 'g2', 'G2 ', 'g3'), CAST({} % 6 + 1 AS int))"
 _TEXT_NUMBER = "element_at(array('1', '01', '1.0', '2', ' 2', '5', 'x'), CAST({} % 7 + 1 AS int))"
@@ -79,12 +81,22 @@ _STATEMENTS = (
 NAMES = tuple(s.split()[2] for s in _STATEMENTS if s.startswith("CREATE"))
 DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
 """A view of the directory of another table, read by its path."""
+# Views of what splitlib does not list: a database, and directories of Spark's second interface.
+DATABASE, _FILES = "r_jdbc", "r_v2"
+VIEWS = frozenset({DIRECTORY, DATABASE, _FILES})
+_DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m,
+       date_add(DATE'2020-02-26', CAST(id % 7 AS int)) AS d,
+       CAST(nullif(id % 9, 8) AS int) AS k FROM range(0, 40, 1, 1)"""
+_URL = "jdbc:derby:memory:randomized;create=true"
+_DRIVER = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 
 # Kinds: n whole number, m decimal, f double or float, s text, c text in upper and lower case,
 # l the same with a collation of its own, q numbers as text, d date, t timestamp, z without zone.
 COLUMNS = {
     "r_int": {"v": "n", "a": "n", "k": "n"},
     "r_dir": {"v": "n", "a": "n", "k": "n"},
+    "r_jdbc": {"v": "n", "a": "n", "m": "m", "d": "d", "k": "n"},
+    "r_v2": {"v": "n", "a": "n", "s": "s", "k": "n"},
     "r_two": {"v": "n", "a": "n", "s": "s", "k": "n"},
     "r_date": {"v": "n", "a": "n", "d": "d"},
     "r_text": {"v": "n", "a": "n", "k": "n"},
@@ -108,10 +120,14 @@ FACTS = tuple(name for name in COLUMNS if name not in DIMENSIONS)
 
 
 def create(spark: SparkSession) -> None:
-    """Make the tables, and the view of a directory."""
+    """Make the tables, and the views."""
     for statement in _STATEMENTS:
         spark.sql(statement)
     spark.read.parquet(str(location(spark, _DIRECTORY_OF))).createOrReplaceTempView(DIRECTORY)
+    spark.sql(_DATABASE).write.jdbc(_URL, DATABASE, "overwrite", _DRIVER)
+    spark.read.jdbc(_URL, DATABASE, properties=_DRIVER).createOrReplaceTempView(DATABASE)
+    with changed(spark, {"spark.sql.sources.useV1SourceList": ""}):
+        spark.read.parquet(str(location(spark, "r_two"))).createOrReplaceTempView(_FILES)
     root = location(spark, "r_root")
     for file in (root / "k=2").glob("*.parquet"):
         file.rename(root / file.name)
@@ -120,7 +136,8 @@ def create(spark: SparkSession) -> None:
 
 def drop(spark: SparkSession) -> None:
     """Remove what :func:`create` has made."""
-    spark.catalog.dropTempView(DIRECTORY)
+    for name in VIEWS:
+        spark.catalog.dropTempView(name)
     for name in NAMES:
         spark.sql(f"DROP TABLE {name}")
 
@@ -132,5 +149,5 @@ def location(spark: SparkSession, table: str) -> Path:
 
 
 def statements() -> str:
-    """The statements that make the tables; two of these need more, see :func:`create`."""
+    """The statements that make the tables; some of these need more, see :func:`create`."""
     return ";\n".join(_STATEMENTS)

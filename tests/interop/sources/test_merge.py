@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 import splitlib
+from splitlib.spark.planner import commands, optimize
 from tests.interop.sources.conftest import FORMATS
 from tests.interop.sources.files_read import files_read
 
@@ -161,6 +163,32 @@ def test_files_of_a_merge(spark: SparkSession, format_: str) -> None:
     print(f"{format_}: {found}")
     assert found["splitlib"] <= found["by hand"] <= found["plain"]
     assert found["splitlib"] <= 40
+
+
+def test_a_source_that_changes_meanwhile(
+    spark: SparkSession, format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "SELECT CAST(id AS INT) AS day, id AS k, 0 AS v FROM RANGE({}, {})"
+    target = created(spark, format_, rows.format(0, 10))
+    source = created(spark, format_, rows.format(2, 4), "k")
+    collect = optimize.target_condition
+
+    def and_then_more(*arguments: Any) -> Any:
+        found = collect(*arguments)
+        spark.sql(f"INSERT INTO {source} {rows.format(7, 9)}")
+        return found
+
+    monkeypatch.setattr(commands, "target_condition", and_then_more)
+    returned = splitlib.sql(
+        spark,
+        f"MERGE INTO {target} t USING {source} s ON t.day = s.day "
+        "WHEN MATCHED THEN UPDATE SET v = 1 WHEN NOT MATCHED THEN INSERT *",
+    )
+    assert "handed over" in str(splitlib.explain(returned))
+    assert spark.table(source).count() == 4
+    changed = {row.day for row in spark.table(target).where("v = 1").collect()}
+    assert spark.table(target).count() == 10
+    assert changed in ({2, 3}, {2, 3, 7, 8})
 
 
 @pytest.mark.parametrize(
