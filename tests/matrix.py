@@ -1,7 +1,7 @@
 """``python -m tests.matrix``: tests with other versions of what splitlib depends on.
 
-Each environment is made by uv below ``.venv-matrix``, and keeps its last outcome there; when all have
-one, they go into ``docs/versions.md``.
+Each environment is made by uv below ``.venv-matrix``, and keeps its last outcome there; when all
+have one, they go into ``docs/versions.md``.
 """
 
 from __future__ import annotations

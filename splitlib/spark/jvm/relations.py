@@ -171,8 +171,11 @@ class Relations(Plans):
         return index.table() if self._jvm.is_a(index, _DATASOURCES + "CatalogFileIndex") else None
 
     def places_read_by(self, leaf: Any) -> frozenset[str]:
-        """The name of the table that a leaf reads, and the directories that it is told to read."""
-        if self.kind(leaf) == _TABLE:
+        """The name of the table that a leaf reads, and the directories that it is told to read.
+
+        Nothing of one that is neither a ``HiveTableRelation`` nor a ``LogicalRelation``.
+        """
+        if self.kind(leaf) not in ("HiveTableRelation", "LogicalRelation"):
             return frozenset()
         is_hive = self.is_of_hive(leaf)
         table = self.scala.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()

@@ -123,6 +123,11 @@ def checked(spark: SparkSession, query: str) -> DataFrame:
             "`k` = -4",
         ),
         (
+            "SELECT id, (SELECT max(small) FROM fact), (SELECT count(*) FROM fact WHERE k > 0) "
+            "FROM fact WHERE k IN (SELECT k FROM dim WHERE id < 3)",
+            "`k` = -4",
+        ),
+        (
             "SELECT u.id FROM (SELECT id, k FROM fact UNION ALL SELECT id, k FROM dim) u "
             "JOIN dim d ON u.k = d.k WHERE d.id < 3",
             "`k` = -4",
