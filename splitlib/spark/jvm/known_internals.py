@@ -97,6 +97,14 @@ _KNOWN: Final = {
             setConfString(String, String)void
         """,
     },
+    "org.apache.spark.sql.execution.datasources.v2": {
+        "DataSourceV2Relation": """
+            name()String
+            options()StringMap
+            table()Table
+        """,
+        "DataSourceV2ScanRelation": "relation()DataSourceV2Relation",
+    },
     "org.apache.spark.sql.sources": {"DataSourceRegister": "shortName()String"},
     "org.apache.spark.util": {"ThreadUtils$": "parmap(Seq, String, int, Function)Seq"},
     f"{_CATALYST}": {"InternalRow$": "fromSeq(Seq)InternalRow"},
@@ -247,7 +255,9 @@ _TYPES: Final = {
     "Statistics": f"{_CATALYST}.plans.logical.Statistics",
     "StorageFormat": f"{_CATALYST}.catalog.CatalogStorageFormat",
     "String": "java.lang.String",
+    "StringMap": "org.apache.spark.sql.util.CaseInsensitiveStringMap",
     "StructType": "org.apache.spark.sql.types.StructType",
+    "Table": "org.apache.spark.sql.connector.catalog.Table",
     "TableIdentifier": f"{_CATALYST}.TableIdentifier",
     "TreeNode": f"{_CATALYST}.trees.TreeNode",
     "URI": "java.net.URI",

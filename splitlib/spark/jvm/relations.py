@@ -26,7 +26,9 @@ _BUILDS_FILTERED: Final = (
     "org.apache.spark.sql.connector.read.SupportsPushDownFilters",
     "org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters",
 )
+# The same table before and after the optimizer has chosen what to read of it.
 _TABLE: Final = "DataSourceV2Relation"
+_SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
 # What tells each of its readers which rows there are, in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 
@@ -171,12 +173,11 @@ class Relations(Plans):
         return index.table() if self._jvm.is_a(index, _DATASOURCES + "CatalogFileIndex") else None
 
     def places_read_by(self, leaf: Any) -> frozenset[str]:
-        """The name of the table that a leaf reads, and the directories that it is told to read.
-
-        Nothing of one that is neither a ``HiveTableRelation`` nor a ``LogicalRelation``.
-        """
-        if self.kind(leaf) not in ("HiveTableRelation", "LogicalRelation"):
-            return frozenset()
+        """The name of the table that a leaf reads, and the directories that it is told to read."""
+        kind = self.kind(leaf)
+        if kind in (_TABLE, _SCANNED_TABLE):
+            owner = leaf if kind == _TABLE else leaf.relation()
+            return frozenset({str(owner.table().name())})
         is_hive = self.is_of_hive(leaf)
         table = self.scala.some(leaf.tableMeta()) if is_hive else leaf.catalogTable()
         found = set()

@@ -14,21 +14,18 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
+from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.scala import each
-from splitlib.spark.jvm.sql_parser import parsed_expression, parsed_plan
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
-from splitlib.spark.planner.optimize import plan, target_condition
+from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.session import settings_of
 
-_WITH_QUERY: Final = frozenset(
-    {"InsertIntoStatement", "CreateTableAsSelect", "ReplaceTableAsSelect"}
-)
+_TAKES_NONE: Final = "what it changes is no table that takes conditions."
 _NOT_COMPUTED: Final = (
     "the source of the MERGE is too large, or of unknown size, to be computed once for its keys."
 )
@@ -55,70 +52,54 @@ def planned_command(
         spark: Where it is to run.
         text: One statement.
         named: As for :func:`splitlib.spark.planner.optimize.plan`.
+
+    Raises:
+        SplitlibError: as :func:`splitlib.spark.planner.optimize.plan`.
     """
     if internals_unavailable(spark) is not None:
         return None
-    parsed = parsed_plan(spark, text)
-    if parsed is None:
-        return None
     catalyst = Catalyst(spark)
     try:
-        match catalyst.kind(parsed):
-            case "MergeIntoTable":
-                return _merge(catalyst, parsed)
-            case "DeleteFromTable":
-                return _of_condition(catalyst, parsed, parsed.condition())
-            case "UpdateTable" if parsed.condition().isDefined():
-                return _of_condition(catalyst, parsed, parsed.condition().get())
-            case kind if kind in _WITH_QUERY:
-                return _of_query(catalyst, parsed, parsed.query(), named)
-            case "UnresolvedWith" if catalyst.kind(parsed.child()) in _WITH_QUERY:
-                inner = parsed.child()
-                query = catalyst.with_named_arguments(parsed, {"child": inner.query()})
-                return _of_query(catalyst, inner, query, named)
-    except JVM_ERRORS as error:
-        message = str(error).partition("\n")[0]
-        return PlannedCommand(None, PlanReport(reasons=(message,)))
-    return None
+        command = ParsedCommand.of(spark, catalyst, text)
+        if command is None or not _config(spark).dynamic_filtering_enabled:
+            return None
+        match command.kind:
+            case "query":
+                return _of_query(catalyst, command, named)
+            case "change":
+                return _of_condition(catalyst, command)
+            case "merge":
+                return _of_merge(catalyst, command)
+    except (TooManyPartitions, MissingPartition):
+        raise
+    except Exception as error:
+        if named and isinstance(error, SplitlibError):
+            raise
+        return PlannedCommand(None, left_to_spark(error))
 
 
 def _of_query(
-    catalyst: Catalyst, command: Any, query: Any, named: Mapping[str, NamedTable]
+    catalyst: Catalyst, command: ParsedCommand, named: Mapping[str, NamedTable]
 ) -> PlannedCommand:
-    """A command that writes what a query gives."""
-    planned, report = _planned(catalyst, query, named)
-    if planned is None:
-        return PlannedCommand(None, report)
-    return PlannedCommand(catalyst.with_named_arguments(command, {"query": planned}), report)
+    planned, report = _planned(catalyst, command.query, named)
+    return PlannedCommand(None if planned is None else command.with_query(planned), report)
 
 
-def _of_condition(catalyst: Catalyst, command: Any, condition: Any) -> PlannedCommand:
-    """A command that changes the rows of a table that meet a condition."""
-    table = command.table()
-    rows = catalyst.filtered(table, condition)
-    implied, report = _implied(catalyst, rows, table)
+def _of_condition(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
+    rows = catalyst.filtered(command.target, command.condition)
+    implied, report = _implied(catalyst, rows, command)
     if implied is None:
         return PlannedCommand(None, report)
-    both = catalyst.all_of([condition, parsed_expression(catalyst.spark, implied)])
-    if catalyst.kind(command) == "UpdateTable":
-        both = catalyst.scala.some(both)
-    return PlannedCommand(catalyst.with_named_arguments(command, {"condition": both}), report)
+    return PlannedCommand(command.with_also(catalyst.spark, implied).node, report)
 
 
-def _merge(catalyst: Catalyst, command: Any) -> PlannedCommand:
-    """MERGE: its source is a query, and each pair of rows meets its condition."""
-    target, condition = command.targetTable(), command.mergeCondition()
-    planned, of_source = _planned(catalyst, command.sourceTable(), {})
-    new = {} if planned is None else {"sourceTable": planned}
-    source = _computed(catalyst, new.get("sourceTable", command.sourceTable()))
-    if source is None:
-        implied, of_target = None, PlanReport(reasons=(_NOT_COMPUTED,))
-    else:
-        implied, of_target = _implied(catalyst, catalyst.joined(target, source, condition), target)
+def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
+    planned, of_source = _planned(catalyst, command.source, {})
+    new = command if planned is None else command.with_source(planned)
+    implied, of_target = _implied_by_source(catalyst, new)
     if implied is not None:
-        both = catalyst.all_of([condition, parsed_expression(catalyst.spark, implied)])
-        new |= {"sourceTable": source, "mergeCondition": both}
-        if not command.notMatchedBySourceActions().isEmpty():
+        new = implied
+        if command.changes_rows_without_partner:
             scans = tuple(scan.because(_READS_ALL) for scan in of_target.scans)
             of_target = replace(of_target, scans=scans)
     report = replace(
@@ -128,7 +109,24 @@ def _merge(catalyst: Catalyst, command: Any) -> PlannedCommand:
         catalog_requests=of_source.catalog_requests + of_target.catalog_requests,
         storage_requests=of_source.storage_requests + of_target.storage_requests,
     )
-    return PlannedCommand(catalyst.with_named_arguments(command, new) if new else None, report)
+    return PlannedCommand(None if new is command else new.node, report)
+
+
+def _implied_by_source(
+    catalyst: Catalyst, merge: ParsedCommand
+) -> tuple[ParsedCommand | None, PlanReport]:
+    """A MERGE with what its source implies for its target; None if that is nothing."""
+    leaves = catalyst.leaves(catalyst.analyzed(catalyst.dataframe(merge.target)))
+    if len(leaves) != 1 or catalyst.source_of(leaves[0]) is None:
+        return None, PlanReport(reasons=(_TAKES_NONE,))
+    source = _computed(catalyst, merge.source)
+    if source is None:
+        return None, PlanReport(reasons=(_NOT_COMPUTED,))
+    pairs = catalyst.joined(merge.target, source, merge.condition)
+    implied, report = _implied(catalyst, pairs, merge)
+    if implied is None:
+        return None, report
+    return merge.with_source(source).with_also(catalyst.spark, implied), report
 
 
 def _planned(
@@ -149,32 +147,31 @@ def _computed(catalyst: Catalyst, source: Any) -> Any:
     analyzed = catalyst.analyzed(catalyst.dataframe(source))
     if catalyst.kind(analyzed) != "SubqueryAlias":  # by which the condition names its columns
         return None
-    rows = analyzed.child()
-    limit = SplitConfig.resolve(spark_conf=settings_of(catalyst.spark)).planner_dimension_bytes
+    rows = catalyst.node(analyzed, (0,))
     leaves = catalyst.leaves(catalyst.optimized(rows))
+    limit = _config(catalyst.spark).planner_dimension_bytes
     if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
         return None
     kept = analyzed_plan(catalyst.dataframe(rows).localCheckpoint())
-    return catalyst.with_named_arguments(analyzed, {"child": kept})
+    return catalyst.replaced(analyzed, {(0,): kept})
 
 
-def _implied(catalyst: Catalyst, query: Any, target: Any) -> tuple[str | None, PlanReport]:
-    """What a query implies for the table that its first child reads."""
+def _config(spark: SparkSession) -> SplitConfig:
+    return SplitConfig.resolve(spark_conf=settings_of(spark))
+
+
+def _implied(
+    catalyst: Catalyst, query: Any, command: ParsedCommand
+) -> tuple[str | None, PlanReport]:
+    """What a query implies for the table that a command changes, which is its first child."""
     df = catalyst.dataframe(query)
     leaf = _leaf_below(catalyst.tree(catalyst.analyzed(df)).children[0])
     if leaf is None:
-        return None, PlanReport(reasons=("what it changes is no table.",))
-    return target_condition(df, leaf, _qualifier(catalyst, target))
+        return None, PlanReport(reasons=(_TAKES_NONE,))
+    return target_condition(df, leaf, command.qualifier)
 
 
 def _leaf_below(node: Node) -> Path | None:
     while len(node.children) == 1:
         (node,) = node.children
     return node.path if node.is_leaf else None
-
-
-def _qualifier(catalyst: Catalyst, table: Any) -> list[str]:
-    """What the columns of a table are qualified by in the command that names it."""
-    if catalyst.kind(table) == "SubqueryAlias":
-        return [str(table.alias())]
-    return [str(part) for part in each(table.multipartIdentifier())]

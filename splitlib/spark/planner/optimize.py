@@ -75,14 +75,14 @@ def plan(
     except SplitlibError as error:
         if error.connector != SESSION and named:
             raise
-        planned, report = None, _left_to_spark(error)
+        planned, report = None, left_to_spark(error)
     except Exception as error:
-        planned, report = None, _left_to_spark(error)
+        planned, report = None, left_to_spark(error)
     planned = planned or _opened_up(df, named)
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 
-def _left_to_spark(error: Exception) -> PlanReport:
+def left_to_spark(error: Exception) -> PlanReport:
     """The report on a query for which an error is a reason to leave it as it is."""
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("The query is left to Spark.", exc_info=error)
@@ -144,7 +144,7 @@ def target_condition(
         report = replace(report, scans=tuple(of_target))
         condition = next((scan.condition for scan in of_target), None)
     except Exception as error:
-        report = _left_to_spark(error)
+        report = left_to_spark(error)
     return condition, replace(report, seconds=time.perf_counter() - started)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 
 pytestmark = pytest.mark.spark
 JOINED = "SELECT CAST(v AS int) AS v, 7 AS grp FROM c_fact JOIN c_dim ON k = id WHERE grp = 1"
@@ -41,6 +43,74 @@ def test_an_insert(spark, tables, command):
     again = splitlib.optimize(returned)
     assert "it is a command, which has run" in str(splitlib.explain(again))
     assert spark.table("c_target").count() == 2 * once
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "INSERT INTO c_target {}",
+        "INSERT OVERWRITE c_target {}",
+        "INSERT INTO c_target (grp, v) SELECT grp, v FROM ({})",
+        "INSERT INTO c_target BY NAME SELECT grp, v FROM ({})",
+        "WITH j AS ({}) INSERT INTO c_target SELECT * FROM j",
+        "CREATE TABLE c_made USING parquet AS {}",
+    ],
+)
+def test_what_a_command_reads_is_pruned_before_it_runs(spark, tables, command):
+    spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
+    made = "c_made" if "c_made" in command else "c_target"
+    try:
+        spark.sql(command.format(JOINED))
+        once = sorted(spark.table(made).collect())
+        spark.sql("DROP TABLE c_made" if made == "c_made" else "TRUNCATE TABLE c_target")
+        returned = splitlib.sql(spark, command.format(JOINED))
+        assert sorted(spark.table(made).collect()) == once
+        (scan,) = splitlib.explain(returned).scans
+        assert (scan.partitions_kept, scan.partitions_total) == (2, 9)
+    finally:
+        spark.sql("DROP TABLE IF EXISTS c_made")
+
+
+def test_an_insert_that_reads_what_it_overwrites_is_refused_as_ever(spark, tables):
+    spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
+    command = "INSERT OVERWRITE c_fact SELECT v, k FROM c_fact JOIN c_dim ON k = id WHERE grp = 1"
+    messages = []
+    for run in (type(spark).sql, splitlib.sql):
+        with pytest.raises(AnalysisException) as refused:
+            run(spark, command)
+        messages.append(str(refused.value).partition(".")[0])
+    assert messages[0] == messages[1]
+    assert spark.table("c_fact").count() == 19
+
+
+def test_limits_hold_in_a_command(spark, tables):
+    spark.sql("INSERT INTO c_fact SELECT id, CAST(id % 9 AS int) FROM range(9)")
+    few = changed(spark, {"spark.splitlib.maxPartitions": "1"})
+    with few, pytest.raises(splitlib.TooManyPartitions):
+        splitlib.sql(spark, f"INSERT INTO c_target {JOINED}")
+    assert spark.table("c_target").count() == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "INSERT INTO c_target VALUES (1, DEFAULT)",
+        "INSERT INTO c_target SELECT v, DEFAULT FROM c_fact",
+        "INSERT INTO c_target SELECT CAST(v AS int), 1 FROM c_fact",
+        "TRUNCATE TABLE c_target",
+    ],
+)
+def test_a_command_without_a_join_runs_as_it_is(spark, tables, command):
+    outcomes = []
+    for run in (type(spark).sql, splitlib.sql):
+        spark.sql("TRUNCATE TABLE c_target")
+        try:
+            run(spark, command)
+        except AnalysisException as error:
+            outcomes.append(error.getCondition())
+        else:
+            outcomes.append(sorted(spark.table("c_target").collect(), key=str))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_what_a_command_returns_can_be_joined(spark, tables):

@@ -203,6 +203,22 @@ def test_many_keys(spark: SparkSession, fact: str, literals: str, condition: str
             assert condition_of(planned) is not None
 
 
+def test_partitioned_tables_beside_it_are_pruned_as_ever(spark: SparkSession, fact: str) -> None:
+    spark.sql("CREATE TABLE ho_fact (v BIGINT, k INT) USING parquet PARTITIONED BY (k)")
+    spark.sql("INSERT INTO ho_fact SELECT id, CAST(id % 9 AS INT) FROM RANGE(27)")
+    try:
+        # nothing of the other table is left but a number, of which its source may know everything
+        for more in ("(SELECT count(*) FROM fact)", "(SELECT max(k) FROM fact WHERE small > 1)"):
+            planned = checked(
+                spark,
+                f"SELECT v, {more} FROM ho_fact JOIN dim d USING (k) WHERE d.id IN (8, 9)",
+            )
+            scans = {scan.table.split(".")[-1]: scan for scan in splitlib.explain(planned).scans}
+            assert scans["ho_fact"].partitions_kept == 2, splitlib.explain(planned)
+    finally:
+        spark.sql("DROP TABLE ho_fact")
+
+
 def test_it_is_explained(spark: SparkSession, fact: str) -> None:
     planned = splitlib.sql(spark, "SELECT f.id FROM fact f JOIN dim d ON f.k = d.k WHERE d.id = 1")
     report = splitlib.explain(planned)
