@@ -101,7 +101,7 @@ def test_limits_hold_in_a_command(spark, tables):
     ],
 )
 def test_a_command_without_a_join_runs_as_it_is(spark, tables, command):
-    outcomes = []
+    outcomes: list[object] = []
     for run in (type(spark).sql, splitlib.sql):
         spark.sql("TRUNCATE TABLE c_target")
         try:
