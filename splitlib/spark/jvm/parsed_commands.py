@@ -38,6 +38,8 @@ class ParsedCommand:
         match plans.kind(node):
             case kind if kind in _WRITES_QUERY:
                 return cls("query", plans, node, around)
+            case _ if around is not None:
+                return None  # what it defines may have the name of a table
             case "MergeIntoTable":
                 return cls("merge", plans, node)
             case "DeleteFromTable":
