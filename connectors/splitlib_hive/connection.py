@@ -64,7 +64,9 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
             try:
                 data: bytes = super().read(size)
             except TTransportException as error:
-                if error.type != TTransportException.TIMED_OUT:
+                # older versions of thrift call it an unknown error
+                timed_out = error.type == TTransportException.TIMED_OUT
+                if not timed_out and not isinstance(error.inner, TimeoutError):
                     raise
             else:
                 return data
