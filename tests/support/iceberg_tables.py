@@ -207,7 +207,7 @@ class _AddDeletes(_FastAppendFiles):
         for spec_id in sorted({delete.spec_id for delete in self.deletes}):
             writer = _DeletesWriter(
                 self.spec(spec_id),
-                self.schema(),
+                self._transaction.table_metadata.schema(),
                 self.new_manifest_output(),
                 self.snapshot_id,
                 self._compression,
