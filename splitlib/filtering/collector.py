@@ -9,6 +9,7 @@ from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
 from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, unique, values_nbytes
+from splitlib.filtering.ranges import Ranges
 
 # Batches wait until they hold this much, and as much as is kept already, before duplicates are
 # removed: so each key is looked at only a few times, however small the batches are.
@@ -112,11 +113,11 @@ class DynamicFilteringDataCollector:
         field = rows.schema.field(0)
         if has_range(field.type):
             null = pa.scalar(None, field.type)
-            self._ranges[field.name] = _widen(RangeDomain(field, null, null), rows[field.name])
+            nothing = RangeDomain(field, Ranges.between(null, null))
+            self._ranges[field.name] = _widen(nothing, rows[field.name])
 
 
 def _widen(domain: RangeDomain, column: pa.ChunkedArray) -> RangeDomain:
     with_nulls = domain.includes_null or column.null_count > 0
-    both = pa.chunked_array([domain.ends, *column.chunks])
-    ends = pc.min_max(both)
-    return RangeDomain(domain.field, ends["min"], ends["max"], with_nulls)
+    ends = pc.min_max(pa.chunked_array([domain.ranges.ends, *column.chunks]))
+    return RangeDomain(domain.field, Ranges.between(ends["min"], ends["max"]), with_nulls)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_ran
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
 from splitlib.filtering.from_python import columns_of, ends_of
 from splitlib.filtering.key_rows import distinct, plain_rows, plain_schema
+from splitlib.filtering.ranges import BRACKETS, Ranges
 
 
 class DynamicFilteringData:
@@ -104,7 +105,7 @@ class DynamicFilteringData:
                 raise InvalidFilter(f"A {low.type} such as {name!r} has no range.")
             fields.append(pa.field(name, low.type))
             if low.is_valid or high.is_valid:  # open at both ends, it says nothing
-                domains.append(RangeDomain(fields[-1], low, high))
+                domains.append(RangeDomain(fields[-1], Ranges.between(low, high)))
         return cls(plain_schema(fields), domains, exceeds_threshold=False)
 
     @classmethod
@@ -234,11 +235,19 @@ class DynamicFilteringData:
         return " and ".join(domain.describe() for domain in self.domains)
 
 
+# By the name of a part, which ends belong to its ranges.
+_BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
+
+
 def _part(domain: Domain) -> Part:
     if isinstance(domain, ValueDomain):
         return Part("values", domain.rows)
-    ends = pa.table([domain.ends], schema=pa.schema([domain.field]))
-    return Part("range+null" if domain.includes_null else "range", ends)
+    ranges = domain.ranges
+    kind = f"ranges{ranges.brackets}"
+    if len(ranges) == 1 and ranges.is_closed:
+        kind = "range"  # as before there were others
+    ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
+    return Part(f"{kind}+null" if domain.includes_null else kind, ends)
 
 
 def _domain(part: Part) -> Domain:
@@ -246,11 +255,15 @@ def _domain(part: Part) -> Domain:
     if part.kind == "values":
         return ValueDomain(part.rows)
     field, rows = part.rows.schema.field(0), part.rows
-    is_range = part.kind in ("range", "range+null") and has_range(field.type)
-    if not is_range or rows.shape != (2, 1):
-        raise Unreadable(f"{part.kind!r} of {rows.num_rows} {field.type} is no domain")
-    low, high = rows.column(0)
-    return RangeDomain(field, low, high, part.kind == "range+null")
+    kind, _, null = part.kind.partition("+")
+    number, odd = divmod(rows.num_rows, 2)
+    is_range = kind in _BRACKETS and null in ("", "null") and has_range(field.type)
+    if is_range and rows.num_columns == 1 and not odd:
+        ends = rows.column(0).combine_chunks()
+        ranges = Ranges(ends[:number], ends[number:], _BRACKETS[kind])
+        if ranges.are_in_order:
+            return RangeDomain(field, ranges, bool(null))
+    raise Unreadable(f"{part.kind!r} of {rows.num_rows} {field.type} is no domain")
 
 
 def _restored(data: bytes) -> DynamicFilteringData:

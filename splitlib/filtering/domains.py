@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.values import shown
 from splitlib.filtering.key_rows import distinct, values_nbytes
+from splitlib.filtering.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +64,11 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeDomain:
-    """One field lies between two values, both included."""
+    """One field lies in one of some ranges."""
 
     field: pa.Field
-    lower: pa.Scalar
-    """Null = open end."""
-    upper: pa.Scalar
+    ranges: Ranges
+    """Of the field's type."""
     includes_null: bool = False
 
     @property
@@ -78,29 +77,20 @@ class RangeDomain:
         return (self.field.name,)
 
     @property
-    def ends(self) -> pa.Array:
-        """Lower and upper; not by way of Python, which has no date beyond the year 9999."""
-        return pa.array([self.lower, self.upper], self.field.type)
-
-    @property
     def nbytes(self) -> int:
-        """Size of the two ends in bytes."""
-        return values_nbytes(pa.table([self.ends], names=["end"]))
+        """Size of the ends in bytes."""
+        return values_nbytes(pa.table([self.ranges.ends], names=["end"]))
 
     def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
-        """Whether the field's value lies in the range."""
+        """Whether the field's value lies in one of the ranges."""
         value = row[self.field.name]
         if not value.is_valid:
             return self.includes_null
-        low, high = self.lower, self.upper
-        return not (
-            (low.is_valid and pc.less(value, low).as_py())
-            or (high.is_valid and pc.greater(value, high).as_py())
-        )
+        return bool(self.ranges.contain(pa.array([value], self.field.type))[0].as_py())
 
     def without_nulls(self) -> RangeDomain:
         """The same, without null."""
-        return RangeDomain(self.field, self.lower, self.upper)
+        return RangeDomain(self.field, self.ranges)
 
     def renamed(self, names: Mapping[str, str]) -> RangeDomain:
         """The same of a field of another name, which is in ``names``."""
@@ -113,12 +103,11 @@ class RangeDomain:
     def cast(self, schema: pa.Schema) -> RangeDomain:
         """The same in the type that the field has in ``schema``."""
         field = schema.field(self.field.name)
-        lower, upper = self.lower.cast(field.type), self.upper.cast(field.type)
-        return RangeDomain(field, lower, upper, self.includes_null)
+        return RangeDomain(field, self.ranges.cast(field.type), self.includes_null)
 
     def describe(self) -> str:
         """A few words for a report."""
-        return f"{self.field.name} in [{shown(self.lower)}, {shown(self.upper)}]"
+        return f"{self.field.name} in {self.ranges.describe()}"
 
 
 Domain = ValueDomain | RangeDomain

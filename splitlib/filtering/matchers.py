@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.ordinals import have_same_ordinals, ordinals
+from splitlib.filtering.ranges import Ranges
 from splitlib.hive.partition_values import TypedValues
 from splitlib.model import ColumnStatistics
 
@@ -77,7 +79,7 @@ class ValueMatcher:
         known = [
             (ranks, _window(ranks, columns[key]))
             for key, ranks in zip(self.keys, self._ranks, strict=True)
-            if key in columns and _comparable(columns[key].lower.type, ranks.values.type)
+            if key in columns and have_same_ordinals(columns[key].lower.type, ranks.values.type)
         ]
         if not known:
             return pa.repeat(True, len(next(iter(columns.values())).lower))
@@ -109,31 +111,23 @@ class ValueMatcher:
 
 @dataclass(frozen=True, eq=False)
 class RangeMatcher:
-    """One column lies between two values, both included; null = open end."""
+    """One column lies in one of some ranges."""
 
     keys: tuple[str]
-    lower: pa.Scalar
-    upper: pa.Scalar
+    ranges: Ranges
     includes_null: bool
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
         """See :meth:`Matcher.match`."""
         values = columns[self.keys[0]].values
-        mask = pa.repeat(True, len(values))
-        if self.lower.is_valid:
-            mask = pc.and_(mask, pc.greater_equal(values, self.lower))
-        if self.upper.is_valid:
-            mask = pc.and_(mask, pc.less_equal(values, self.upper))
-        return pc.if_else(pc.is_null(values), pa.scalar(self.includes_null), mask)
+        inside = self.ranges.contain(values)
+        return pc.if_else(pc.is_null(values), pa.scalar(self.includes_null), inside)
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """See :meth:`Matcher.match_bounds`."""
+        """See :meth:`Matcher.match_bounds`. O((ranges + rows) log ranges)."""
         known = columns[self.keys[0]]
-        mask = pc.fill_null(known.has_value, True)
-        if self.lower.is_valid:
-            mask = pc.and_(mask, pc.fill_null(pc.greater_equal(known.upper, self.lower), True))
-        if self.upper.is_valid:
-            mask = pc.and_(mask, pc.fill_null(pc.less_equal(known.lower, self.upper), True))
+        has_value = pc.fill_null(known.has_value, True)
+        mask = pc.and_(has_value, self.ranges.meet(known.lower, known.upper))
         if self.includes_null:
             mask = pc.or_(mask, pc.fill_null(known.has_null, True))
         return mask
@@ -188,7 +182,7 @@ class _Window(NamedTuple):
 def _rank(column: pa.Array) -> _Ranks:
     nan = pc.is_nan(column) if pa.types.is_floating(column.type) else pa.repeat(False, len(column))
     plain = pc.and_(pc.is_valid(column), pc.invert(pc.fill_null(nan, False)))
-    ordered, inverse = np.unique(_ordinals(column.filter(plain)), return_inverse=True)
+    ordered, inverse = np.unique(ordinals(column.filter(plain)), return_inverse=True)
     of_row = np.full(len(column), len(ordered), np.int64)
     of_row[pc.fill_null(nan, False).to_numpy(zero_copy_only=False)] = len(ordered) + 1
     of_row[plain.to_numpy(zero_copy_only=False)] = inverse
@@ -196,8 +190,8 @@ def _rank(column: pa.Array) -> _Ranks:
 
 
 def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
-    low = np.searchsorted(ranks.ordered, _ordinals(known.lower), side="left")
-    high = np.searchsorted(ranks.ordered, _ordinals(known.upper), side="right")
+    low = np.searchsorted(ranks.ordered, ordinals(known.lower), side="left")
+    high = np.searchsorted(ranks.ordered, ordinals(known.upper), side="right")
     # a NaN is no bound: writers differ in where they put it
     low[_flags(pc.is_null(known.lower, nan_is_null=True))] = 0
     high[_flags(pc.is_null(known.upper, nan_is_null=True))] = len(ranks.ordered)
@@ -209,29 +203,3 @@ def _flags(known: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     """As a mask, in which not known is true."""
     flags: npt.NDArray[np.bool_] = pc.fill_null(known, True).to_numpy(zero_copy_only=False)
     return flags
-
-
-def _comparable(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the ordinals of the two types compare as their values do."""
-    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
-        return bool(one.unit == other.unit)
-    return bool(one == other)
-
-
-def _ordinals(values: pa.Array) -> npt.NDArray[Any]:
-    """Numbers or objects in the order of the values; nulls become anything."""
-    kind = values.type
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        values = values.cast(pa.int32())
-    elif pa.types.is_temporal(kind):
-        values = values.cast(pa.int64())
-    elif pa.types.is_boolean(kind):
-        values = values.cast(pa.uint8())
-    if values.null_count:
-        values = values.fill_null(b"" if pa.types.is_binary(values.type) else _zero(values.type))
-    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _zero(kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar("" if pa.types.is_string(kind) else 0, kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain
 from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
+from splitlib.filtering.ranges import Ranges
 from splitlib.hive.partition_values import (
     TypedValues,
     is_char,
@@ -28,7 +29,7 @@ from splitlib.hive.partition_values import (
     parse,
     table_fields,
 )
-from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField
+from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 
 _COLLATED: Final = "by its collation other bytes are equal, too"
 
@@ -273,8 +274,8 @@ class Predicate:
             and same_order(domain.field.type, key.type)
         ):
             # an end beyond the column's type is left open, which keeps too much, not too little
-            lower, upper = try_cast(domain.ends, key.type)
-            return RangeMatcher((key.name.lower(),), lower, upper, domain.includes_null)
+            ranges = _cast(domain.ranges, key.type)
+            return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
         return None
 
@@ -306,17 +307,33 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
             yield ValueMatcher(tuple(columns), tuple(_one_array(column) for column in rows.columns))
     elif isinstance(matcher, RangeMatcher):
         for field in fields:
-            ends: Any = (matcher.lower, matcher.upper)
+            ranges: Ranges | None = matcher.ranges
             if field.transform is not None:
-                if not field.transform.preserves_order:
-                    continue
-                ends = field.transform(pa.array(ends, matcher.lower.type))
-                mistaken = field.transform.mistaken(ends)
-                if mistaken is not None:
-                    ends = (ends[0], mistaken[1])
-                if pc.greater(*ends).as_py():
-                    continue  # the transform went below the least value of its type, and wrapped
-            yield RangeMatcher((field.name.lower(),), ends[0], ends[1], matcher.includes_null)
+                ranges = _transformed(matcher.ranges, field.transform)
+            if ranges is not None:
+                yield RangeMatcher((field.name.lower(),), ranges, matcher.includes_null)
+
+
+def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
+    """The same as values of a column; an end beyond its type is left open."""
+    lower, upper = try_cast(ranges.lower, kind), try_cast(ranges.upper, kind)
+    if lower[1:].null_count or upper[:-1].null_count:
+        return Ranges(lower[:1], upper[-1:], ranges.brackets)
+    return Ranges(lower, upper, ranges.brackets)
+
+
+def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
+    """What the values in some ranges become; None if that is not known."""
+    if not transform.preserves_order:
+        return None
+    lower, upper = transform(ranges.lower), transform(ranges.upper)
+    mistaken = transform.mistaken(upper)
+    upper = upper if mistaken is None else mistaken
+    # a transform that goes below the least value of its type wraps
+    pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
+    if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
+        return None
+    return Ranges(lower, upper)  # with its ends: what becomes of them others may become, too
 
 
 def _is_own(field: PartitionField) -> bool:

@@ -1,46 +1,176 @@
-"""A few ranges that cover many values, and as little as possible between them."""
+"""Disjoint ranges of values in order, and which values or bounds they meet."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Range = tuple[pa.Scalar, pa.Scalar]
+from splitlib.arrow.ordinals import have_same_ordinals, ordinals
+from splitlib.arrow.values import shown
+
+BRACKETS: Final = ("[]", "[)", "(]", "()")
+"""Which ends belong to ranges, as in mathematics."""
 
 
-def covering_ranges(values: pa.Array, most: int) -> list[Range]:
-    """At most so many disjoint ranges, in order, each from one of the values to another.
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """At least one range; each ends before the next one begins, or where it does."""
 
-    The widest gaps are left out; between two whole numbers or two days in a row there is none.
-    Values that have no distance, such as strings, are parted into groups of the same size.
+    lower: pa.Array
+    """Where each begins, ascending; the first may be null, which is an open end."""
+    upper: pa.Array
+    """Where each ends, ascending; the last may be null."""
+    brackets: str = "[]"
+    """One of :data:`BRACKETS`."""
 
-    Args:
-        values: At least one, sorted, without nulls.
-        most: At least 1.
-    """
-    cuts = _cuts(values, most)
-    starts, ends = [0, *cuts], [*(cut - 1 for cut in cuts), len(values) - 1]
-    return [(values[a], values[b]) for a, b in zip(starts, ends, strict=True)]
+    @classmethod
+    def between(cls, lower: pa.Scalar, upper: pa.Scalar) -> Self:
+        """One range with both its ends; null = open."""
+        # not by way of Python, which has no date beyond the year 9999
+        return cls(*(pa.array([end], end.type) for end in (lower, upper)))
+
+    @classmethod
+    def covering(cls, values: pa.Array, most: int) -> Self:
+        """A few ranges that cover many values, and as little as possible between them.
+
+        Between two whole numbers or two days in a row there is no gap. For the others see
+        :meth:`at_most`.
+
+        Args:
+            values: At least one, sorted, without nulls.
+            most: So many ranges, at least 1.
+        """
+        ranges = cls(values, values)
+        gaps = ranges._gaps()
+        if gaps is not None and (
+            pa.types.is_integer(values.type) or pa.types.is_date32(values.type)
+        ):
+            ranges = ranges._cut((np.flatnonzero(gaps > 1) + 1).tolist())
+        return ranges.at_most(most)
+
+    @classmethod
+    def merged(cls, lower: pa.Array, upper: pa.Array, brackets: str = "[]") -> Self | None:
+        """What any of some intervals holds; None if none of them holds anything.
+
+        Args:
+            lower: Where each begins, without nulls.
+            upper: Where each ends, without nulls; nothing is in one that ends before it begins.
+            brackets: See :attr:`brackets`.
+        """
+        holds = (pc.less_equal if brackets == "[]" else pc.less)(lower, upper)
+        lower, upper = lower.filter(holds), upper.filter(holds)
+        if not len(lower):
+            return None
+        ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
+        order = np.argsort(ranks[: len(lower)], kind="stable")
+        begins, ends = ranks[: len(lower)][order], ranks[len(lower) :][order]
+        reached = np.maximum.accumulate(ends)
+        # what neither of two intervals holds is between them, where both leave their end out
+        is_apart = np.greater_equal if brackets == "()" else np.greater
+        starts = np.flatnonzero(np.append(True, is_apart(begins[1:], reached[:-1])))
+        lasts = np.append(starts[1:], len(begins)) - 1
+        _, with_rank = np.unique(ends, return_index=True)
+        furthest = with_rank[np.searchsorted(ends[with_rank], reached[lasts])]
+        return cls(lower.take(order[starts]), upper.take(order[furthest]), brackets)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __iter__(self) -> Iterator[tuple[pa.Scalar, pa.Scalar]]:
+        return zip(self.lower, self.upper, strict=True)
+
+    @property
+    def ends(self) -> pa.Array:
+        """All lower ends, and then all upper ones."""
+        return pa.concat_arrays([self.lower, self.upper])
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all ends belong to the ranges."""
+        return self.brackets == "[]"
+
+    @property
+    def are_in_order(self) -> bool:
+        """Whether they are what they are said to be, which bytes of others need not be."""
+        if self.brackets not in BRACKETS or not len(self):
+            return False
+        if len(self) == 1:
+            return True  # one that ends before it begins holds nothing
+        if self.lower[1:].null_count or self.upper[:-1].null_count:
+            return False
+        pairs = ((self.lower, self.upper), (self.upper[:-1], self.lower[1:]))
+        return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
+
+    def contain(self, values: pa.Array) -> pa.BooleanArray:
+        """True for each value in one of the ranges, and for nulls."""
+        return self._overlap(values, values)
+
+    def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
+        """True for each pair of bounds between which a value of a range may lie; null = unknown."""
+        return self._overlap(lower, upper)
+
+    def at_most(self, number: int) -> Self:
+        """So many ranges that cover these; the widest gaps are left out.
+
+        Ranges of what has no distance, such as strings, are joined in groups of the same size.
+
+        Args:
+            number: At least 1.
+        """
+        if len(self) <= number:
+            return self
+        gaps = self._gaps()
+        if gaps is None:
+            return self._cut([len(self) * part // number for part in range(1, number)])
+        widest = np.argsort(gaps, kind="stable")[len(gaps) - number + 1 :]
+        return self._cut((np.sort(widest) + 1).tolist())
+
+    def cast(self, kind: pa.DataType) -> Self:
+        """The same as values of another type."""
+        return replace(self, lower=self.lower.cast(kind), upper=self.upper.cast(kind))
+
+    def describe(self) -> str:
+        """A few words for a report."""
+        ends = f"{shown(self.lower[0])}, {shown(self.upper[-1])}"
+        ends = f"{self.brackets[0]}{ends}{self.brackets[1]}"
+        return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
+
+    def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
+        """Whether the last range that begins before the upper bound ends behind the lower one."""
+        if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
+            return self.at_most(1)._overlap(lower, upper)
+        begins: Any = self.lower[0]
+        ends: Any = self.upper[0]
+        if len(self) > 1:
+            starts = ordinals(self.lower[1:])
+            side: Literal["left", "right"] = "right" if self.brackets[0] == "[" else "left"
+            at = np.searchsorted(starts, ordinals(upper), side)
+            at[pc.is_null(upper).to_numpy(zero_copy_only=False)] = len(self) - 1
+            begins, ends = self.lower.take(pa.array(at)), self.upper.take(pa.array(at))
+        begun = pc.less_equal if self.brackets[0] == "[" else pc.less
+        not_ended = pc.greater_equal if self.brackets[1] == "]" else pc.greater
+        return pc.and_(
+            pc.fill_null(begun(begins, upper), True), pc.fill_null(not_ended(ends, lower), True)
+        )
+
+    def _cut(self, at: list[int]) -> Self:
+        """Ranges that begin with the first one and with those of some numbers."""
+        starts, ends = [0, *at], [*(number - 1 for number in at), len(self) - 1]
+        return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
+
+    def _gaps(self) -> npt.NDArray[np.float64] | None:
+        """How far each range ends before the next one, nearly; None if that is no distance."""
+        lower, upper = _numbers(self.lower[1:]), _numbers(self.upper[:-1])
+        return None if lower is None or upper is None else lower - upper
 
 
-def _cuts(values: pa.Array, most: int) -> list[int]:
-    """Where ranges begin, but for the first."""
-    numbers = _numbers(values)
-    if numbers is None:
-        parts = min(most, len(values))
-        return [len(values) * part // parts for part in range(1, parts)]
-    gaps = np.diff(numbers)
-    is_whole = pa.types.is_integer(values.type) or pa.types.is_date32(values.type)
-    (found,) = np.nonzero(gaps > 1) if is_whole else np.nonzero(gaps >= 0)
-    if len(found) >= most:
-        widest = np.argsort(gaps[found], kind="stable")[len(found) - most + 1 :]
-        found = np.sort(found[widest])
-    cuts: list[int] = (found + 1).tolist()
-    return cuts
-
-
-def _numbers(values: pa.Array) -> np.ndarray | None:
+def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
     """Where the values lie, nearly; None if they have no distance."""
     kind = values.type
     if pa.types.is_decimal(kind):

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, ValueDomain, has_range
-from splitlib.filtering.ranges import covering_ranges
+from splitlib.filtering.ranges import Ranges
 from splitlib.spark.sql_text import collation_of, sql_literal
 
 _NO_LITERALS = (
@@ -120,32 +120,33 @@ class ConditionWriter:
             if isinstance(domain, RangeDomain):
                 if not self._has_range(name):
                     break
-                return self._ranges(name, [(domain.lower, domain.upper)], domain.includes_null)
+                ranges = domain.ranges.at_most(max(1, self._most // 2))
+                return self._ranges(name, ranges, domain.includes_null)
             values = pc.unique(domain.rows[name])
             if len(values) <= self._most:
                 return self._any_of(pa.table({name: values})), f"{len(values)} values"
             if not has_range(values.type) or not self._has_range(name):
                 break
             plain = values.drop_null()
-            ranges = covering_ranges(plain.take(pc.sort_indices(plain)), self._most // 2)
+            ordered = plain.take(pc.sort_indices(plain))
+            ranges = Ranges.covering(ordered, max(1, self._most // 2))
             return self._ranges(name, ranges, bool(values.null_count))
         return "", "nothing"
 
-    def _ranges(
-        self, name: str, ranges: list[tuple[pa.Scalar, pa.Scalar]], includes_null: bool
-    ) -> tuple[str, str]:
-        found = [self._between(name, low, high) for low, high in ranges]
+    def _ranges(self, name: str, ranges: Ranges, includes_null: bool) -> tuple[str, str]:
+        found = [self._between(name, low, high, ranges.brackets) for low, high in ranges]
         found += [self._is_null(name)] if includes_null else []
-        low, high = ranges[0][0], ranges[-1][1]
+        low, high = ranges.lower[0], ranges.upper[-1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
         ends = (f"from {low}" if low.is_valid else "", f"to {high}" if high.is_valid else "")
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
-    def _between(self, name: str, low: pa.Scalar, high: pa.Scalar) -> str:
+    def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
         """Null = open."""
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
-        ends = ((">=", low), ("<=", high))
+        signs = (">=" if brackets[0] == "[" else ">", "<=" if brackets[1] == "]" else "<")
+        ends = zip(signs, (low, high), strict=True)
         return all_of(self._compares(name, sign, end) for sign, end in ends if end.is_valid)
 
     def _equals(self, name: str, value: pa.Scalar) -> str:

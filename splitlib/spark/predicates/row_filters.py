@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +16,14 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.ranges import Ranges
 from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
 from splitlib.spark.sql_text import arrow_literal, quoted
 
 # More would cost every row more than skipping saves; then there is a range.
 _MANY = 1000
+_MANY_RANGES = 100
 
 
 # By themselves these files say what lies in parts of them.
@@ -70,7 +74,7 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
             if isinstance(matcher, ValueMatcher):
                 yield _among(matcher.rows[i], field)
             elif isinstance(matcher, RangeMatcher):
-                found = _between(field, matcher.lower, matcher.upper)
+                found = _in_ranges(field, matcher.ranges.at_most(_MANY_RANGES))
                 yield found | _column(field).isNull() if matcher.includes_null else found
 
 
@@ -100,7 +104,7 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
     plain = values.drop_null()
     if len(plain) > _MANY:
         ends = pc.min_max(plain)
-        found = _between(field, ends["min"], ends["max"])
+        found = _in_ranges(field, Ranges.between(ends["min"], ends["max"]))
     elif len(plain):
         # a literal apart takes several calls of the JVM
         simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
@@ -113,7 +117,12 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
     return found | _column(field).isNull() if values.null_count else found
 
 
+def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
+    return reduce(or_, (_between(field, low, high) for low, high in ranges))
+
+
 def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
+    """With both ends; null = open."""
     found = _column(field).isNotNull()
     if low.is_valid:
         found = found & (_column(field) >= arrow_literal(low, field.type))

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
 from splitlib.filtering.key_rows import distinct
+from splitlib.filtering.ranges import Ranges
 from splitlib.spark.predicates.value_sets import NOT_NULL, Cut, ValueSet
 
 _WIDE: Final = Context(prec=100)
@@ -32,8 +33,7 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     """What is known of a column if its values are among these; None if that is nothing.
 
-    It says less where there are several intervals, of which the range from the first to the last is
-    taken, or where an end that is no value of the set has no neighbour.
+    It says less where an end that is no value of the set has no neighbour.
     """
     kind = field.type
     ends = [_closed(interval, kind) for interval in values.intervals]
@@ -42,12 +42,13 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
         keys = [low for low, _ in ends]
         array = _array([*keys, *([None] if values.null else [])], kind)
         return ValueDomain(distinct(pa.table({field.name: array})))
-    only_null_is_out = values == NOT_NULL
     # what files say of floats leaves NaN out
-    if not has_range(kind) or (ends[0][0] is None and ends[-1][1] is None and not only_null_is_out):
+    if not has_range(kind) or (ends == [(None, None)] and values != NOT_NULL):
         return None
-    lower, upper = _array([ends[0][0], ends[-1][1]], kind)
-    return RangeDomain(field.remove_metadata(), lower, upper, values.null)
+    lower, upper = (_array(keys, kind) for keys in zip(*ends, strict=True))
+    if lower[1:].null_count or upper[:-1].null_count:
+        lower, upper = lower[:1], upper[-1:]
+    return RangeDomain(field.remove_metadata(), Ranges(lower, upper), values.null)
 
 
 def is_exact(values: ValueSet, domain: Domain | None) -> bool:
@@ -55,7 +56,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
     if isinstance(domain, RangeDomain):
         # nothing but numbers has a neighbour on both sides, and the last of a type has none
         open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
-        known = [not domain.lower.is_valid, not domain.upper.is_valid]
+        known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
     return isinstance(domain, ValueDomain)
 

@@ -6,10 +6,14 @@ import pyarrow as pa
 
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc
+from splitlib.filtering.domains import RangeDomain
 from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.ranges import Ranges
 
 FORMAT = b"SLF1"  # how the bytes of a filter end
-TOKENS = (b"values:1", b"range:1", b",", b"splitlib.domains", b"splitlib.schema")
+TOKENS = (b"values:1", b"range:1", b"ranges[):1", b",", b"splitlib.domains", b"splitlib.schema")
+
+RANGES = Ranges(pa.array([1, 7]), pa.array([3, 9]), "[)")
 
 
 def samples() -> list[DynamicFilteringData]:
@@ -18,6 +22,11 @@ def samples() -> list[DynamicFilteringData]:
         DynamicFilteringData.from_values({"s": [f"key {i}" for i in range(100)]}),
         DynamicFilteringData.from_range({"d": (1, 2), "s": ("a", None)}),
         DynamicFilteringData.from_values({"n": [None]}),
+        DynamicFilteringData(
+            pa.schema([("d", pa.int64())]),
+            [RangeDomain(pa.field("d", pa.int64()), RANGES)],
+            exceeds_threshold=False,
+        ),
         DynamicFilteringData.exceeded(pa.schema([("d", pa.decimal128(10, 2))])),
         DynamicFilteringData.from_arrow(
             pa.table({"s": pa.array([{"a": 1, "b": "x"}]), "l": pa.array([[1, None]])})

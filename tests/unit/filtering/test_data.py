@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from splitlib import DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
 from splitlib.filtering.domains import RangeDomain
 from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.ranges import BRACKETS, Ranges
 
 INTS = pa.schema([("d", pa.int64())])
 
@@ -148,12 +149,38 @@ def test_equal_whatever_the_order(column, random):
 
 @pytest.mark.parametrize("includes_null", [False, True])
 def test_bytes_keep_whether_null_is_in_a_range(includes_null):
-    low, high = pa.scalar(1), pa.scalar(9)
-    domain = RangeDomain(INTS.field(0), low, high, includes_null)
+    ranges = Ranges.between(pa.scalar(1), pa.scalar(9))
+    domain = RangeDomain(INTS.field(0), ranges, includes_null)
     data = DynamicFilteringData(INTS, [domain], exceeds_threshold=True)
     again = DynamicFilteringData.from_bytes(data.to_bytes())
     assert again.contains({"d": None}) == includes_null
     assert again.exceeds_threshold
+
+
+@pytest.mark.parametrize("brackets", BRACKETS)
+@pytest.mark.parametrize("lower", [[1], [1, 7], [None, 7]])
+def test_bytes_keep_ranges(brackets, lower):
+    kind = INTS.field(0).type
+    upper = pa.array([3, None][: len(lower)], kind)
+    ranges = Ranges(pa.array(lower, kind), upper, brackets)
+    data = DynamicFilteringData(INTS, [RangeDomain(INTS.field(0), ranges)], exceeds_threshold=False)
+    again = DynamicFilteringData.from_bytes(data.to_bytes())
+    assert again == data
+    for value in range(10):
+        assert again.contains({"d": value}) == data.contains({"d": value})
+    assert data.contains({"d": 3}) == (brackets[1] == "]")
+    assert data.contains({"d": 7}) == (len(lower) > 1 and brackets[0] == "[")
+
+
+@pytest.mark.parametrize("ends", [[], [1], [5, 1, 6, 2], [1, None, 2, 9]])
+def test_bytes_of_ranges_that_are_none(ends):
+    kind = INTS.field(0).type
+    half = len(ends) // 2
+    ranges = Ranges(pa.array(ends[:half], kind), pa.array(ends[half:], kind), "[)")
+    domain = RangeDomain(INTS.field(0), ranges)
+    data = DynamicFilteringData(INTS, [domain], exceeds_threshold=False).to_bytes()
+    with pytest.raises(InvalidFilter, match="is no domain"):
+        DynamicFilteringData.from_bytes(data)
 
 
 @given(st.integers(0, 400), st.integers(1, 255))

@@ -38,6 +38,11 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from splitlib import DynamicFilteringData as Keys
+from splitlib.filtering.domains import RangeDomain, has_range
+from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.ranges import BRACKETS, Ranges
+from splitlib.model import PartitionField
 from splitlib_iceberg.bounds import decode
 from splitlib_iceberg.schema import arrow_type
 from splitlib_iceberg.transforms import adapt, result_type
@@ -126,6 +131,45 @@ def test_every_transform_of_every_type(transform, source, data):
         known = [pair for pair in zip(values, result.to_pylist(), strict=True) if None not in pair]
         ordered = [after for _, after in sorted(known)]
         assert ordered == sorted(ordered)
+
+
+ORDERED_CASES = [
+    (transform, source)
+    for transform, source in CASES
+    if adapted_to(source, transform).preserves_order and has_range(arrow_type(source))
+]
+
+
+@pytest.mark.parametrize("brackets", BRACKETS)
+@pytest.mark.parametrize(("transform", "source"), ORDERED_CASES, ids=str)
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_ranges_of_a_column_in_its_partitions(transform, source, brackets, data):
+    kind = arrow_type(source)
+    drawn = data.draw(st.lists(VALUES[source], min_size=2, max_size=8))
+    ends = st.sampled_from(drawn)
+    intervals = data.draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=4))
+    columns = (pa.array(map(shown, column), kind) for column in zip(*intervals, strict=True))
+    ranges = Ranges.merged(*columns, brackets)
+    if ranges is None:
+        return
+    adapted = adapted_to(source, transform)
+    values = pa.array(map(shown, drawn), kind)
+    inside = ranges.contain(values).to_pylist()
+    domain = RangeDomain(pa.field("k", kind), ranges)
+    keys = Keys(pa.schema([("k", kind)]), [domain], exceeds_threshold=False)
+    partitions = pa.record_batch({"p": adapted(values)})
+    predicate = Predicate(pa.schema([("k", kind)]), [keys])
+    kept = predicate.match(partitions, (PartitionField("p", "k", adapted),)).to_pylist()
+    assert all(now or not wanted for wanted, now in zip(inside, kept, strict=True))
+    lows, highs = adapted(ranges.lower), adapted(ranges.upper)
+    mistaken = adapted.mistaken(highs)
+    highs = highs if mistaken is None else mistaken
+    known = list(
+        zip(map(internal, lows.to_pylist()), map(internal, highs.to_pylist()), strict=True)
+    )
+    for value, keep in zip(map(internal, partitions["p"].to_pylist()), kept, strict=True):
+        assert keep == any(low <= value <= high for low, high in known)
 
 
 def test_the_day_is_that_of_utc_whatever_the_zone():

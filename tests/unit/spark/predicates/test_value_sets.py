@@ -180,6 +180,25 @@ def test_domains_keep_every_value(data) -> None:
         assert not (pa.types.is_floating(kind) and isinstance(domain, RangeDomain))
 
 
+def test_several_intervals_are_several_ranges() -> None:
+    def ranges(kind, *signed):
+        truth = always(False)
+        for sign, value in signed:
+            truth = truth | compared("a", sign, value)
+        assert truth.true is not None
+        domain = domain_of(truth.true["a"], pa.field("a", kind))
+        assert isinstance(domain, RangeDomain)
+        found = [(low.as_py(), high.as_py()) for low, high in domain.ranges]
+        return found, is_exact(truth.true["a"], domain)
+
+    ints = pa.int32(), ("<", 3), ("=", 5), (">=", 7)
+    assert ranges(*ints) == ([(None, 2), (5, 5), (7, None)], True)
+    texts = pa.string(), ("<", "b"), (">", "b")
+    assert ranges(*texts) == ([(None, "b"), ("b\0", None)], False)
+    # behind the greatest value of the type there is none, which Arrow cannot say
+    assert ranges(pa.int8(), ("<", 3), (">", 127)) == ([(None, None)], False)
+
+
 def test_open_ends_are_values_of_their_own() -> None:
     def ends(kind, *signed):
         truth = always(True)
@@ -188,7 +207,8 @@ def test_open_ends_are_values_of_their_own() -> None:
         assert truth.true is not None
         domain = domain_of(truth.true["a"], pa.field("a", kind))
         assert isinstance(domain, RangeDomain)
-        return domain.lower.as_py(), domain.upper.as_py()
+        ((lower, upper),) = domain.ranges
+        return lower.as_py(), upper.as_py()
 
     days = pa.date32(), (">", dt.date(2024, 2, 28)), ("<", dt.date(2024, 3, 3))
     assert ends(*days) == (dt.date(2024, 2, 29), dt.date(2024, 3, 2))
