@@ -15,6 +15,7 @@ from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, has_range
 from splitlib.filtering.key_rows import plain_schema
+from splitlib.filtering.ranges import Ranges
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.schema import char_length
@@ -81,7 +82,7 @@ def collect_distinct(
 
 
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
-    limit = _rows_that_fit(keys.schema, config)
+    limit = rows_that_fit(keys.schema, config)
     few = min(limit, _FEW_ROWS)
     found = keys.limit(few + 1).toArrow()
     if found.num_rows > few:
@@ -104,7 +105,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
     return collector.finish()
 
 
-def _rows_that_fit(schema: StructType, config: SplitConfig) -> int:
+def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
     """So many rows are within the threshold; exactly, if every column is of fixed width."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
@@ -160,7 +161,8 @@ def _beyond(
     if not has_range(field.type):
         return DynamicFilteringData.exceeded(schema)
     low, high = (measured[end].cast(field.type) for end in ("min0", "max0"))
-    domain = RangeDomain(field, low, high, null_safe and measured["null0"].as_py())
+    includes_null = null_safe and measured["null0"].as_py()
+    domain = RangeDomain(field, Ranges.between(low, high), includes_null)
     return DynamicFilteringData(schema, [domain], exceeds_threshold=True)
 
 

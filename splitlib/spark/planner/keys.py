@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import Domain, RangeDomain
-from splitlib.filtering.key_rows import plain_schema
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.keys.intervals import Bounds, collect_ranges
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
@@ -38,10 +35,8 @@ class Keys:
     """What one scan asked of one dimension."""
 
     data: DynamicFilteringData
-    """A field per comparison: ``k0``, ``k1``, …"""
+    """A field per comparison: ``k0``, ``k1``, …; of comparisons that are one interval, one."""
     seconds: float
-    excluded: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    """By field, the end of a range that is no part of the range."""
 
 
 class Collected(NamedTuple):
@@ -49,6 +44,12 @@ class Collected(NamedTuple):
 
     comparisons: tuple[Comparison, ...]
     keys: Keys
+
+    @property
+    def by_field(self) -> Mapping[str, Comparison]:
+        """By the fields of the keys, what has to be among them."""
+        named = {f"k{i}": comparison for i, comparison in enumerate(self.comparisons)}
+        return {name: named[name] for name in self.keys.data.fields}
 
 
 class KeyQueries:
@@ -68,7 +69,7 @@ class KeyQueries:
         self._optimized = optimized
         self._config = config
         self._executor = executor
-        self._asked: list[tuple[Any, tuple[str, ...], Future[Keys]]] = []
+        self._asked: list[tuple[Any, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
         """The keys for some comparisons, all by equality or none.
@@ -80,12 +81,14 @@ class KeyQueries:
             for i, c in enumerate(comparisons)
         ]
         plan = self._catalyst.projected(self._plan(dimension), keys)
+        bounds = _bounds(comparisons)
         operators = tuple(c.operator for c in comparisons)
+        asked = operators, bounds
         for other, others, future in self._asked:
-            if operators == others and self._catalyst.same_result(plan, other):
+            if asked == others and self._catalyst.same_result(plan, other):
                 return future
-        future = self._executor.submit(self._collect, plan, operators)
-        self._asked.append((plan, operators, future))
+        future = self._executor.submit(self._collect, plan, operators, bounds)
+        self._asked.append((plan, asked, future))
         return future
 
     def _plan(self, dimension: Dimension) -> Any:
@@ -99,7 +102,7 @@ class KeyQueries:
     def _expression(self, expression: Expression) -> Any:
         return self._catalyst.expression_at(self._optimized, expression.place)
 
-    def _collect(self, plan: Any, operators: Sequence[str]) -> Keys:
+    def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
         started = time.perf_counter()
         rows = self._catalyst.dataframe(plan)
         reason = why_not_deterministic(rows)
@@ -112,33 +115,14 @@ class KeyQueries:
             # where one comparison is null-safe the nulls of all are kept: too much, not too little
             data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
             return Keys(data, time.perf_counter() - started)
-        data, excluded = _ranges(rows, operators)
-        return Keys(data, time.perf_counter() - started, excluded)
+        if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
+            raise Unusable("keys of this type have no range")
+        return Keys(collect_ranges(rows, bounds, self._config), time.perf_counter() - started)
 
 
-def _ranges(
-    rows: DataFrame, operators: Sequence[str]
-) -> tuple[DynamicFilteringData, dict[str, pa.Scalar]]:
-    """The range that partition values can meet, and the ends that are no part of it themselves."""
-    if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
-        raise Unusable("keys of this type have no range")
-    upper = [operator in ("<", "<=") for operator in operators]
-    measures = [
-        (F.max if is_upper else F.min)(f"k{i}").alias(f"k{i}") for i, is_upper in enumerate(upper)
-    ]
-    found = rows.agg(*measures).toArrow().combine_chunks()
-    ends = {name: found[name][0] for name in found.schema.names}
-    if not all(end.is_valid for end in ends.values()):  # no row, or none with a key
-        return DynamicFilteringData.from_arrow(found.slice(0, 0)), {}
-    domains: list[Domain] = []
-    for (name, end), is_upper in zip(ends.items(), upper, strict=True):
-        open_ = pa.scalar(None, end.type)
-        low, high = (open_, end) if is_upper else (end, open_)
-        domains.append(RangeDomain(found.schema.field(name), low, high))
-    excluded = {
-        name: end
-        for (name, end), operator in zip(ends.items(), operators, strict=True)
-        if operator in ("<", ">")
-    }
-    schema = plain_schema(found.schema)
-    return DynamicFilteringData(schema, domains, exceeds_threshold=False), excluded
+def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:
+    """What each dimension row demands of each target that is not compared by equality."""
+    by_target: dict[object, list[tuple[str, str]]] = defaultdict(list)
+    for i, comparison in enumerate(comparisons):
+        by_target[comparison.target.shape].append((comparison.operator, f"k{i}"))
+    return tuple(Bounds(tuple(demands)) for demands in by_target.values())

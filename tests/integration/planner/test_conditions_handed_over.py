@@ -92,6 +92,16 @@ def checked(spark: SparkSession, query: str) -> DataFrame:
         ("SELECT f.id FROM fact f JOIN dim d ON f.k = d.big WHERE d.id < 3", "CAST(`k` AS bigint)"),
         ("SELECT f.id FROM fact f JOIN dim d ON f.k <= d.k WHERE d.id = 1", "`k` <= -4"),
         (
+            "SELECT f.id FROM fact f JOIN dim d ON f.k >= d.k AND f.k < d.k + 2 "
+            "WHERE d.id IN (1, 6)",
+            "((`k` >= -4 AND `k` < -2) OR (`k` >= 1 AND `k` < 3))",
+        ),
+        (
+            "SELECT f.id FROM fact f JOIN dim d ON f.day BETWEEN d.day AND date_add(d.day, 1) "
+            "WHERE d.id IN (0, 1, 5)",
+            "(`day` >= DATE'2024-02-27' AND `day` <= DATE'2024-02-29')",
+        ),
+        (
             "SELECT k, n FROM (SELECT k, count(*) AS n FROM fact GROUP BY k) JOIN dim USING (k) "
             "WHERE dim.id < 3",
             "`k` = -4",

@@ -78,6 +78,48 @@ PRUNES = {
         "WHERE d.name IN ('n5', 'n6')",
         (("p_sales", 4),),
     ),
+    "intervals with a gap": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day BETWEEN d.id - 1 AND d.id + 1 "
+        "WHERE d.name IN ('n3', 'n15')",
+        (("p_sales", 6),),
+    ),
+    "intervals without their ends": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day > d.id - 2 AND f.day < d.id + 1 "
+        "WHERE d.name IN ('n3', 'n15')",
+        (("p_sales", 4),),
+    ),
+    "intervals with one of their ends": Case(
+        "SELECT f.v FROM p_two f JOIN p_days d ON f.d >= d.d AND f.d < date_add(d.d, 2) "
+        "WHERE d.name IN ('n0', 'n4')",
+        (("p_two", 4),),
+    ),
+    "intervals of text": Case(
+        "SELECT f.v FROM p_two f JOIN (SELECT concat('k', week) AS lo, concat('k', week + 1) AS "
+        "hi FROM p_weeks WHERE no = 10) w ON f.k >= w.lo AND f.k < w.hi",
+        (("p_two", 2),),
+    ),
+    "intervals of what is computed": Case(
+        "SELECT f.v FROM (SELECT v, day * 2 AS twice FROM p_sales) f JOIN p_days d "
+        "ON f.twice > d.id AND f.twice <= d.id + 3 WHERE d.name IN ('n3', 'n15')",
+        (("p_sales", 4),),
+    ),
+    "intervals of two columns": Case(
+        "SELECT f.v FROM p_two f JOIN p_weeks w ON f.d BETWEEN DATE'2020-01-01' AND "
+        "date_add(DATE'2020-01-01', w.week) AND f.k BETWEEN 'k0' AND concat('k', w.week) "
+        "WHERE w.no = 10",
+        (("p_two", 2),),
+    ),
+    "an interval with nothing in it": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day > d.id AND f.day < d.id - 1 "
+        "WHERE d.name = 'n3'",
+        (("p_sales", 0),),
+    ),
+    "several lower bounds": Case(
+        "SELECT f.v FROM p_sales f JOIN p_days d ON f.day >= d.id AND f.day > d.week "
+        "AND f.day < d.id + 4 WHERE d.name IN ('n3', 'n15')",
+        # the greater of the bounds is left out by one of them only, and stays
+        (("p_sales", 8),),
+    ),
     "less than": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day < d.id WHERE d.name = 'n3'",
         (("p_sales", 3),),

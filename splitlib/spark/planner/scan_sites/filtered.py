@@ -155,14 +155,13 @@ class FilteredSite:
         """Keys as a condition, and the columns in it; None if it would say nothing."""
         operands: dict[str, Operand] = {}
         columns = []
-        for i, comparison in enumerate(one.comparisons):
+        for name, comparison in one.by_field.items():
             column = self.scan.names.get(comparison.lineage.column)
             if column is None:
                 continue
-            kind = one.keys.data.schema.field(f"k{i}").type
-            operand = self.scan.operand(column, kind)
+            operand = self.scan.operand(column, one.keys.data.schema.field(name).type)
             if operand is not None:
-                operands[f"k{i}"] = operand
+                operands[name] = operand
                 columns.append(column)
         if not operands:
             return None

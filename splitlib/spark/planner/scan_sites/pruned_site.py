@@ -85,7 +85,7 @@ class PrunedSite:
             evaluated = None
             if not one.keys.data.domains:
                 reason = "too many keys"
-            elif of_columns is None or one.keys.excluded:
+            elif of_columns is None:
                 evaluated = self._evaluated_keys(plan, one)
             data += [] if of_columns is None else [of_columns]
             computed += [] if evaluated is None else [evaluated]
@@ -174,11 +174,11 @@ class PrunedSite:
         And why they do not prune, None if they do.
         """
         names = {}
-        for i, comparison in enumerate(one.comparisons):
+        for name, comparison in one.by_field.items():
             column = self.scan.names.get(comparison.lineage.column)
             if column is None:
                 return None, None
-            names[f"k{i}"] = column
+            names[name] = column
         if len(set(names.values())) < len(names):
             return None, None
         data = one.keys.data.renamed(names)
@@ -188,19 +188,16 @@ class PrunedSite:
 
     def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
         """Keys of what only Spark can compute; None if partition values alone do not decide it."""
-        comparisons, keys = one
-        steps = _steps([c.lineage for c in comparisons])
-        columns = self._read_by(plan, steps, [c.target for c in comparisons])
+        keys, comparisons = one.keys, one.by_field
+        steps = _steps([c.lineage for c in comparisons.values()])
+        wanted = {name: c.target for name, c in comparisons.items()}
+        columns = self._read_by(plan, steps, list(wanted.values()))
         if columns is None:
             return None
-        wanted = {f"k{i}": c.target for i, c in enumerate(comparisons)}
 
         def test(found: Mapping[str, pa.Array]) -> pa.BooleanArray:
             batch = pa.record_batch({name: found[name] for name in wanted})
-            mask = Predicate(batch.schema, [keys.data]).match(batch)
-            for name, end in keys.excluded.items():
-                mask = pc.and_(mask, pc.fill_null(pc.not_equal(batch[name], end), False))
-            return mask
+            return Predicate(batch.schema, [keys.data]).match(batch)
 
         return EvaluatedFilter(
             partial(self.scan.evaluated, columns=columns, plan=plan, steps=steps, wanted=wanted),
@@ -236,11 +233,10 @@ class PrunedSite:
 
     def _use_of(self, plan: Any, collected: Collected) -> FilterUse:
         """What the report says of keys that have pruned it."""
-        comparisons, keys = collected
-        catalyst = self.scan.catalyst
+        keys, catalyst = collected.keys, self.scan.catalyst
         fields = {
-            f"k{i}": catalyst.sql(catalyst.expression_at(plan, c.target.place))
-            for i, c in enumerate(comparisons)
+            name: catalyst.sql(catalyst.expression_at(plan, c.target.place))
+            for name, c in collected.by_field.items()
         }
         description = keys.data.renamed(fields).describe()
         return FilterUse(tuple(fields.values()), description, keys.data.nbytes, keys.seconds)

@@ -1,0 +1,105 @@
+"""Intervals: what a dimension can meet by ``<``, ``<=``, ``>`` and ``>=``, of each row one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from splitlib.config import SplitConfig
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import Domain, RangeDomain
+from splitlib.filtering.key_rows import plain_schema
+from splitlib.filtering.ranges import Ranges
+from splitlib.spark.keys.collect import rows_that_fit
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between what each row of a dimension wants a value."""
+
+    comparisons: tuple[tuple[str, str], ...]
+    """``<``, ``<=``, ``>`` or ``>=``, and the column on the right of it; all hold together."""
+
+    @property
+    def name(self) -> str:
+        """Of the value: that of the first column."""
+        return self.comparisons[0][1]
+
+    @property
+    def lower(self) -> Column | None:
+        """Where the interval of a row begins; None = open."""
+        return self._end((">", ">="), F.greatest)
+
+    @property
+    def upper(self) -> Column | None:
+        """Where it ends."""
+        return self._end(("<", "<="), F.least)
+
+    @property
+    def brackets(self) -> str:
+        """Which of its ends belong to it, as of :class:`Ranges`; perhaps one that does not."""
+        operators = {operator for operator, _ in self.comparisons}
+        return ("[" if ">=" in operators else "(") + ("]" if "<=" in operators else ")")
+
+    def _end(self, operators: tuple[str, str], innermost: Callable[..., Column]) -> Column | None:
+        columns = [F.col(column) for operator, column in self.comparisons if operator in operators]
+        return innermost(*columns) if len(columns) > 1 else next(iter(columns), None)
+
+
+def collect_ranges(
+    rows: DataFrame, bounds: Iterable[Bounds], config: SplitConfig
+) -> DynamicFilteringData:
+    """What some row's intervals hold: exactly, up to the threshold of the config.
+
+    Of each value apart. Beyond the threshold it is one range, from the first to the last.
+
+    Args:
+        rows: Of the dimension.
+        bounds: What the rows want of one or more values.
+        config: For the threshold.
+
+    Returns:
+        A field for each of ``bounds``.
+    """
+    # a comparison with null holds of nothing, and all of a row's hold together
+    for name in rows.columns:
+        rows = rows.where(F.col(name).isNotNull())
+    domains: list[Domain] = []
+    fields = []
+    for of_value in bounds:
+        ranges, kind = _ranges(rows, of_value, config)
+        fields.append(pa.field(of_value.name, kind))
+        if ranges is None:
+            return DynamicFilteringData.from_arrow(pa.schema(fields).empty_table())
+        domains.append(RangeDomain(fields[-1], ranges))
+    return DynamicFilteringData(plain_schema(fields), domains, exceeds_threshold=False)
+
+
+def _ranges(
+    rows: DataFrame, bounds: Bounds, config: SplitConfig
+) -> tuple[Ranges | None, pa.DataType]:
+    """What the intervals of all rows hold, None if that is nothing; and the type of the value."""
+    lower, upper = bounds.lower, bounds.upper
+    if lower is not None and upper is not None:
+        intervals = rows.select(lower.alias("lower"), upper.alias("upper"))
+        intervals = intervals.where(F.col("lower") <= F.col("upper")).distinct()
+        most = rows_that_fit(intervals.schema, config)
+        found = intervals.limit(most + 1).toArrow()
+        if found.num_rows <= most:
+            least, greatest = (found[name].combine_chunks() for name in ("lower", "upper"))
+            return Ranges.merged(least, greatest, bounds.brackets), least.type
+        rows, lower, upper = intervals, F.col("lower"), F.col("upper")
+    first = [] if lower is None else [F.min(lower)]
+    last = [] if upper is None else [F.max(upper)]
+    (row,) = rows.agg(*first, *last).toArrow().combine_chunks().to_batches()
+    kind = row.schema.field(0).type
+    open_ = pa.scalar(None, kind)
+    least = row[0][0] if first else open_
+    greatest = row[-1][0] if last else open_
+    if not (least.is_valid or greatest.is_valid):
+        return None, kind
+    return replace(Ranges.between(least, greatest), brackets=bounds.brackets), kind
