@@ -98,6 +98,12 @@ class Node:
                 )
         return self._parsed.get(name, ())
 
+    def plan_of(self, subquery: Expression) -> Node:
+        """The plan of a subquery among its own expressions."""
+        plans = [found for value in self.fields.values() for found in _nested_plans(value)]
+        number = next(i for i, plan in enumerate(plans) if plan is subquery.fields["plan"])
+        return self.subqueries[number]
+
     def walk(self) -> Iterator[Node]:
         """This node and all below it, those in subqueries included."""
         yield self

@@ -12,10 +12,13 @@ from splitlib.spark.jvm.expressions import CATALYST
 from splitlib.spark.jvm.relations import Relations
 from splitlib.spark.jvm.scala import scala_of
 
-# With these rules Spark would fetch and list whole tables while it optimizes.
 _NOT_YET = (
+    # with these Spark would fetch and list whole tables while it optimizes
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
+    # subqueries that were merged are no longer those of the query
+    "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
 _OWN_SETTINGS = {
     # subqueries of Spark's own dynamic pruning are of no use in a plan that is only read

@@ -116,6 +116,10 @@ class Plans(Expressions):
         """The rows for which a condition holds."""
         return self._logical("Filter", condition, plan)
 
+    def one_row(self) -> Any:
+        """A leaf of one row without columns."""
+        return self._logical("OneRowRelation")
+
     def local_relation(self, output: Any, rows: Any) -> Any:
         """A leaf of given rows.
 

@@ -129,13 +129,15 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
 
 def is_selective(dimension: Dimension) -> bool:
     """Whether the plan shows that some rows are left out, here or where it is narrowed."""
-    return _drops_rows(dimension.node) or any(is_selective(d) for d, _ in dimension.narrowed_by)
+    if dimension.is_value or _drops_rows(dimension.node):
+        return True
+    return any(is_selective(other) for other, _ in dimension.narrowed_by)
 
 
 def _selective_part(dimension: Dimension) -> Dimension:
     """The dimension without what narrows it but drops no rows."""
     kept = ((_selective_part(other), conditions) for other, conditions in dimension.narrowed_by)
-    return Dimension(dimension.node, tuple((d, c) for d, c in kept if is_selective(d)))
+    return replace(dimension, narrowed_by=tuple((d, c) for d, c in kept if is_selective(d)))
 
 
 def _drops_rows(node: Node) -> bool:

@@ -16,7 +16,7 @@ from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
 from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.eligibility import eligible
 from splitlib.spark.planner.join_graph import Dimension, discover
-from splitlib.spark.planner.materializable import Materializable, materializable
+from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 S = TypeVar("S", bound=Hashable)
@@ -125,7 +125,8 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
     run_once: list[tuple[Materializable, ...]] = []
     if dimensions and not copies:  # a copy may need rows that the filter of the other one drops
         never_run = listed.union(path for path, site in sites.items() if site.may_have_keys)
-        run_once = materializable(dimensions, root, facts.analyzed_tree, never_run, fits)
+        leaves_of_both = Leaves(root, facts.analyzed_tree)
+        run_once = materializable(dimensions, leaves_of_both, never_run, fits)
     of_copies = frozenset(scan for scans in copied.values() for scan in scans)
     known = of_copies.union(leaves.values())
     unread = {scan: paths for scan, paths in facts.scan_paths.items() if scan not in known}

@@ -14,7 +14,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from splitlib.spark.logical_plan import Expression, Node, conjuncts
-from splitlib.spark.planner.lineage import Lineage, is_function, join_type, lineages_of, output_ids
+from splitlib.spark.planner.lineage import (
+    Lineage,
+    is_function,
+    join_type,
+    lineages_of,
+    only_subquery,
+    output_ids,
+)
 
 OPERATORS = {
     "EqualTo": "=",
@@ -51,6 +58,8 @@ class Dimension:
     node: Node
     narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
     """Other dimensions with the conditions by which it is semi-joined with each."""
+    is_value: bool = False
+    """Whether it is the plan of a scalar subquery, from whose value the keys are computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +129,27 @@ def discover(
         for vertex in graph.vertices:
             open_ += vertex.children
         open_ += [plan for node in _taken_apart(top) for plan in node.subqueries]
-    return found
+    return [*found, *_filters_by_values(root, partition_columns)]
+
+
+def _filters_by_values(root: Node, partition_columns: frozenset[int]) -> Iterator[JoinFilter]:
+    """What filters of a plan imply that compare with the value of a scalar subquery."""
+    for node in root.walk():
+        if node.kind != "Filter" or not node.subqueries:
+            continue
+        lineages = lineages_of(node.children[0], partition_columns)
+        for part in (part for whole in node.expressions("condition") for part in conjuncts(whole)):
+            operator = OPERATORS.get(part.kind)
+            if operator is None:
+                continue
+            one, other = part.children
+            for target, key, seen in ((one, other, operator), (other, one, _FLIPPED[operator])):
+                subquery = only_subquery(key)
+                if subquery is None:
+                    continue
+                dimension = Dimension(node.plan_of(subquery), is_value=True)
+                for lineage in lineages.of(target):
+                    yield JoinFilter(dimension, (Comparison(lineage, target, seen, key, None),))
 
 
 def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[PartitionCondition]:

@@ -92,7 +92,9 @@ class KeyQueries:
         return future
 
     def _plan(self, dimension: Dimension) -> Any:
-        """The plan of a dimension, semi-joined with what narrows it."""
+        """The plan of a dimension, semi-joined with what narrows it; of a value, one row."""
+        if dimension.is_value:  # the subquery is part of the key
+            return self._catalyst.one_row()
         plan = self._catalyst.node(self._optimized, dimension.node.path)
         for other, conditions in dimension.narrowed_by:
             expressions = [self._expression(condition) for condition in conditions]

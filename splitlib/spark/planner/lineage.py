@@ -97,6 +97,15 @@ def is_function(expression: Expression) -> bool:
     return not any(e.kind in _NOT_A_FUNCTION for e in expression.walk())
 
 
+def only_subquery(expression: Expression) -> Expression | None:
+    """The scalar subquery from whose value alone an expression is computed; None if it is not."""
+    others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
+    if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
+        return None
+    # children are what it reads from outside
+    return None if others[0].children else others[0]
+
+
 def _is_column(expression: Expression) -> bool:
     """Whether an expression is a column, perhaps cast to types that lose nothing."""
     wider = None

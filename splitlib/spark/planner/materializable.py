@@ -39,10 +39,39 @@ class Materializable:
         return frozenset(part.path for part in parts if part.is_leaf)
 
 
+class Leaves:
+    """The leaves of an optimized plan, of which some can be replaced by rows of theirs.
+
+    Args:
+        optimized: The optimized plan, in which the same columns may be read in several places.
+        analyzed: The analyzed plan.
+    """
+
+    def __init__(self, optimized: Node, analyzed: Node) -> None:
+        self._optimized = optimized
+        self._places: dict[frozenset[tuple[int | None, str]], list[Path]] = defaultdict(list)
+        for node in analyzed.walk():
+            if node.is_leaf:
+                self._places[_columns(node)].append(node.path)
+        self._times_read = Counter(leaf_ids(node) for node in optimized.walk() if node.is_leaf)
+        self._named = frozenset(_named_attributes(optimized))
+
+    def below(self, node: Node) -> Materializable | None:
+        """The leaf that a node only filters and projects, if other rows can take its place."""
+        leaf = _leaf_below(node)
+        if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
+            return None
+        # the optimizer may have left out fields of its structs: then it is not the same leaf
+        at = self._places.get(_columns(leaf), ())
+        if len(at) != 1 or not leaf_ids(leaf):
+            return None
+        read = _columns_read(self._optimized, leaf, self._named)
+        return Materializable(leaf, _filter_of(node), at[0], read)
+
+
 def materializable(
     dimensions: Iterable[Dimension],
-    optimized: Node,
-    analyzed: Node,
+    leaves: Leaves,
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[tuple[Materializable, ...]]:
@@ -54,29 +83,19 @@ def materializable(
 
     Args:
         dimensions: Those whose keys are wanted.
-        optimized: The optimized plan, in which the same columns may be read in several places.
-        analyzed: The analyzed plan.
+        leaves: Of the plan.
         sites: The paths of leaves that keys may prune; they are never run.
         fits: Whether the rows of a leaf fit into memory beside everything else.
     """
-    places = defaultdict(list)
-    for node in analyzed.walk():
-        if node.is_leaf:
-            places[_columns(node)].append(node.path)
-    times_read = Counter(leaf_ids(node) for node in optimized.walk() if node.is_leaf)
-    named = frozenset(_named_attributes(optimized))
     waiting: dict[Path, Materializable] = {}
-    wanted = {d.node.path: d.node for top in dimensions for d in with_narrowing(top)}
-    for node in (part for whole in wanted.values() for part in _filters(whole)):
-        leaf = _leaf_below(node)
-        if leaf.kind not in RELATIONS or leaf.path in sites or times_read[leaf_ids(leaf)] != 1:
+    wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
+    for node in (part for dimension in wanted.values() for part in _filters(dimension)):
+        found = leaves.below(node)
+        # the filter on a leaf comes before the leaf alone
+        if found is None or found.leaf.path in sites or found.leaf.path in waiting:
             continue
-        # the optimizer may have left out fields of its structs: then it is not the same leaf
-        at = places.get(_columns(leaf), ())
-        if len(at) != 1 or not leaf_ids(leaf) or not fits(leaf):
-            continue
-        read = _columns_read(optimized, leaf, named)
-        waiting[leaf.path] = Materializable(leaf, _filter_of(node), at[0], read)
+        if fits(found.leaf):
+            waiting[found.leaf.path] = found
     return _in_order(waiting)
 
 
@@ -124,10 +143,12 @@ def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
     return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf_columns(leaf))
 
 
-def _filters(dimension: Node) -> Iterator[Node]:
-    """A dimension, and the filters in its subqueries."""
-    yield dimension
-    for node in dimension.walk():
+def _filters(dimension: Dimension) -> Iterator[Node]:
+    """A dimension, and the filters in its subqueries; of a value, what it is computed from."""
+    yield dimension.node
+    if dimension.is_value:
+        yield from (part for part in dimension.node.walk() if part.kind == "Filter" or part.is_leaf)
+    for node in dimension.node.walk():
         for subquery in node.subqueries:
             yield from (part for part in subquery.walk() if part.kind == "Filter")
 

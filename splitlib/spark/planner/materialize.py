@@ -109,7 +109,7 @@ def _rows_of(
         else:
             same.append(one)
     plans = [
-        catalyst.projected(plan, list(_shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
+        catalyst.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in alike
     ]
     rows = executor.map(lambda plan: internal_rows(catalyst.dataframe(plan)), plans)
@@ -127,7 +127,7 @@ def _read_in(places: Iterable[Materializable]) -> frozenset[int]:
     return frozenset().union(*(place.read for place in places))
 
 
-def _shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> Iterator[Any]:
+def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> Iterator[Any]:
     """The columns of a leaf, with a null in the place of those that nobody reads."""
     output = catalyst.output(plan)
     nulls: dict[str, Any] = {}

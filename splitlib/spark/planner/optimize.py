@@ -30,6 +30,7 @@ from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.dead_scans import dead_scans
 from splitlib.spark.planner.decide import decide
+from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
 from splitlib.spark.planner.prune import (
     PrunedSites,
@@ -102,13 +103,15 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
         query = _query(df, named, executor)
         if isinstance(query, str):
             return None, PlanReport(reasons=(query,))
+        query, latest = with_latest_rows(query, executor)
         pruned = _pruned(query, executor)
         planned = None
-        if any(outcome.report.is_pruned for outcome in pruned.outcomes):
+        if latest or any(outcome.report.is_pruned for outcome in pruned.outcomes):
             planned = _rewritten(query, pruned)
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
     if stable is None:
-        return planned, _report(query, pruned)
+        report = _report(query, pruned)
+        return planned, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named)
     return again or _opened_up(stable, named), report
 
@@ -171,7 +174,7 @@ def _query(
     analyzed = catalyst.analyzed(df)
     tree = catalyst.tree(analyzed)
     has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
-    if not has_join and not named:
+    if not has_join and not named and not asks_for_extremes(tree):
         return "it has no join."
     optimizing = executor.submit(_optimized, catalyst, analyzed)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
@@ -271,7 +274,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}
-    new = {**materialized.leaves, **pruned.dead}
+    new = {**query.computed, **materialized.leaves, **pruned.dead}
     narrowed: dict[Path, Any] = {}
     for outcome in pruned.outcomes:
         scan, node, nodes = outcome.scan, outcome.instead, new

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from pyspark.sql import DataFrame
 
@@ -36,6 +36,8 @@ class Query:
     """Bytes that Spark takes a size to be that it does not know."""
     is_command: bool
     """Whether it is of the rows that a command changes."""
+    computed: Mapping[Path, Any] = field(default_factory=dict)
+    """Leaves of the analyzed plan that rows have taken the place of, by path."""
 
     @property
     def scans(self) -> Sequence[Scan]:
@@ -115,6 +117,28 @@ class Query:
         """What Spark makes of the query with other nodes at some paths of the analyzed plan."""
         plan = self.catalyst.optimized(self.catalyst.replaced(self.analyzed, new))
         return self.catalyst.tree(plan)
+
+    def with_rows(
+        self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
+    ) -> Self:
+        """The query with rows in the places of scans, which it reads no more.
+
+        Args:
+            optimized_leaves: By path in the optimized plan.
+            analyzed_leaves: By path in the analyzed one.
+        """
+        catalyst = self.catalyst
+        analyzed = catalyst.replaced(self.analyzed, analyzed_leaves)
+        optimized = catalyst.replaced(self.optimized, optimized_leaves)
+        return replace(
+            self,
+            prunable=self.prunable.without(analyzed_leaves.keys()),
+            analyzed=analyzed,
+            analyzed_tree=catalyst.tree(analyzed),
+            optimized=optimized,
+            optimized_tree=catalyst.tree(optimized),
+            computed={**self.computed, **analyzed_leaves},
+        )
 
     def _size(self, node: Any) -> int | None:
         size = self.catalyst.size_of(node)

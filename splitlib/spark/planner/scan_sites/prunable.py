@@ -188,6 +188,11 @@ class PrunableScans:
         """Directories of the session's tables that were listed."""
         return sum(partitions.listings for partitions in self.partitions.values())
 
+    def without(self, places: Collection[Path]) -> PrunableScans:
+        """The same without scans that stand at some places."""
+        left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
+        return PrunableScans(left, self.partitions)
+
     def of_leaf(self, leaf: Node) -> Scan | None:
         """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
         ids = leaf_ids(leaf)

@@ -1,0 +1,206 @@
+"""The latest partition: asked for by a subquery, or by the query itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from tests.integration.planner.tables import explained, rows_of
+from tests.integration.planner.ways import Way
+
+pytestmark = pytest.mark.spark
+NAMED = ("l_sales", "l_text")
+DAYS = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """Partitions of days; the last one has no row, and there is one without a day."""
+    spark.sql(
+        f"""CREATE TABLE l_sales USING parquet PARTITIONED BY (day, country) AS
+            SELECT id AS v, id % 3 AS s, CAST(id % {DAYS} AS INT) AS day,
+                   IF(id % 2 = 0, 'de', 'fr') AS country FROM RANGE(120)
+            UNION ALL SELECT 1000, 0, NULL, 'de'"""
+    )
+    spark.sql("ALTER TABLE l_sales ADD PARTITION (day = 90, country = 'de')")
+    spark.sql("ALTER TABLE l_sales ADD PARTITION (day = -90, country = 'de')")
+    spark.sql("""CREATE TABLE l_text (v BIGINT) PARTITIONED BY (day STRING) STORED AS TEXTFILE""")
+    spark.sql(
+        f"""INSERT INTO l_text
+            SELECT id, DATE_FORMAT(DATE_ADD(DATE'2024-02-25', CAST(id % {DAYS} AS INT)),
+                                   'yyyy-MM-dd') FROM RANGE(60)"""
+    )
+    spark.sql(
+        "CREATE TABLE l_loads USING parquet AS SELECT 9 AS day, 'done' AS state UNION ALL "
+        "SELECT 11, 'failed'"
+    )
+    yield
+    for table in (*NAMED, "l_loads"):
+        spark.sql(f"DROP TABLE {table}")
+
+
+# a query; the partitions that are read of each scan, in the order of the plan, in all looked at
+ASKED = {
+    "of the table itself": (
+        "SELECT * FROM l_sales WHERE day = (SELECT max(day) FROM l_sales)",
+        [2, 1],
+    ),
+    "with a condition on rows": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_sales WHERE v < 5)",
+        [14, 1],
+    ),
+    "with a condition on partitions": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_sales WHERE country = 'fr')",
+        [1, 1],
+    ),
+    "the first one": ("SELECT v FROM l_sales WHERE day = (SELECT min(day) FROM l_sales)", [2, 1]),
+    "under another name and type": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(d) FROM (SELECT CAST(day AS BIGINT) AS d "
+        "FROM l_sales))",
+        [2, 1],
+    ),
+    "all since": (
+        "SELECT v FROM l_sales WHERE day >= (SELECT max(day) - 2 FROM l_loads)",
+        [4],
+    ),
+    "computed from the value": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_sales) - 3",
+        [2, 1],
+    ),
+    "between two values": (
+        "SELECT v FROM l_sales WHERE day BETWEEN (SELECT min(day) FROM l_loads) AND "
+        "(SELECT max(day) FROM l_loads)",
+        [3],
+    ),
+    "of another table": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_loads WHERE state = 'done')",
+        [1],
+    ),
+    "of text": ("SELECT v FROM l_text WHERE day = (SELECT max(day) FROM l_text)", [1, 1]),
+    "of a text as date": (
+        "SELECT v FROM l_text WHERE CAST(day AS DATE) = (SELECT max(CAST(day AS DATE)) FROM l_text "
+        "WHERE v > 50)",
+        None,
+    ),
+    "null": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_loads WHERE day > 99)",
+        [0],
+    ),
+    "null of the table itself": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_sales WHERE day < -90)",
+        None,
+    ),
+    "without any subquery": ("SELECT max(day) FROM l_sales", [2]),
+    "twice": ("SELECT max(day) AS a, max(day) AS b FROM l_sales WHERE country = 'fr'", [1]),
+    "first and last": ("SELECT min(day), max(day) FROM l_sales", None),
+    "beside something else": ("SELECT max(day), count(*) FROM l_sales", None),
+    "of some rows": ("SELECT max(day) FILTER (WHERE v < 5) FROM l_sales", None),
+    "by group": ("SELECT country, max(day) FROM l_sales GROUP BY country", None),
+    "of a joined table": (
+        "SELECT max(f.day) FROM l_sales f JOIN l_loads l ON f.day = l.day",
+        None,
+    ),
+    "joined with": (
+        "SELECT f.v FROM l_sales f JOIN (SELECT max(day) AS day FROM l_sales) m ON f.day = m.day",
+        [2, 1],
+    ),
+    "in a HAVING": (
+        "SELECT day, count(*) FROM l_sales GROUP BY day HAVING day = (SELECT max(day) "
+        "FROM l_sales)",
+        [2, 1],
+    ),
+    "in a nested subquery": (
+        "SELECT v FROM l_sales WHERE day = (SELECT max(day) FROM l_sales WHERE day < "
+        "(SELECT max(day) FROM l_sales))",
+        None,
+    ),
+    "correlated": (
+        "SELECT v FROM l_sales f WHERE day = (SELECT max(day) FROM l_loads l WHERE l.day > f.s)",
+        None,
+    ),
+    "only one part of an OR": (
+        "SELECT v FROM l_sales WHERE v = 3 OR day = (SELECT max(day) FROM l_loads)",
+        None,
+    ),
+}
+
+
+def looked_at(way: Way, query: str) -> list[int]:
+    """Partitions of each scan that was pruned, if it was."""
+    return [
+        scan.partitions_kept
+        for scan in explained(way.sql(query)).scans
+        if scan.partitions_kept is not None
+        and (scan.partitions_kept != scan.partitions_total or not scan.partitions_kept)
+    ]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_rows_and_partitions(spark: SparkSession, way: Way, name: str) -> None:
+    """The same rows, from one partition or two."""
+    query, expected = ASKED[name]
+    assert rows_of(way.sql(query)) == rows_of(spark.sql(query))
+    if expected is not None:
+        assert looked_at(way, query) == expected
+
+
+@pytest.mark.parametrize("source", ["l_own", "l_log"])
+def test_a_value_is_that_of_the_plan(spark: SparkSession, source: str) -> None:
+    """Of rows that came later neither the subquery nor the fact knows, until it is replanned."""
+    spark.sql(
+        "CREATE TABLE l_own USING parquet PARTITIONED BY (day) AS SELECT id AS v, "
+        "CAST(id % 6 AS INT) AS day FROM RANGE(12)"
+    )
+    spark.sql("CREATE TABLE l_log USING parquet AS SELECT 5 AS day")
+    try:
+        query = f"SELECT v FROM l_own WHERE day = (SELECT max(day) FROM {source})"
+        planned = splitlib.sql(spark, query)
+        assert sorted(row.v for row in planned.collect()) == [5, 11]
+        spark.sql("INSERT INTO l_own VALUES (70, 7)")
+        spark.sql("INSERT INTO l_log VALUES (7)")
+        assert sorted(row.v for row in planned.collect()) == [5, 11]
+        assert [row.v for row in splitlib.replan(planned).collect()] == [70]
+    finally:
+        for table in ("l_own", "l_log"):
+            spark.sql(f"DROP TABLE {table}")
+
+
+def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
+    """What the query would draw again is left to it."""
+    query = "SELECT max(day) FROM l_sales WHERE rand(3) < 0.5"
+    assert not [s for s in explained(splitlib.sql(spark, query)).scans if s.is_pruned]
+
+
+def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
+    """After a few looks it is not worth more of them."""
+    spark.sql(
+        "CREATE TABLE l_long USING parquet PARTITIONED BY (day) AS "
+        "SELECT id AS v, CAST(id AS INT) AS day FROM RANGE(30)"
+    )
+    try:
+        planned = splitlib.sql(spark, "SELECT max(day) FROM l_long WHERE v < 5")
+        assert not [scan for scan in explained(planned).scans if scan.is_pruned]
+        assert planned.collect() == [(4,)]
+        planned = splitlib.sql(spark, "SELECT max(day) FROM l_long WHERE v < 9 AND day < 20")
+        assert [scan.partitions_kept for scan in explained(planned).scans] == [20]
+        assert planned.collect() == [(8,)]
+    finally:
+        spark.sql("DROP TABLE l_long")
+
+
+def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
+    """As in a join: of a few partitions none is worth being looked for."""
+    with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "20"}):
+        planned = splitlib.sql(spark, "SELECT max(day) FROM l_sales")
+    assert not [scan for scan in explained(planned).scans if scan.is_pruned]
+
+
+def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:
+    """By the column, and which of its values."""
+    report = str(explained(way.sql("SELECT max(day) FROM l_sales")))
+    assert "filter day: the last one with a row" in report
+    assert "partitions 2 of 15" in report
