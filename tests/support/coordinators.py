@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
@@ -59,5 +60,6 @@ def own_threads() -> list[str]:
 def assert_no_thread_is_left() -> None:
     until = time.monotonic() + 120  # calls of earlier tests may still hang
     while (left := own_threads()) and time.monotonic() < until:
+        gc.collect()  # an enumeration that a test has left ends when nothing refers to it
         time.sleep(0.01)
     assert not left, f"threads are left: {left}"

@@ -2,9 +2,10 @@
 
 Inner joins, and what behaves like them, are taken apart into a graph: its vertices are the inputs
 of the joins, its edges the conditions between two of them. An edge says in which direction keys may
-flow: both ways in an inner or semi join, from the preserved side to the other in an outer join. So
-the order in which the optimizer happens to join does not matter, and a dimension may be narrowed
-by others before its keys reach the fact table.
+flow: both ways in an inner or semi join, from the preserved side to the other in an outer join, and
+to the side of an anti or existence join that is only looked into. So the order in which the
+optimizer happens to join does not matter, and a dimension may be narrowed by others before its keys
+reach the fact table.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from splitlib.spark.logical_plan import Expression, Node, conjuncts
 from splitlib.spark.planner.lineage import (
@@ -178,22 +180,31 @@ def _taken_apart(node: Node) -> Iterator[Node]:
             yield from _taken_apart(child)
 
 
-def _flatten(node: Node, graph: _Graph) -> frozenset[int]:
-    """Add a node's inputs and conditions; the attributes on which conditions above may rely."""
+class _Rows(NamedTuple):
+    """The attributes of a node's rows on which conditions above may rely."""
+
+    ids: frozenset[int] = frozenset()
+    """Those whose values are of the vertex."""
+    or_null: frozenset[int] = frozenset()
+    """Those that are null where an outer join has found nothing."""
+
+
+def _flatten(node: Node, graph: _Graph) -> _Rows:
+    """Add a node's inputs and conditions."""
     if node.kind == "Join":
         return _flatten_join(node, graph)
     if node.kind in ("Project", "Filter") and _has_join(node):
-        visible = _flatten(node.children[0], graph)
+        rows = _flatten(node.children[0], graph)
         if node.kind == "Filter":
-            _add_edges(graph, node.expressions("condition"), visible, visible, both=True)
-            return visible
+            _add_edges(graph, node.expressions("condition"), rows, rows)
+            return rows
         plain = {e.attribute_id for e in node.expressions("projectList")}
-        return frozenset(i for i in visible if i in plain)
+        return _Rows(*(frozenset(i for i in ids if i in plain) for ids in rows))
     ids = output_ids(node) or []
     for i in set(ids):
         graph.owner[i] = None if i in graph.owner else len(graph.vertices)
     graph.vertices.append(node)
-    return frozenset(ids)
+    return _Rows(frozenset(ids))
 
 
 def _has_join(node: Node) -> bool:
@@ -202,34 +213,34 @@ def _has_join(node: Node) -> bool:
     return node.kind == "Join"
 
 
-def _flatten_join(node: Node, graph: _Graph) -> frozenset[int]:
+def _flatten_join(node: Node, graph: _Graph) -> _Rows:
     left, right = (_flatten(child, graph) for child in node.children)
     condition = node.expressions("condition")
     match join_type(node):
         case "Inner" | "Cross":
-            _add_edges(graph, condition, left, right, both=True)
-            return left | right
+            _add_edges(graph, condition, left, right)
+            _add_edges(graph, condition, right, left)
+            return _Rows(left.ids | right.ids, left.or_null | right.or_null)
         case "LeftSemi":
-            _add_edges(graph, condition, left, right, both=True)
+            _add_edges(graph, condition, left, right)
+            _add_edges(graph, condition, right, left)
             return left
         case "LeftOuter":
-            _add_edges(graph, condition, left, right, both=False)
-            return left
+            _add_edges(graph, condition, left, right)
+            return _Rows(left.ids, left.or_null.union(*right))
         case "RightOuter":
-            _add_edges(graph, condition, right, left, both=False)
-            return right
+            _add_edges(graph, condition, right, left)
+            return _Rows(right.ids, right.or_null.union(*left))
         case "LeftAnti" | "ExistenceJoin":
+            _add_edges(graph, condition, left, right)
             return left
-    return frozenset()
+        case "FullOuter":
+            return _Rows(or_null=frozenset().union(*left, *right))
+    return _Rows()
 
 
 def _add_edges(
-    graph: _Graph,
-    condition: tuple[Expression, ...],
-    sources: frozenset[int],
-    targets: frozenset[int],
-    *,
-    both: bool,
+    graph: _Graph, condition: tuple[Expression, ...], sources: _Rows, targets: _Rows
 ) -> None:
     """An edge for each comparison of two vertices, from ``sources`` to ``targets``."""
     for part in (part for whole in condition for part in conjuncts(whole)):
@@ -241,11 +252,18 @@ def _add_edges(
             start, end = _vertex_of(graph, source), _vertex_of(graph, target)
             if start is None or end is None or start == end:
                 continue
-            ends = source.references, target.references
-            if (ends[0] <= sources and ends[1] <= targets) or (
-                both and ends[0] <= targets and ends[1] <= sources
-            ):
+            flows = source.references <= sources.ids
+            if not flows and operator != "<=>" and _is_null_with_its_column(source):
+                # where an outer join has found nothing, the comparison holds of nothing
+                flows = source.references <= sources.or_null
+            if flows and target.references <= targets.ids:
                 graph.edges.append(_Edge(start, end, seen, source, target, part))
+
+
+def _is_null_with_its_column(expression: Expression) -> bool:
+    while expression.kind == "Cast":
+        (expression,) = expression.children
+    return expression.kind == "AttributeReference"
 
 
 def _vertex_of(graph: _Graph, side: Expression) -> int | None:

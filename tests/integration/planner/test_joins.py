@@ -124,6 +124,27 @@ PRUNES = {
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day < d.id WHERE d.name = 'n3'",
         (("p_sales", 3),),
     ),
+    "keys that an outer join may have left null": Case(
+        "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2 AND id < 20) d "
+        "LEFT JOIN p_weeks w ON d.id = w.no / 10 LEFT JOIN p_sales f ON f.day = w.week",
+        (("p_sales", 1),),
+    ),
+    "keys of a full outer join": Case(
+        "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d FULL JOIN "
+        "(SELECT * FROM p_weeks WHERE no < 20) w ON d.id = w.week LEFT JOIN p_sales f "
+        "ON f.day = w.week",
+        (("p_sales", 2),),
+    ),
+    "what has no partner": Case(
+        "SELECT d.name FROM p_days d WHERE d.week = 2 AND NOT EXISTS "
+        "(SELECT 1 FROM p_sales f WHERE f.day = d.id AND f.v > 390)",
+        (("p_sales", 4),),
+    ),
+    "whether there is a partner": Case(
+        "SELECT d.name, d.id = 7 OR EXISTS (SELECT 1 FROM p_sales f WHERE f.day = d.id) AS sold "
+        "FROM p_days d WHERE d.week = 2",
+        (("p_sales", 4),),
+    ),
     "null-safe": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day <=> d.id WHERE d.week IN (99, 3)",
         (("p_sales", 5),),
@@ -249,6 +270,20 @@ NEVER = {
         "SELECT f.v FROM p_sales f JOIN p_days d ON (f.day = d.id OR f.v = d.id) AND d.week = 1",
         "not a comparison",
     ),
+    "a null that an outer join has left is a key": (
+        "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d LEFT JOIN p_weeks w "
+        "ON d.id = w.week LEFT JOIN p_sales f ON f.day <=> w.week",
+        "no join compares",
+    ),
+    "what is computed of a null that an outer join has left": (
+        "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d LEFT JOIN p_weeks w "
+        "ON d.id = w.week LEFT JOIN p_sales f ON f.day = coalesce(w.week, 5)",
+        "no join compares",
+    ),
+    "not in, looked into": (
+        "SELECT name FROM p_days WHERE week = 2 AND id NOT IN (SELECT day FROM p_sales)",
+        "Or is not a comparison",
+    ),
     "all keys present": (
         "SELECT f.v FROM p_returns f JOIN p_days d ON f.day = d.id WHERE d.week < 90",
         "in every partition",
@@ -269,7 +304,10 @@ NEVER = {
 NAMED_SAYS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
     # it is splitlib's own scan, so that conditions prune it without a join
     "no join": ((("p_sales", 1),), "partitions 1 of 21"),
+    # the join drops the partition of no day
+    "what is computed of a null that an outer join has left": ((("p_sales", 20),), "20 of 21"),
     # the report has no sentence about it
+    "a null that an outer join has left is a key": ((), "partitions 21 of 21"),
     "all keys present": ((), "partitions 15 of 15"),
     "also read where no keys reach": ((), "partitions 21 of 21"),
 }

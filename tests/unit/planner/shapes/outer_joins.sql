@@ -88,6 +88,8 @@ SELECT x.day, count(*) FROM (SELECT f.day FROM sales f FULL JOIN days d ON f.day
 -- left outer chain
 SELECT d.name, f.v, r.v FROM days d LEFT JOIN sales f ON f.day = d.id LEFT JOIN returns r ON r.day = f.day WHERE d.week = 2;
 --> sales.day = days.id
+--> returns.day = days.id
+--> returns.day = kept sales.day
 --> run once: days for id, name, week
 -- dimension narrowed across a left outer join
 SELECT f.v FROM sales f JOIN (SELECT d.id FROM days d LEFT JOIN weeks w ON d.week = w.week AND w.no = 20) x ON f.day = x.id;
