@@ -87,6 +87,22 @@ JOINS: Sequence[Join] = (
         " ON ss_sold_date_sk BETWEEN first AND last",
     ),
     Join(
+        "two intervals with half a year between them",
+        f"SELECT {_WHAT} FROM {_FACT} JOIN (SELECT min(d_date_sk) AS first, max(d_date_sk) AS last"
+        " FROM date_dim WHERE d_year = 2000 AND d_moy IN (1, 7) GROUP BY d_moy)"
+        " ON ss_sold_date_sk BETWEEN first AND last",
+    ),
+    Join(
+        "the latest day (one more is looked at for the plan)",
+        f"SELECT {_WHAT} FROM {_FACT}"
+        f" WHERE ss_sold_date_sk = (SELECT max(ss_sold_date_sk) FROM {_FACT})",
+    ),
+    Join(
+        "days without such a sale",
+        f"SELECT count(*), sum(d_dom) FROM ({_DAYS}) WHERE NOT EXISTS"
+        f" (SELECT 1 FROM {_FACT} WHERE {_ON} AND ss_quantity < 0)",
+    ),
+    Join(
         "null-safe",
         f"SELECT {_WHAT} FROM {_FACT} JOIN ({_DAYS}) ON {_ON.replace('=', '<=>')}",
     ),

@@ -64,7 +64,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
             try:
                 data: bytes = super().read(size)
             except TTransportException as error:
-                # older versions of thrift call it an unknown error
+                # before 0.21 thrift calls it an unknown error
                 timed_out = error.type == TTransportException.TIMED_OUT
                 if not timed_out and not isinstance(error.inner, TimeoutError):
                     raise

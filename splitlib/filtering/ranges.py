@@ -48,9 +48,8 @@ class Ranges:
         """
         ranges = cls(values, values)
         gaps = ranges._gaps()
-        if gaps is not None and (
-            pa.types.is_integer(values.type) or pa.types.is_date32(values.type)
-        ):
+        is_whole = pa.types.is_integer(values.type) or pa.types.is_date32(values.type)
+        if is_whole and gaps is not None:
             ranges = ranges._cut((np.flatnonzero(gaps > 1) + 1).tolist())
         return ranges.at_most(most)
 

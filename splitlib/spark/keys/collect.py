@@ -25,7 +25,7 @@ from splitlib.spark.sql_text import quoted
 _WIDE_ROW_BYTES = 4096
 # Up to so many rows are fetched with their duplicates: that saves a shuffle, which for the usual
 # small dimension takes longer than all the rest.
-_FEW_ROWS = 10_000
+FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
 
@@ -83,7 +83,7 @@ def collect_distinct(
 
 def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFilteringData:
     limit = rows_that_fit(keys.schema, config)
-    few = min(limit, _FEW_ROWS)
+    few = min(limit, FEW_ROWS)
     found = keys.limit(few + 1).toArrow()
     if found.num_rows > few:
         keys = keys.distinct()

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import Domain, RangeDomain
-from splitlib.filtering.key_rows import plain_schema
+from splitlib.filtering.key_rows import plain_rows, plain_schema
 from splitlib.filtering.ranges import Ranges
-from splitlib.spark.keys.collect import rows_that_fit
+from splitlib.spark.keys.collect import FEW_ROWS, rows_that_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +86,24 @@ def _ranges(
     lower, upper = bounds.lower, bounds.upper
     if lower is not None and upper is not None:
         intervals = rows.select(lower.alias("lower"), upper.alias("upper"))
-        intervals = intervals.where(F.col("lower") <= F.col("upper")).distinct()
+        intervals = intervals.where(F.col("lower") <= F.col("upper"))
         most = rows_that_fit(intervals.schema, config)
-        found = intervals.limit(most + 1).toArrow()
+        few = min(most, FEW_ROWS)
+        found = intervals.limit(few + 1).toArrow()
+        if found.num_rows > few:
+            found = intervals.distinct().limit(most + 1).toArrow()
         if found.num_rows <= most:
-            least, greatest = (found[name].combine_chunks() for name in ("lower", "upper"))
-            return Ranges.merged(least, greatest, bounds.brackets), least.type
+            found = plain_rows(found)
+            ends = [found[name].combine_chunks() for name in ("lower", "upper")]
+            return Ranges.merged(ends[0], ends[1], bounds.brackets), ends[0].type
         rows, lower, upper = intervals, F.col("lower"), F.col("upper")
-    first = [] if lower is None else [F.min(lower)]
-    last = [] if upper is None else [F.max(upper)]
-    (row,) = rows.agg(*first, *last).toArrow().combine_chunks().to_batches()
-    kind = row.schema.field(0).type
+    first = [] if lower is None else [F.min(lower).alias("least")]
+    last = [] if upper is None else [F.max(upper).alias("greatest")]
+    measured = plain_rows(rows.agg(*first, *last).toArrow())
+    kind = measured.schema.field(0).type
     open_ = pa.scalar(None, kind)
-    least = row[0][0] if first else open_
-    greatest = row[-1][0] if last else open_
+    least = measured["least"][0] if first else open_
+    greatest = measured["greatest"][0] if last else open_
     if not (least.is_valid or greatest.is_valid):
         return None, kind
     return replace(Ranges.between(least, greatest), brackets=bounds.brackets), kind

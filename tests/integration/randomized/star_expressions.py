@@ -62,6 +62,9 @@ _COERCED = (
     ("d", "t"), ("d", "z"), ("t", "z"),
 )  # fmt: skip
 
+# Where an interval ends that begins with a value.
+_NEXT = {"n": "{} + 2", "m": "{} + 1", "d": "date_add({}, 2)", "s": "concat({}, '~')"}
+
 EVERY_EXPRESSION = frozenset(
     [
         *(f"keys of kind {kind}" for kind in LITERALS),
@@ -140,10 +143,12 @@ class Expressions:
             case x if x < 0.8:
                 self._ingredients["<=>"] += 1
                 return f"{one} <=> {other}"
-            case x if x < 0.9 or kind != "n":
+            case x if x < 0.9 or kind not in _NEXT:
                 return f"{one} {self._random.choice(('<', '<=', '>', '>='))} {other}"
         self._ingredients["BETWEEN columns"] += 1
-        return f"{one} BETWEEN {other} AND {other} + 1"
+        after, before = self._random.choice((">", ">=")), self._random.choice(("<", "<="))
+        text = f"{one} {after} {other} AND {one} {before} {_NEXT[kind].format(other)}"
+        return self._random.choice((f"{one} BETWEEN {other} AND {_NEXT[kind].format(other)}", text))
 
     def _with_casts(self, left: Scope, right: Scope) -> str | None:
         """Two columns that are of one kind once at least one of them has been converted."""

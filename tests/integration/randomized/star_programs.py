@@ -88,6 +88,7 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     *(f"a catalog of connector {connector}" for connector in CATALOGS.values()),
     "union of dimensions",
     "a broadcast",
+    "the greatest or least key",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
 }
 """All that a program may be made of; each has to be drawn if there are enough of them."""

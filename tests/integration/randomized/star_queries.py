@@ -59,6 +59,7 @@ class StarQueries:
             text += self._join(scope)
         where = [self._condition(scope) for _ in range(self._random.choice((0, 1, 1, 2)))]
         where += [self._subquery(scope) for _ in range(self._random.choice((0, 0, 0, 1)))]
+        where += [self._extreme(scope) for _ in range(self._random.choice((0, 0, 0, 0, 0, 1)))]
         if where:
             text += " WHERE " + " AND ".join(where)
         names = self._random.sample(list(scope.columns), min(3, len(scope.columns)))
@@ -199,6 +200,21 @@ class StarQueries:
 
     def _condition(self, scope: Scope) -> str:
         return self._expressions.condition(scope)
+
+    def _extreme(self, scope: Scope) -> str:
+        """A comparison with the greatest or least key of a table, which may be partitioned."""
+        table = self._random.choice((*FACTS, *FACTS, *DIMENSIONS))
+        key = list(COLUMNS[table])[-1]
+        columns = scope.of(COLUMNS[table][key])
+        if not columns:
+            return self._condition(scope)
+        self._ingredients["the greatest or least key"] += 1
+        inner = Scope({f"{table}.{name}": kind for name, kind in COLUMNS[table].items()})
+        where = f" WHERE {self._condition(inner)}" if self._random.random() < 0.6 else ""
+        function = self._random.choice(("max", "max", "min"))
+        sign = self._random.choice(("=", "=", "=", "<=>", ">=", "<"))
+        value = f"(SELECT {function}({key}) FROM {self._in_from(table)}{where})"
+        return f"{self._random.choice(columns)} {sign} {value}"
 
     def _subquery(self, scope: Scope) -> str:
         inner = Scope()

@@ -155,4 +155,5 @@ def test_described():
     one = Ranges.between(pa.scalar(1), pa.scalar(None, pa.int64()))
     assert one.describe() == "[1, None]"
     merged = Ranges.merged(pa.array([1, 7]), pa.array([3, 9]), "[)")
+    assert merged is not None
     assert merged.describe() == "2 ranges in [1, 9)"

@@ -149,8 +149,8 @@ def test_ranges_of_a_column_in_its_partitions(transform, source, brackets, data)
     drawn = data.draw(st.lists(VALUES[source], min_size=2, max_size=8))
     ends = st.sampled_from(drawn)
     intervals = data.draw(st.lists(st.tuples(ends, ends), min_size=1, max_size=4))
-    columns = (pa.array(map(shown, column), kind) for column in zip(*intervals, strict=True))
-    ranges = Ranges.merged(*columns, brackets)
+    lower, upper = (pa.array(map(shown, ends), kind) for ends in zip(*intervals, strict=True))
+    ranges = Ranges.merged(lower, upper, brackets)
     if ranges is None:
         return
     adapted = adapted_to(source, transform)
