@@ -56,6 +56,7 @@ SELECT x.v FROM (SELECT v, day FROM sales INTERSECT SELECT v, day FROM returns) 
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> sales: NOT IN and NOT EXISTS look for the rows that have no match.
+--> returns.day <=> kept sales.day
 --> run once: days for id, week
 -- below EXCEPT ALL
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT ALL SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;

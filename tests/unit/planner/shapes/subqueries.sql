@@ -51,6 +51,8 @@ SELECT v FROM sales f LEFT ANTI JOIN days d ON f.day = d.id AND d.week = 1;
 --> sales: NOT IN and NOT EXISTS look for the rows that have no match.
 -- the dimension anti-joined with the fact
 SELECT d.name FROM days d LEFT ANTI JOIN sales f ON f.day = d.id WHERE d.week = 2;
+--> sales.day = days.id
+--> run once: days for id, name, week
 -- anti join beside a join that prunes
 SELECT v FROM sales f LEFT ANTI JOIN returns r ON f.item = r.item JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
@@ -67,6 +69,8 @@ SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 2 AND (f.v = 
 --> run once: days for id, week
 -- scalar subquery on the fact
 SELECT v FROM sales WHERE day = (SELECT max(id) FROM days WHERE week = 2);
+--> sales.day = ScalarSubquery()
+--> run once: days for id, week
 -- scalar subquery on the dimension
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = (SELECT max(week) FROM weeks WHERE no = 20);
 --> sales.day = days.id
