@@ -129,6 +129,14 @@ def parse_plan(text: str) -> Node:
         raise UnknownPlan("Spark's JSON of the plan has another form than known.") from error
 
 
+def catalyst_object(argument: Any) -> str:
+    """The name of an argument that is an object or a case class; "" if it is neither."""
+    name = ""
+    if isinstance(argument, dict):
+        name = str(argument.get("object") or argument.get("product-class") or "")
+    return name.rpartition(".")[2].removesuffix("$")
+
+
 def conjuncts(condition: Expression) -> Iterator[Expression]:
     """The parts that ``AND`` holds together."""
     if condition.kind == "And":

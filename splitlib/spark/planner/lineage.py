@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from splitlib.spark.logical_plan import Expression, Node, Path, Place
+from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_object
 from splitlib.spark.planner.casts import is_lossless
 
 # Leaves that read a table or files.
@@ -250,8 +250,4 @@ def _ids(expressions: Iterable[Expression]) -> list[int] | None:
 
 def join_type(node: Node) -> str:
     """The name of Catalyst's join type, such as ``LeftOuter``."""
-    kind = node.fields.get("joinType")
-    name = ""
-    if isinstance(kind, dict):
-        name = str(kind.get("object") or kind.get("product-class") or "")
-    return name.rpartition(".")[2].removesuffix("$")
+    return catalyst_object(node.fields.get("joinType"))

@@ -274,7 +274,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
     sharing_scans = {query.scan_of(sites[path].site.leaf) for path in sharing}
-    new = {**query.computed, **materialized.leaves, **pruned.dead}
+    new = {**query.replaced_leaves, **materialized.leaves, **pruned.dead}
     narrowed: dict[Path, Any] = {}
     for outcome in pruned.outcomes:
         scan, node, nodes = outcome.scan, outcome.instead, new

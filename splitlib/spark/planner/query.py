@@ -36,8 +36,8 @@ class Query:
     """Bytes that Spark takes a size to be that it does not know."""
     is_command: bool
     """Whether it is of the rows that a command changes."""
-    computed: Mapping[Path, Any] = field(default_factory=dict)
-    """Leaves of the analyzed plan that rows have taken the place of, by path."""
+    replaced_leaves: Mapping[Path, Any] = field(default_factory=dict)
+    """What has taken the place of leaves of the analyzed plan, by path."""
 
     @property
     def scans(self) -> Sequence[Scan]:
@@ -118,10 +118,10 @@ class Query:
         plan = self.catalyst.optimized(self.catalyst.replaced(self.analyzed, new))
         return self.catalyst.tree(plan)
 
-    def with_rows(
+    def with_leaves(
         self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
     ) -> Self:
-        """The query with rows in the places of scans, which it reads no more.
+        """The query with other leaves in the places of scans, which are pruned no further.
 
         Args:
             optimized_leaves: By path in the optimized plan.
@@ -137,7 +137,7 @@ class Query:
             analyzed_tree=catalyst.tree(analyzed),
             optimized=optimized,
             optimized_tree=catalyst.tree(optimized),
-            computed={**self.computed, **analyzed_leaves},
+            replaced_leaves={**self.replaced_leaves, **analyzed_leaves},
         )
 
     def _size(self, node: Any) -> int | None:

@@ -96,6 +96,35 @@ ASKED = {
     ),
     "without any subquery": ("SELECT max(day) FROM l_sales", [2]),
     "twice": ("SELECT max(day) AS a, max(day) AS b FROM l_sales WHERE country = 'fr'", [1]),
+    "the last rows": ("SELECT v, day FROM l_sales ORDER BY day DESC, v LIMIT 3", [2]),
+    "the last rows of a few days": ("SELECT v FROM l_sales ORDER BY day DESC, v LIMIT 25", [6]),
+    "the last rows with a condition": (
+        "SELECT v + 1 AS w FROM l_sales WHERE s = 0 AND country = 'fr' "
+        "ORDER BY day DESC, v LIMIT 6",
+        [2],
+    ),
+    "the first rows": ("SELECT v FROM l_sales ORDER BY day NULLS LAST, v LIMIT 3", [2]),
+    "the first rows, with nulls before": ("SELECT v FROM l_sales ORDER BY day, v LIMIT 3", None),
+    "the last rows by another type": (
+        "SELECT v FROM l_text ORDER BY CAST(day AS DATE) DESC, v LIMIT 3",
+        None,
+    ),
+    "the last rows in the order of something else": (
+        "SELECT v FROM l_sales ORDER BY v DESC, day DESC LIMIT 3",
+        None,
+    ),
+    "more rows than there are": ("SELECT v FROM l_sales ORDER BY day DESC, v LIMIT 999", None),
+    "no row at all": ("SELECT v FROM l_sales ORDER BY day DESC, v LIMIT 0", None),
+    "rows after others": ("SELECT v FROM l_sales ORDER BY day DESC, v LIMIT 3 OFFSET 2", None),
+    "the last rows of a join": (
+        "SELECT f.v FROM l_sales f JOIN l_loads l ON f.day = l.day "
+        "ORDER BY f.day DESC, f.v LIMIT 3",
+        None,
+    ),
+    "the last rows in a subquery": (
+        "SELECT v FROM l_sales WHERE v IN (SELECT v FROM l_sales ORDER BY day DESC, v LIMIT 3)",
+        None,
+    ),
     "first and last": ("SELECT min(day), max(day) FROM l_sales", None),
     "beside something else": ("SELECT max(day), count(*) FROM l_sales", None),
     "of some rows": ("SELECT max(day) FILTER (WHERE v < 5) FROM l_sales", None),
