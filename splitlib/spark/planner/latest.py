@@ -30,6 +30,7 @@ from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
 from splitlib.spark.planner.materializable import Leaves, Materializable
 from splitlib.spark.planner.materialize import shown
+from splitlib.spark.planner.prune import counted
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan
 from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
@@ -289,14 +290,6 @@ class _Search:
         wanted = self.extreme.rows
         told = f"the {which} one with a row" if wanted is None else f"the {which} {wanted:,} rows"
         seconds = time.perf_counter() - self.started
-        metrics = [report.metrics for report in self.reports]
-        counts_files = self.scan.relation is None or self.scan.relation.names_files
-        report = ScanPruning(
-            self.scan.name,
-            filters=(FilterUse((self.column,), told, 0, seconds),),
-            partitions_total=max(m.partitions_total for m in metrics),
-            partitions_kept=sum(m.partitions_matched for m in metrics),
-            files=sum(m.files_selected for m in metrics) if counts_files else None,
-            nbytes=sum(m.bytes_selected for m in metrics) if counts_files else None,
-        )
-        return _Found(self.extreme, node, report)
+        used = FilterUse((self.column,), told, 0, seconds)
+        report = ScanPruning(self.scan.name, filters=(used,))
+        return _Found(self.extreme, node, counted(report, self.scan, self.reports))

@@ -130,7 +130,7 @@ def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> Scan
         needed = _needed(listed) if listed and not is_copied else _EVERYTHING
         node, found = scan.pruned(*needed)
         report = replace(report, filters=() if is_copied else used)
-        return ScanOutcome(scan, node, _counted(report, scan, found))
+        return ScanOutcome(scan, node, counted(report, scan, [found]))
     if is_copied:
         return ScanOutcome(scan, None, report)
     if isinstance(scan, FilteredScan):
@@ -168,8 +168,8 @@ def _of_session(
         reason = "its keys are in every partition that is read."
         return ScanOutcome(scan, None, report.because(reason))
     node, found = scan.pruned(*_needed(sites))
-    counted = _counted(report, scan, found)
-    return ScanOutcome(scan, node, replace(counted, strip=strip(kept.to_pylist())))
+    report = counted(report, scan, [found])
+    return ScanOutcome(scan, node, replace(report, strip=strip(kept.to_pylist())))
 
 
 _Needed = tuple[Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]]
@@ -195,16 +195,17 @@ def _mask(scan: PrunableScan, needed: _Needed) -> pa.BooleanArray:
     return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
-def _counted(report: ScanPruning, scan: PrunableScan, found: ScanReport) -> ScanPruning:
-    metrics, relation = found.metrics, scan.relation
+def counted(report: ScanPruning, scan: PrunableScan, looks: Sequence[ScanReport]) -> ScanPruning:
+    """A report with the counts of one look at a scan's partitions, or of several different ones."""
+    metrics, relation = [look.metrics for look in looks], scan.relation
     counts_files = relation is None or relation.names_files
     files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
     return replace(
         report,
-        partitions_total=max(metrics.partitions_total, report.partitions_total or 0),
-        partitions_kept=metrics.partitions_matched,
-        files=metrics.files_selected if counts_files else None,
-        nbytes=metrics.bytes_selected if counts_files else None,
+        partitions_total=max(report.partitions_total or 0, *(m.partitions_total for m in metrics)),
+        partitions_kept=sum(m.partitions_matched for m in metrics),
+        files=sum(m.files_selected for m in metrics) if counts_files else None,
+        nbytes=sum(m.bytes_selected for m in metrics) if counts_files else None,
         files_total=files_total,
         nbytes_total=nbytes_total,
     )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
-from tests.integration.planner.tables import rows_of
+from tests.integration.planner.tables import explained, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -43,11 +43,11 @@ OF_TYPE = {
 }
 
 
-def kept(spark: SparkSession, query: str) -> int | None:
+def kept(spark: SparkSession, query: str) -> int:
     """The partitions that are left of the fact, after its rows were compared."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
-    (scan,) = splitlib.explain(planned).scans
+    (scan,) = explained(planned).scans
     if scan.partitions_kept is None:  # Spark itself leaves out the partition of no day
         assert scan.reasons == ("its keys are in every partition that is read.",)
         return len(DAYS)
