@@ -195,6 +195,7 @@ def files_of(root):
     return {str(p.relative_to(root)) for p in files if not any(m in str(p) for m in made)}
 
 
+@pytest.mark.newest_spark
 def test_the_wheel_holds_the_packages(distributions, wheel):
     source = distributions / "source"
     packages = [source / "splitlib", *source.glob("con*/splitlib_*")]
@@ -206,6 +207,7 @@ def test_the_wheel_holds_the_packages(distributions, wheel):
     assert "\nProject-URL: Changelog, https://" in described
 
 
+@pytest.mark.newest_spark
 def test_the_core_alone(installed, tmp_path):
     run(installed, "-c", CORE_ALONE, cwd=tmp_path)
     run(installed.with_name("splitlib"), "config", "--json", cwd=tmp_path)
@@ -215,6 +217,7 @@ def test_with_spark(installed_with_spark, tmp_path):
     run(installed_with_spark, "-c", PRUNED_READ, cwd=tmp_path)
 
 
+@pytest.mark.newest_spark
 def test_types_for_users(installed_with_spark, tmp_path):
     (tmp_path / "user.py").write_text(TYPED)
     cache = ["--cache-dir", tmp_path / "cache"]
@@ -222,6 +225,7 @@ def test_types_for_users(installed_with_spark, tmp_path):
     assert "Success" in run(*mypy, installed_with_spark, "user.py", cwd=tmp_path)
 
 
+@pytest.mark.newest_spark
 def test_the_tests_run_from_the_sdist(distributions, tmp_path):
     (sdist,) = distributions.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

@@ -14,7 +14,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import explained, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]  # test_joins has one of each
 
 DAYS = range(24)
 LOWER, UPPER = {">": gt, ">=": ge}, {"<": lt, "<=": le}
