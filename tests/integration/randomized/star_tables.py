@@ -23,7 +23,7 @@ _ZONELESS = (
     " TIMESTAMP_NTZ'2019-11-03 01:30:00'), CAST({} % 7 + 1 AS int))"
 )
 
-_STATEMENTS = (
+STATEMENTS = (
     """CREATE TABLE r_int USING parquet PARTITIONED BY (k) AS
        SELECT id AS v, id % 4 AS a, CAST(id % 9 AS int) AS k FROM range(0, 72, 1, 1)
        UNION ALL SELECT 500, 1, NULL""",
@@ -78,7 +78,7 @@ _STATEMENTS = (
               date_add(DATE'2020-02-26', CAST(id AS int)), {_FLOAT.format("id")},
               {_CASE.format("id")}, {_CASE.format("id")} FROM range(0, 4, 1, 1)""",
 )
-NAMES = tuple(s.split()[2] for s in _STATEMENTS if s.startswith("CREATE"))
+NAMES = tuple(s.split()[2] for s in STATEMENTS if s.startswith("CREATE"))
 DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
 """A view of the directory of another table, read by its path."""
 # Views of what splitlib does not list: a database, and directories of Spark's second interface.
@@ -121,17 +121,28 @@ FACTS = tuple(name for name in COLUMNS if name not in DIMENSIONS)
 
 def create(spark: SparkSession) -> None:
     """Make the tables, and the views."""
-    for statement in _STATEMENTS:
+    for statement in STATEMENTS:
         spark.sql(statement)
-    spark.read.parquet(str(location(spark, _DIRECTORY_OF))).createOrReplaceTempView(DIRECTORY)
-    spark.sql(_DATABASE).write.jdbc(_URL, DATABASE, "overwrite", _DRIVER)
-    spark.read.jdbc(_URL, DATABASE, properties=_DRIVER).createOrReplaceTempView(DATABASE)
-    with changed(spark, {"spark.sql.sources.useV1SourceList": ""}):
-        spark.read.parquet(str(location(spark, "r_two"))).createOrReplaceTempView(_FILES)
+    create_views(spark, location(spark, _DIRECTORY_OF), location(spark, "r_two"))
     root = location(spark, "r_root")
     for file in (root / "k=2").glob("*.parquet"):
         file.rename(root / file.name)
     spark.sql(f"ALTER TABLE r_root PARTITION (k = 2) SET LOCATION 'file:{root}'")
+
+
+def create_views(spark: SparkSession, one: Path, other: Path) -> None:
+    """Make the views.
+
+    Args:
+        spark: The session.
+        one: A directory with the partitions of ``r_int``.
+        other: One with those of ``r_two``.
+    """
+    spark.sql(_DATABASE).write.jdbc(_URL, DATABASE, "overwrite", _DRIVER)
+    spark.read.jdbc(_URL, DATABASE, properties=_DRIVER).createOrReplaceTempView(DATABASE)
+    spark.read.parquet(str(one)).createOrReplaceTempView(DIRECTORY)
+    with changed(spark, {"spark.sql.sources.useV1SourceList": ""}):
+        spark.read.parquet(str(other)).createOrReplaceTempView(_FILES)
 
 
 def drop(spark: SparkSession) -> None:
@@ -150,4 +161,4 @@ def location(spark: SparkSession, table: str) -> Path:
 
 def statements() -> str:
     """The statements that make the tables; some of these need more, see :func:`create`."""
-    return ";\n".join(_STATEMENTS)
+    return ";\n".join(STATEMENTS)
