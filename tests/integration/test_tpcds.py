@@ -119,7 +119,8 @@ def test_joins_that_spark_leaves_alone_are_pruned(results):
         if "pruned by Spark" in join.title:
             assert join.read_by_splitlib == join.read_by_spark, join
         else:
-            assert join.read_by_spark in (join.partitions, join.partitions - 1), join
+            # but for the partition of no day; a query that reads the table twice reads more
+            assert join.read_by_spark >= join.partitions - 1, join
 
 
 def test_results_are_written(results, tmp_path):
