@@ -98,9 +98,9 @@ JOINS: Sequence[Join] = (
         f" WHERE ss_sold_date_sk = (SELECT max(ss_sold_date_sk) FROM {_FACT})",
     ),
     Join(
-        "days without such a sale",
-        f"SELECT count(*), sum(d_dom) FROM ({_DAYS}) WHERE NOT EXISTS"
-        f" (SELECT 1 FROM {_FACT} WHERE {_ON} AND ss_quantity < 0)",
+        "whether there was a sale on a day (existence)",
+        "SELECT count(*), sum(CAST(d_dom > 40 OR EXISTS"
+        f" (SELECT 1 FROM {_FACT} WHERE {_ON}) AS INT)) FROM ({_DAYS})",
     ),
     Join(
         "null-safe",
