@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,8 @@ from tests.spark_session import small_session
 # Machines differ in speed, and shared ones from minute to minute: time proves nothing here.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+_SHARED: Final = pytest.StashKey[tuple[SparkSession, dict[str, str]]]()
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +49,35 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastor
 
 @pytest.fixture(scope="session")
 def spark(
-    metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
+    pytestconfig: pytest.Config, metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A session on that metastore; settings that a test changes, it changes back."""
+    """A session on that metastore, which every module leaves as it found it."""
     with small_session(metastore, tmp_path_factory.mktemp("spark")) as session:
+        defaults = {row.key: row.value for row in session.sql("SET -v").collect()}
+        pytestconfig.stash[_SHARED] = session, defaults | _state_of(session)
         yield session
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_session_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Nothing that a module leaves in the shared session changes what another one sees.
+
+    A view, say, shadows a table of its name, and which modules share a process is chance.
+    """
+    yield
+    if _SHARED in pytestconfig.stash:
+        session, before = pytestconfig.stash[_SHARED]
+        state = _state_of(session)
+        left = {what: value for what, value in state.items() if before.get(what) != value}
+        before |= state  # of which the next module is not guilty
+        assert not left
+
+
+def _state_of(session: SparkSession) -> dict[str, str]:
+    """Settings that are set, and what else there is one of in a session."""
+    java: Any = session._jsparkSession
+    return session.conf.getAll | {
+        "database": session.catalog.currentDatabase(),
+        "temporary views": java.sessionState().catalog().listLocalTempViews("*").mkString(","),
+        "nothing is cached": str(java.sharedState().cacheManager().isEmpty()),
+    }

@@ -34,6 +34,7 @@ class TestSession(ConnectorConformance):
         found = list(SessionConnector.table_names("default", options))
         assert ("default", simple.address.name.split(".")[1]) in found
         assert not any("passing" in names for names in found)
+        spark.catalog.dropTempView("passing")
         of_all = list(SessionConnector.table_names(None, options))
         assert [names for names in of_all if names[0] == "default"] == found
         assert ("other", "orders") in of_all

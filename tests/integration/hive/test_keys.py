@@ -118,6 +118,7 @@ def test_odd_values(tables):
             for how in ("pinned", "session"):
                 loaded = tables.reader(table, how).filtered_by(keys).load()
                 assert [row.k for row in loaded.collect()] == [value]
+    tables.spark.catalog.dropTempView("odd")
 
 
 def test_several_keys(tables):
@@ -239,3 +240,4 @@ def test_any_table_and_keys(tables, rows, keys, on, null_safe, hive):
     dimension = tables.spark.createDataFrame(keys, "x INT, y STRING")
     tables.same(table, dimension, on, null_safe=null_safe)
     tables.spark.sql(f"DROP TABLE {table}")
+    tables.spark.catalog.dropTempView("drawn")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib import DynamicFilteringData
 from tests.support.hive_tables import DataSourceTables, encoded
 
@@ -21,16 +21,6 @@ HOW = ("auto", "paths", "session")
 @pytest.fixture(scope="module")
 def tables(spark, metastore):
     return DataSourceTables(spark, metastore)
-
-
-@contextmanager
-def setting(spark, name, value):
-    before = spark.conf.get(name)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before)
 
 
 def rows(df):
@@ -111,7 +101,7 @@ def moments(tables):
     """Moments of each zone as instants, as local times and, if they are midnight, as dates."""
     table = tables.create("(id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, day DATE) USING parquet")
     for number, zone in enumerate(ZONES):
-        with setting(tables.spark, "spark.sql.session.timeZone", zone):
+        with changed(tables.spark, {"spark.sql.session.timeZone": zone}):
             values = ", ".join(f"({100 * number + i}, {x})" for i, x in enumerate(INSTANTS))
             tables.spark.sql(
                 f"INSERT INTO {table} SELECT id, CAST(x AS TIMESTAMP), x, CAST(x AS DATE) "
@@ -123,7 +113,7 @@ def moments(tables):
 @pytest.mark.parametrize("zone", [*ZONES, *ODD_ZONES])
 def test_keys_of_times_in_other_zones(tables, moments, zone):
     spark = tables.spark
-    with setting(spark, "spark.sql.session.timeZone", zone):
+    with changed(spark, {"spark.sql.session.timeZone": zone}):
         source = spark.table(moments).where("id % 3 = 0").selectExpr("ts", "ntz", "day")
         source = spark.createDataFrame(source.toArrow(), source.schema)
         for column in ("ts", "ntz", "day"):
@@ -141,7 +131,7 @@ def test_keys_of_times_in_other_zones(tables, moments, zone):
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Sao_Paulo", "GMT+8"])
 def test_keys_of_times_through_the_data_source(tables, moments, zone):
     spark = tables.spark
-    with setting(spark, "spark.sql.session.timeZone", zone):
+    with changed(spark, {"spark.sql.session.timeZone": zone}):
         for kind, value in (
             (pa.date32(), dt.date(2024, 1, 5)),
             (pa.date32(), dt.date(2018, 11, 4)),
@@ -168,7 +158,7 @@ def test_many_local_times_that_clocks_skip(tables):
     keys = DynamicFilteringData.from_values(
         {"ntz": [skipped, *(dt.datetime(2000, 1, 1) + dt.timedelta(i) for i in range(1500))]}
     )
-    with setting(tables.spark, "spark.sql.session.timeZone", "America/New_York"):
+    with changed(tables.spark, {"spark.sql.session.timeZone": "America/New_York"}):
         for how in HOW:
             assert rows(tables.native(table, how).filtered_by(keys).load()) == {(1, skipped): 1}
 
@@ -183,7 +173,7 @@ def test_conditions_on_text_that_is_escaped(tables, escaped):
     spark = tables.spark
     table = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
     spark.createDataFrame(list(enumerate(TEXTS)), "id INT, k STRING").write.insertInto(table)
-    with setting(spark, "spark.sql.parser.escapedStringLiterals", escaped):
+    with changed(spark, {"spark.sql.parser.escapedStringLiterals": escaped}):
         for condition in (
             "k = 'it\\'s'" if escaped == "false" else 'k = "it\'s"',
             "k = 'back\\\\slash'" if escaped == "false" else "k = 'back\\slash'",
@@ -256,7 +246,7 @@ def test_names_of_key_columns(tables):
     for missing in ("d", "st.nope", "d.x.y"):
         with pytest.raises(splitlib.InvalidFilter, match="dimension has no column"):
             tables.native(table).filtered_by(dotted, {"k.b": missing}).load()
-    with setting(spark, "spark.sql.caseSensitive", "true"):
+    with changed(spark, {"spark.sql.caseSensitive": "true"}):
         both = spark.sql("SELECT 2 AS k, 3 AS K")
         loaded = tables.native(table).filtered_by(both, {"k.b": "K"}).load()
         assert rows(loaded) == {(3, 3): 1}

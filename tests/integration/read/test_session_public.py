@@ -46,8 +46,6 @@ def database(spark):
     spark.sql("USE default")  # and leave it empty: this metastore fails at dropping one
 
 
-# the oldest fails to write its tables behind other tests, for a reason that was not found
-@pytest.mark.newest_spark
 def test_on_a_metastore(spark, database, tmp_path):
     odd_names(spark)
     char_keys_and_other_places(spark, tmp_path)

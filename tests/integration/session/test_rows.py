@@ -38,6 +38,7 @@ def test_odd_values(tables, made_by):
         assert splitlib.explain(loaded).metrics.partitions_matched == 1
     null = tables.spark.sql("SELECT CAST(NULL AS STRING) AS k")
     assert tables.same_in_session(table, null, {"k": "k"}, null_safe=True) == 2
+    tables.spark.catalog.dropTempView("odd")
 
 
 def test_a_table_of_several_keys_without_partitions(tables):
@@ -193,6 +194,7 @@ def test_the_in_memory_catalog_of_a_view_is_refused_with_advice(tables):
     for name in ("passing", f"{view}_view"):
         with pytest.raises(splitlib.UnsupportedTable, match=r"view.*Hint: use splitlib\.sql"):
             tables.open(name)
+    spark.catalog.dropTempView("passing")
     for name in ("nosuch", "default.nosuch", "nosuch.t", "no such name", "a.b.c"):
         with pytest.raises(splitlib.TableNotFound, match="connector=session"):
             tables.open(name)

@@ -144,6 +144,7 @@ def test_refreshing_does_not_unpin(spark, tmp_path):
         assert rows(frame) == [(0, 0), (1, 1), (2, 2)]
     finally:
         frame.unpersist()
+        spark.catalog.dropTempView("pinned_view")
 
 
 def test_pinned_is_the_choice_where_it_works(spark):
