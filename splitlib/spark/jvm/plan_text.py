@@ -19,7 +19,7 @@ class PlanText(NamedTuple):
     volatile: str | None
     """Why its functions may give other values each time, as a clause; None if they do not."""
     operators: str
-    """A line each. Long lists of expressions are left out of it."""
+    """A line each, those of subqueries among them. Long lists of expressions are left out of it."""
     aggregates: str
     """The expressions of aggregates and windows, in full."""
 
@@ -33,7 +33,9 @@ def plan_text(df: DataFrame) -> PlanText:
         volatile = "it calls a function that is not deterministic"
     elif plan.containsPattern(patterns.CURRENT_LIKE()):
         volatile = "it asks for the current time"
-    return PlanText(volatile, str(plan.treeString()), "\n".join(_aggregates(plan)))
+    plans = [plan, *each(plan.subqueriesAll())]
+    aggregates = "\n".join(text for one in plans for text in _aggregates(one))
+    return PlanText(volatile, str(plan.treeString()), aggregates)
 
 
 def _aggregates(plan: Any) -> Iterator[str]:

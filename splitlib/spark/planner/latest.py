@@ -243,7 +243,8 @@ class _Search:
         table, catalyst = self.extreme.table, self.query.catalyst
         start = 0
         for number in _VALUES:
-            rows = catalyst.dataframe(self._kept(top, values[start : start + number], static))
+            scan = self._scan(values[start : start + number], static)
+            rows = catalyst.dataframe(self._kept(top, scan))
             if number > 1:
                 key = F.col(quoted(self.column))
                 rows = rows.orderBy(key.desc() if self.extreme.is_greatest else key.asc())
@@ -262,21 +263,24 @@ class _Search:
         """A scan of the partitions that have the first rows; None if that may be all of them."""
         counted = start = 0
         for number in _VALUES:
-            plan = self._kept(top, values[start : start + number], static)
-            counted += self.query.catalyst.dataframe(plan).limit(wanted - counted).count()
+            scan = self._scan(values[start : start + number], static)
+            rows = self.query.catalyst.dataframe(self._kept(top, scan))
+            counted += rows.limit(wanted - counted).count()
             start += number
             if start >= len(values):
                 return None
             if counted >= wanted:
-                self.reports.clear()  # these were looked at, and are what is read
-                return self._found(self._scan(values[:start], static))
+                if len(self.reports) > 1:
+                    self.reports.clear()  # all that were looked at are what is read
+                    scan = self._scan(values[:start], static)
+                return self._found(scan)
         return None
 
-    def _kept(self, top: Any, values: pa.Array, static: Sequence[Any]) -> Any:
-        """The rows of some partitions that the query keeps."""
+    def _kept(self, top: Any, scan: Any) -> Any:
+        """The rows of a scan of some partitions that the query keeps."""
         table = self.extreme.table
         inside = table.leaf.path[len(table.top.path) :]
-        return self.query.catalyst.replaced(top, {inside: self._scan(values, static)})
+        return self.query.catalyst.replaced(top, {inside: scan})
 
     def _scan(self, values: pa.Array, static: Sequence[Any]) -> Any:
         """The scan of some partitions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import splitlib
@@ -202,6 +203,39 @@ def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
     """What the query would draw again is left to it."""
     query = "SELECT max(day) FROM l_sales WHERE rand(3) < 0.5"
     assert not [s for s in explained(splitlib.sql(spark, query)).scans if s.is_pruned]
+
+
+@pytest.mark.parametrize(
+    "subquery",
+    [
+        "SELECT day FROM l_loads LIMIT 1",
+        "SELECT first(day) FROM l_loads",
+        "SELECT max(day) FROM l_loads WHERE day = (SELECT any_value(day) FROM l_loads)",
+        "SELECT max(day) FROM l_loads TABLESAMPLE (99 PERCENT)",
+    ],
+)
+def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, subquery: str) -> None:
+    """Which row comes first is chance, deep inside the subquery too."""
+    planned = splitlib.sql(spark, f"SELECT v FROM l_sales WHERE day = ({subquery})")
+    (scan,) = [scan for scan in explained(planned).scans if scan.table.endswith("l_sales")]
+    assert not scan.is_pruned
+    assert "may give other rows when it is joined" in str(scan.reasons)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT v, s, day, country FROM l_sales WHERE day = (SELECT max(day) FROM l_sales)",
+        "SELECT v, s, day, country FROM l_sales ORDER BY day DESC, v LIMIT 3",
+        "SELECT 0L AS v, 0L AS s, max(day) AS day, 'de' AS country FROM l_sales",
+    ],
+)
+def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> None:
+    """As plain Spark does, though the plan reads a few partitions of it, or a row in its place."""
+    for rows in (spark.sql(query), splitlib.sql(spark, query)):
+        with pytest.raises(AnalysisException) as refused:
+            rows.write.insertInto("l_sales", overwrite=True)
+        assert refused.value.getCondition() == "UNSUPPORTED_OVERWRITE.TABLE"
 
 
 def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
