@@ -245,7 +245,7 @@ def _part(domain: Domain) -> Part:
     ranges = domain.ranges
     kind = f"ranges{ranges.brackets}"
     if len(ranges) == 1 and ranges.is_closed:
-        kind = "range"  # as before there were others
+        kind = "range"  # the name that it had while it was the only kind
     ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
     return Part(f"{kind}+null" if domain.includes_null else kind, ends)
 

@@ -41,7 +41,11 @@ class Bounds:
 
     @property
     def brackets(self) -> str:
-        """Which of its ends belong to it, as of :class:`Ranges`; perhaps one that does not."""
+        """Which of its ends belong to it, as of :class:`Ranges`.
+
+        Where a row has both ``>`` and ``>=``, its lower end counts as its own, though the greater
+        of the two may be that of ``>``: a value too much is kept, none is lost.
+        """
         operators = {operator for operator, _ in self.comparisons}
         return ("[" if ">=" in operators else "(") + ("]" if "<=" in operators else ")")
 

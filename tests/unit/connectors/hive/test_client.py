@@ -161,6 +161,35 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(monkeypatch, error):
         client.close()
 
 
+@pytest.mark.parametrize("thrift", ["installed", "older"])
+def test_a_slow_answer_is_waited_for(monkeypatch, thrift):
+    """In many reads, each of which times out; thrift before 0.21 says so in another way."""
+    read, timed_out = TSocket.read, []
+
+    def read_once(self, size):
+        try:
+            return read(self, size)
+        except TTransportException as error:
+            timed_out.append(error)
+            if thrift == "installed":
+                raise
+            raise TTransportException(
+                message="unexpected exception", inner=TimeoutError()
+            ) from None
+
+    def slow(line, before, name, number):
+        time.sleep(0.5)
+        answer_right(line, before, name, number)
+
+    monkeypatch.setattr(TSocket, "read", read_once)
+    with metastore(slow) as server:
+        client = client_of(server)
+        assert client.get_databases() == ["default"]
+        assert server.connections == 1
+        client.close()
+    assert timed_out
+
+
 def mangled(name: str, number: int) -> Iterator[bytes]:
     """Answers with one byte changed, at every place behind the header."""
     whole = right(name, number)
