@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.planned_files import planned_files
 from splitlib.spark.plan_records import plan_again_by, reports
+from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import plan
 
 
@@ -46,9 +51,44 @@ def explain(df: DataFrame) -> Any:
     :func:`splitlib.optimize` or :func:`splitlib.sql` returned, a
     :class:`~splitlib.spark.plan_report.PlanReport` says which scans were pruned; and of any
     other DataFrame, what :func:`splitlib.optimize` would do with it, for which the keys of its
-    dimensions are collected.
+    dimensions are collected. A table that others read by a condition of splitlib's is asked now
+    which files that leaves, if its source tells.
     """
     df = given_dataframe(df)
-    if df in reports:
-        return reports[df]
-    return plan(df)[1]
+    report = reports.get(df)
+    if report is None:
+        df, report = plan(df)
+    if isinstance(report, PlanReport) and any(scan.condition for scan in report.scans):
+        return _with_files(df, report)
+    return report
+
+
+def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
+    """The report with the files that tables read by others have, and those that are left of them.
+
+    What they are is found out now, by planning each table's scan with its condition and without.
+    """
+    catalyst = Catalyst(df.sparkSession)
+    leaves = {
+        catalyst.name_of(leaf): leaf
+        for leaf in catalyst.all_leaves(analyzed_plan(df))
+        if catalyst.source_of(leaf) is not None
+    }
+    scans = []
+    for scan in report.scans:
+        if scan.condition is None or scan.table not in leaves:
+            scans.append(scan)
+            continue
+        table = catalyst.dataframe(leaves[scan.table])
+        left = planned_files(catalyst, table.where(scan.condition))
+        whole = planned_files(catalyst, table)
+        scans.append(
+            replace(
+                scan,
+                files=left.files,
+                nbytes=left.nbytes,
+                files_total=whole.files,
+                nbytes_total=whole.nbytes,
+            )
+        )
+    return replace(report, scans=tuple(scans))

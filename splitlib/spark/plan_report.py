@@ -34,8 +34,8 @@ class ScanPruning:
         filters: The keys that reached it.
         partitions_total: None = not asked for.
         partitions_kept: How many are read; None = it was not pruned.
-        files: Left to be read; None = Spark finds out when it runs.
-        nbytes: Of these files.
+        files: Left to be read; None = Spark finds out when it runs, or the table's source does.
+        nbytes: Of these files; None as there.
         files_total: None = not known, as what does not matter is not listed.
         nbytes_total: Of all files; None as there.
         condition: The keys as they were handed to whoever reads the table, where that is not
@@ -129,14 +129,16 @@ def _block(scan: ScanPruning) -> list[str]:
         lines.append(f"partitions {scan.partitions_kept:,} of {scan.partitions_total:,}")
     elif scan.partitions_total is not None:
         lines.append(f"all {scan.partitions_total:,} partitions")
+    if scan.condition is not None:
+        lines.append(f"handed over: {shorten(scan.condition, 200, placeholder=' …')}")
     if scan.files is not None:
         of_files = "" if scan.files_total is None else f" of {scan.files_total:,}"
         skipped = ""
         if scan.nbytes is not None and scan.nbytes_total is not None:
             skipped = f", {scan.nbytes_total - scan.nbytes:,} bytes skipped"
         lines.append(f"files {scan.files:,}{of_files}, {scan.nbytes or 0:,} bytes{skipped}")
-    if scan.condition is not None:
-        lines.append(f"handed over: {shorten(scan.condition, 200, placeholder=' …')}")
+    elif scan.nbytes is not None and scan.nbytes_total is not None:
+        lines.append(f"{scan.nbytes:,} of {scan.nbytes_total:,} bytes")
     lines += [f"not pruned: {reason}" for reason in scan.reasons]
     tree = [f"{'└─' if i == len(lines) - 1 else '├─'} {line}" for i, line in enumerate(lines)]
     return [scan.table, *tree]

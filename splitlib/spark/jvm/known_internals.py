@@ -34,9 +34,18 @@ _KNOWN: Final = {
             commandExecuted()LogicalPlan
             executedPlan()SparkPlan
             optimizedPlan()LogicalPlan
+            sparkPlan()SparkPlan
             withCachedData()LogicalPlan
         """,
-        "SparkPlan": "executeCollect()InternalRow[]",
+        "FileSourceScanExec": """
+            dataFilters()Seq
+            partitionFilters()Seq
+            relation()HadoopFsRelation
+        """,
+        "SparkPlan": """
+            collectLeaves()Seq
+            executeCollect()InternalRow[]
+        """,
         "CacheManager": "isEmpty()boolean",
     },
     "org.apache.spark.sql.execution.datasources": {
@@ -102,6 +111,10 @@ _KNOWN: Final = {
             name()String
             options()StringMap
             table()Table
+        """,
+        "BatchScanExec": """
+            inputPartitions()Seq
+            scan()Scan
         """,
         "DataSourceV2ScanRelation": "relation()DataSourceV2Relation",
     },
@@ -201,6 +214,7 @@ _KNOWN: Final = {
             semanticHash()int
             stats()Statistics
             subqueries()Seq
+            subqueriesAll()Seq
             toJSON()String
             treeString()String
             withNewChildren(Seq)TreeNode
@@ -250,6 +264,7 @@ _TYPES: Final = {
     "Path": "org.apache.hadoop.fs.Path",
     "PathFilter": "org.apache.hadoop.fs.PathFilter",
     "QueryPlan": f"{_CATALYST}.plans.QueryPlan",
+    "Scan": "org.apache.spark.sql.connector.read.Scan",
     "Seq": "scala.collection.immutable.Seq",
     "SparkSession": "org.apache.spark.sql.SparkSession",
     "Statistics": f"{_CATALYST}.plans.logical.Statistics",

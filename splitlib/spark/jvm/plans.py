@@ -64,6 +64,10 @@ class Plans(Expressions):
         """The leaves of a plan, without those of its subqueries."""
         return list(each(plan.collectLeaves()))
 
+    def all_leaves(self, plan: Any) -> list[Any]:
+        """The leaves of a plan and of its subqueries."""
+        return [leaf for one in (plan, *each(plan.subqueriesAll())) for leaf in self.leaves(one)]
+
     def distinct(self, plans: Sequence[Any]) -> list[Any]:
         """Some plans without those that read the same as one before."""
         found = []

@@ -55,6 +55,11 @@ def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> No
         assert Counter(planned.collect()) == expected
     print(f"{format_} {column}: {plain[0]} files, by hand {by_hand[0]}, splitlib {ours[0]}")
     assert "handed over" in str(splitlib.explain(planned))
+    (told,) = [scan for scan in splitlib.explain(planned).scans if scan.condition is not None]
+    assert (told.files, told.files_total) == (ours[0], FILES)
+    assert 0 < told.nbytes <= told.nbytes_total
+    of_files = f"files {ours[0]:,} of 1,000, {told.nbytes:,} bytes"
+    assert of_files in str(splitlib.explain(spark.sql(query)))  # of what is not planned yet
     assert ours <= by_hand <= plain
     if column != "anywhere":
         assert ours == [20]
