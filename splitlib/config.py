@@ -109,7 +109,7 @@ class SplitConfig:
         200, "Literals in a condition made of join keys; more keys become ranges.", minimum=2
     )
     condition_literals_jdbc: int = _setting(
-        1000, "The same for databases, which have no statistics of files.", minimum=2
+        1000, "The same for databases, in all conditions on a table together.", minimum=2
     )
     spark_scan: str = _setting(
         "auto",

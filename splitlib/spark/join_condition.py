@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +30,8 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, VariantType),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
+# Conditions of several comparisons each, one of which has to hold.
+_ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,22 @@ class ConditionWriter:
     Args:
         operands: What is joined by, for each field of the keys; more than those have no keys.
         most: Literals in one condition.
-        has_ranges_of_strings: Whether whoever reads the condition orders strings by their bytes.
+        for_database: Whether a database reads it, which may order strings in its own way, and which
+            fails at conditions that are too complex: Derby at 500 pairs of values or 500 ranges,
+            but not at 1,000 values of one column.
+
+    Attributes:
+        literals: How many have been written.
     """
 
     def __init__(
-        self, operands: Mapping[str, Operand], most: int, *, has_ranges_of_strings: bool = True
+        self, operands: Mapping[str, Operand], most: int, *, for_database: bool = False
     ) -> None:
         self._operands, self._most = operands, most
-        self._has_ranges_of_strings = has_ranges_of_strings
+        self._for_database = for_database
+        half = max(1, most // 2)
+        self._alternatives = min(half, _ALTERNATIVES_FOR_A_DATABASE) if for_database else half
+        self.literals = 0
 
     def of(self, data: DynamicFilteringData) -> JoinCondition:
         """The condition that keys meet."""
@@ -92,7 +102,7 @@ class ConditionWriter:
         if data.is_empty:
             return JoinCondition("false", True, ("there are no keys",))
         match data.domains:
-            case (ValueDomain(rows=rows),) if data.is_exact and _literals(rows) <= self._most:
+            case (ValueDomain(rows=rows),) if data.is_exact and self._can_list(rows):
                 exact = set(columns) == set(data.fields)
                 told = [f"{', '.join(data.fields)}: {data.describe()}"]
                 told += [f"{name}: nothing" for name in columns if name not in data.fields]
@@ -103,6 +113,12 @@ class ConditionWriter:
             parts += [part] if part else []
             told.append(f"{name}: {what}")
         return JoinCondition(all_of(parts), False, tuple(told))
+
+    def _can_list(self, rows: pa.Table) -> bool:
+        """Whether tuples can be written down as they are."""
+        if self._for_database and rows.num_columns > 1:
+            return bool(rows.num_rows <= self._alternatives)
+        return bool(rows.num_rows * rows.num_columns <= self._most)
 
     def _any_of(self, rows: pa.Table) -> str:
         """Whether it is one of the tuples."""
@@ -120,7 +136,7 @@ class ConditionWriter:
             if isinstance(domain, RangeDomain):
                 if not self._has_range(name):
                     break
-                ranges = domain.ranges.at_most(max(1, self._most // 2))
+                ranges = domain.ranges.at_most(self._alternatives)
                 return self._ranges(name, ranges, domain.includes_null)
             values = pc.unique(domain.rows[name])
             if len(values) <= self._most:
@@ -129,7 +145,7 @@ class ConditionWriter:
                 break
             plain = values.drop_null()
             ordered = plain.take(pc.sort_indices(plain))
-            ranges = Ranges.covering(ordered, max(1, self._most // 2))
+            ranges = Ranges.covering(ordered, self._alternatives)
             return self._ranges(name, ranges, bool(values.null_count))
         return "", "nothing"
 
@@ -156,6 +172,7 @@ class ConditionWriter:
         return f"{self._operands[name].sql} IS NULL"
 
     def _compares(self, name: str, sign: str, value: pa.Scalar) -> str:
+        self.literals += 1
         return f"{self._operands[name].sql} {sign} {sql_literal(value, self._operands[name].kind)}"
 
     def _has_range(self, name: str) -> bool:
@@ -163,11 +180,7 @@ class ConditionWriter:
         kind = self._operands[name].kind
         if not isinstance(kind, StringType):
             return True
-        return self._has_ranges_of_strings and collation_of(kind) is None
-
-
-def _literals(rows: pa.Table) -> int:
-    return int(rows.num_rows * rows.num_columns)
+        return not self._for_database and collation_of(kind) is None
 
 
 def any_of(conditions: Iterable[str]) -> str:

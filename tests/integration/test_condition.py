@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, InvalidFilter, NonDeterministicDimension
 
 pytestmark = pytest.mark.spark
@@ -76,16 +77,10 @@ def test_text_means_the_same_under_every_setting(spark, settings):
     known = {kind: table(spark, kind, 9).where("id > 5") for kind in kinds}
     facts = {kind: table(spark, kind, 9).localCheckpoint() for kind in kinds}
     found = {kind: splitlib.condition(known[kind], "k").sql for kind in kinds}
-    before = {name: spark.conf.get(name) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+    with changed(spark, settings):
         for kind in kinds:
             ids = [row.id for row in facts[kind].where(F.expr(found[kind])).collect()]
             assert sorted(ids) == [6, 7, 8], kind
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 @pytest.mark.parametrize(

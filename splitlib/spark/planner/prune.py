@@ -21,7 +21,7 @@ from splitlib.spark.logical_plan import Path
 from splitlib.spark.plan_report import ScanPruning, strip
 from splitlib.spark.planner.keys import Collected, KeyQueries, Unusable
 from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.scan_sites.filtered import FilteredScan, FilteredSite
+from splitlib.spark.planner.scan_sites.filtered import TOO_MANY_KEYS, FilteredScan, FilteredSite
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
 from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
@@ -146,6 +146,9 @@ def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPrunin
         return report
     if len(keyed) < len(sites):
         return report.because(_ALSO_WITHOUT_KEYS)
+    scan = keyed[0].scan
+    if scan.is_database and sum(site.literals for site in keyed) > scan.most_literals:
+        return report.because(TOO_MANY_KEYS)
     return replace(report, condition=any_of(all_of(site.conditions) for site in keyed))
 
 

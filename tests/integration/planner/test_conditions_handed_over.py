@@ -71,6 +71,19 @@ def checked(spark: SparkSession, query: str) -> DataFrame:
     return planned
 
 
+def test_what_is_left_is_told_as_far_as_the_source_does(spark: SparkSession, fact: str) -> None:
+    """A database tells nothing; Spark's own sources count bytes, of data columns those of all."""
+    planned = splitlib.sql(spark, "SELECT f.* FROM fact f JOIN dim d ON f.k = d.k WHERE d.id < 3")
+    (told,) = [scan for scan in splitlib.explain(planned).scans if scan.condition]
+    assert (told.files, told.files_total) == (None, None)
+    if spark.table(fact).inputFiles():
+        assert told.nbytes == told.nbytes_total > 0
+        assert f"{told.nbytes:,} of {told.nbytes:,} bytes" in str(splitlib.explain(planned))
+    else:
+        assert (told.nbytes, told.nbytes_total) == (None, None)
+        assert "bytes" not in str(splitlib.explain(planned)).partition("handed over")[2]
+
+
 @pytest.mark.parametrize(
     ("query", "condition"),
     [

@@ -25,6 +25,7 @@ from splitlib.spark.schema import char_length, is_char_or_varchar
 from splitlib.spark.sql_text import quoted, sql_type
 
 _COMPUTED: Final = "keys are compared with a computed value."
+TOO_MANY_KEYS: Final = "too many keys."
 
 
 @dataclass(eq=False)
@@ -46,6 +47,17 @@ class FilteredScan:
         """Of the table."""
         return self.catalyst.name_of(self.leaf)
 
+    @property
+    def is_database(self) -> bool:
+        """Whether a database reads it."""
+        return self.source == "database"
+
+    @property
+    def most_literals(self) -> int:
+        """In one condition; in all of them for a database."""
+        config = self.config
+        return config.condition_literals_jdbc if self.is_database else config.condition_literals
+
     @cached_property
     def schema(self) -> StructType:
         """Its columns."""
@@ -63,7 +75,7 @@ class FilteredScan:
         of_table, name = self.schema[column], quoted(*self.qualifier, column)
         if char_length(of_table) is not None:
             return None  # is compared with padding, or without, by settings
-        if self.source == "database" and not _is_compared_alike(of_table, kind):
+        if self.is_database and not _is_compared_alike(of_table, kind):
             return None
         of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
         if of_table.dataType == of_keys:
@@ -104,6 +116,8 @@ class FilteredSite:
     site: ScanSite
     conditions: tuple[str, ...] = ()
     """All of these hold of the rows that are needed here."""
+    literals: int = 0
+    """How many there are in these."""
     used: tuple[FilterUse, ...] = ()
     """The keys, for the report."""
 
@@ -124,12 +138,14 @@ class FilteredSite:
             collected: What is known by now; more may come.
         """
         conditions, used, reasons = list(self.conditions), list(self.used), []
+        literals = self.literals
         for one in collected:
-            written = self._written(one)
+            written = self._written(one, literals)
             if written is None:
-                reasons.append(_COMPUTED if one.keys.data.domains else "too many keys.")
+                reasons.append(_COMPUTED if one.keys.data.domains else TOO_MANY_KEYS)
                 continue
-            condition, columns = written
+            condition, columns, number = written
+            literals += number
             keys = one.keys
             described = keys.data.describe()
             conditions.append(condition)
@@ -138,6 +154,7 @@ class FilteredSite:
             self,
             site=self.site.because(*reasons),
             conditions=tuple(conditions),
+            literals=literals,
             used=tuple(used),
         )
 
@@ -151,8 +168,11 @@ class FilteredSite:
         """None: which of its values are left is not known before it is read."""
         return None
 
-    def _written(self, one: Collected) -> tuple[str, tuple[str, ...]] | None:
-        """Keys as a condition, and the columns in it; None if it would say nothing."""
+    def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
+        """Keys as a condition, the columns in it, and the number of literals.
+
+        None if it would say nothing. A database has to read it together with those ``before``.
+        """
         operands: dict[str, Operand] = {}
         columns = []
         for name, comparison in one.by_field.items():
@@ -165,9 +185,7 @@ class FilteredSite:
                 columns.append(column)
         if not operands:
             return None
-        is_database = self.scan.source == "database"
-        config = self.scan.config
-        most = config.condition_literals_jdbc if is_database else config.condition_literals
-        writer = ConditionWriter(operands, most, has_ranges_of_strings=not is_database)
+        most = self.scan.most_literals - (before if self.scan.is_database else 0)
+        writer = ConditionWriter(operands, most, for_database=self.scan.is_database)
         condition = writer.of(one.keys.data.only(operands)).sql
-        return None if condition == "true" else (condition, tuple(columns))
+        return None if condition == "true" else (condition, tuple(columns), writer.literals)
