@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
+import traceback
 
 import pyarrow as pa
 
@@ -62,4 +64,12 @@ def assert_no_thread_is_left() -> None:
     while (left := own_threads()) and time.monotonic() < until:
         gc.collect()  # an enumeration that a test has left ends when nothing refers to it
         time.sleep(0.01)
-    assert not left, f"threads are left: {left}"
+    assert not left, f"threads are left: {left}\n{_where_they_are()}"
+
+
+def _where_they_are() -> str:
+    """The innermost calls of each of the library's threads."""
+    frames = sys._current_frames()
+    own = [t for t in threading.enumerate() if t.name.startswith("splitlib") and t.ident in frames]
+    stacks = ("".join(traceback.format_stack(frames[t.ident])[-4:]) for t in own)
+    return "\n".join(f"{t.name}:\n{stack}" for t, stack in zip(own, stacks, strict=True))
