@@ -1,0 +1,47 @@
+"""Keys as conditions in SQL: how much of them whoever reads the condition gets."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType
+
+from splitlib import DynamicFilteringData
+from splitlib.spark.join_condition import ConditionWriter, Operand
+
+OPERANDS = {name: Operand(f"`{name}`", LongType()) for name in ("a", "b")}
+
+
+def keys(number: int, columns: str = "ab") -> DynamicFilteringData:
+    """So many keys, far apart from each other."""
+    values = {name: pa.array(range(0, number * 10, 10), pa.int64()) for name in columns}
+    return DynamicFilteringData.from_arrow(pa.table(values))
+
+
+@pytest.mark.parametrize(("number", "alternatives"), [(50, 50), (51, 51 + 51)])
+def test_pairs_for_a_database(number: int, alternatives: int) -> None:
+    """A few as pairs; of more of them each column alone."""
+    writer = ConditionWriter(OPERANDS, 1000, for_database=True)
+    condition = writer.of(keys(number))
+    assert condition.is_exact == (number == 50)
+    assert condition.sql.count("OR") + (1 if number == 50 else 2) == alternatives
+    assert writer.literals == number * 2
+
+
+def test_values_for_a_database() -> None:
+    """As many as it may get; more of them as few ranges."""
+    operand = {"a": OPERANDS["a"]}
+    writer = ConditionWriter(operand, 1000, for_database=True)
+    assert writer.of(keys(1000, "a")).sql.count("=") == writer.literals == 1000
+    writer = ConditionWriter(operand, 999, for_database=True)
+    assert writer.of(keys(1000, "a")).sql.count(">=") <= 50
+    assert writer.literals <= 100
+    writer = ConditionWriter(operand, -3, for_database=True)  # others have used them up
+    assert writer.of(keys(1000, "a")).sql == "(`a` >= 0L AND `a` <= 9990L)"
+
+
+def test_others_get_pairs_and_ranges() -> None:
+    """Within the number of literals alone."""
+    assert ConditionWriter(OPERANDS, 1000).of(keys(500)).is_exact
+    ranges = ConditionWriter({"a": OPERANDS["a"]}, 400).of(keys(1000, "a"))
+    assert ranges.sql.count("OR") + 1 == 200
