@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import DataFrame
 
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.scala import each
 
 _FILE_SCAN: Final = "org.apache.spark.sql.execution.FileSourceScanExec"
@@ -29,12 +30,20 @@ class PlannedFiles(NamedTuple):
 def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     """What the one scan of a query would read if it ran now.
 
-    The scan is planned for that, as it is whenever a query of the kind begins.
+    The scan is planned for that, as it is whenever a query of the kind begins. What goes wrong with
+    it then is for the query to say.
 
     Args:
         catalyst: Of the session.
         df: A table, or the rows of it that meet a condition.
     """
+    try:
+        return _planned_files(catalyst, df)
+    except JVM_ERRORS:
+        return PlannedFiles()
+
+
+def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     execution = df._jdf.queryExecution()
     leaves = list(each(execution.sparkPlan().collectLeaves()))
     if len(leaves) != 1:
