@@ -70,6 +70,6 @@ def assert_no_thread_is_left() -> None:
 def _where_they_are() -> str:
     """The innermost calls of each of the library's threads."""
     frames = sys._current_frames()
-    own = [t for t in threading.enumerate() if t.name.startswith("splitlib") and t.ident in frames]
-    stacks = ("".join(traceback.format_stack(frames[t.ident])[-4:]) for t in own)
-    return "\n".join(f"{t.name}:\n{stack}" for t, stack in zip(own, stacks, strict=True))
+    names = {t.ident: t.name for t in threading.enumerate() if t.name.startswith("splitlib")}
+    own = ((names[ident], frame) for ident, frame in frames.items() if ident in names)
+    return "\n".join(f"{name}:\n{''.join(traceback.format_stack(f)[-4:])}" for name, f in own)
