@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -52,12 +53,14 @@ def explain(df: DataFrame) -> Any:
     :class:`~splitlib.spark.plan_report.PlanReport` says which scans were pruned; and of any
     other DataFrame, what :func:`splitlib.optimize` would do with it, for which the keys of its
     dimensions are collected. A table that others read by a condition of splitlib's is asked now
-    which files that leaves, if its source tells.
+    which files that leaves, if its source tells; not after a command, which has changed the table.
     """
     df = given_dataframe(df)
     report = reports.get(df)
     if report is None:
         df, report = plan(df)
+    elif df not in plan_again_by:  # the result of a command
+        return report
     if isinstance(report, PlanReport) and any(scan.condition for scan in report.scans):
         return _with_files(df, report)
     return report
@@ -69,17 +72,18 @@ def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
     What they are is found out now, by planning each table's scan with its condition and without.
     """
     catalyst = Catalyst(df.sparkSession)
-    leaves = {
-        catalyst.name_of(leaf): leaf
-        for leaf in catalyst.all_leaves(analyzed_plan(df))
-        if catalyst.source_of(leaf) is not None
-    }
+    leaves = catalyst.distinct(catalyst.all_leaves(analyzed_plan(df)))
+    by_name = defaultdict(list)
+    for leaf in leaves:
+        if catalyst.source_of(leaf) is not None:
+            by_name[catalyst.name_of(leaf)].append(leaf)
     scans = []
     for scan in report.scans:
-        if scan.condition is None or scan.table not in leaves:
+        named = by_name[scan.table]
+        if scan.condition is None or len(named) != 1:  # as of two snapshots of one table
             scans.append(scan)
             continue
-        table = catalyst.dataframe(leaves[scan.table])
+        table = catalyst.dataframe(named[0])
         left = planned_files(catalyst, table.where(scan.condition))
         whole = planned_files(catalyst, table)
         scans.append(

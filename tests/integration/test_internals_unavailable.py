@@ -53,7 +53,8 @@ def touched(hidden: None) -> Iterator[set[str]]:
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)  # a body is none
+        # what is imported runs the bodies of modules and classes, which are no functions
+        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
         in_layer = code.co_filename.startswith(layer) and code.co_filename != probe.__file__
         if event == "call" and is_function and in_layer:
             found.add(code.co_qualname)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -53,7 +54,7 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
         index = leaf.relation().location()
         directories = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
         found = catalyst.files_of(directories).files
-        return PlannedFiles(found.num_rows, sum(found["size"].to_pylist()))
+        return PlannedFiles(found.num_rows, pc.sum(found["size"]).as_py() or 0)
     told = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
     nbytes = told.get(_BYTES)
     if nbytes is None:

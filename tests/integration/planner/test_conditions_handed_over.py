@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.planned_files import PlannedFiles, planned_files
 from tests.support.sql_metrics import collected
 
 pytestmark = pytest.mark.spark
@@ -82,6 +84,11 @@ def test_what_is_left_is_told_as_far_as_the_source_does(spark: SparkSession, fac
     else:
         assert (told.nbytes, told.nbytes_total) == (None, None)
         assert "bytes" not in str(splitlib.explain(planned)).partition("handed over")[2]
+
+
+def test_a_scan_that_cannot_be_planned_tells_nothing(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    assert planned_files(Catalyst(spark), stream) == PlannedFiles()
 
 
 @pytest.mark.parametrize(
