@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.jvm.expressions import CATALYST
-from splitlib.spark.jvm.relations import Relations
+from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
 from splitlib.spark.jvm.scala import scala_of
 
 _NOT_YET = (
@@ -20,9 +20,10 @@ _NOT_YET = (
     "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
+_PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
     # subqueries of Spark's own dynamic pruning are of no use in a plan that is only read
-    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
     # it would put partition values in the place of a scan, which then does matter
@@ -75,6 +76,16 @@ class Catalyst(Relations):
         """A DataFrame of any resolved plan, in the user's session."""
         return dataframe_of_plan(self.spark, plan)
 
+    def dataframe_of_part(self, plan: Any) -> DataFrame:
+        """A DataFrame of a part of an optimized plan, of which other parts may run meanwhile.
+
+        A table of DataSource V2 is scanned by one object in all of them, to which Spark adds what
+        it prunes by at run time. Nobody synchronizes that, and it stays: so it is off for such
+        tables.
+        """
+        scanned = any(self.kind(leaf) == SCANNED_TABLE for leaf in self.all_leaves(plan))
+        return dataframe_of_plan(self.spark, plan, self._without_pruning if scanned else None)
+
     def broadcast_threshold(self) -> int:
         """Bytes up to which Spark broadcasts a side of a join."""
         return int(self.session.sessionState().conf().autoBroadcastJoinThreshold())
@@ -105,4 +116,11 @@ class Catalyst(Relations):
             # Spark warns of settings that are out of use, whatever they are set to
             if clone.conf().get(name) != value:
                 clone.conf().set(name, value)
+        return clone
+
+    @cached_property
+    def _without_pruning(self) -> Any:
+        """A clone of the session without Spark's own dynamic pruning."""
+        clone = self.session.cloneSession()
+        clone.conf().set(_PRUNING, "false")
         return clone

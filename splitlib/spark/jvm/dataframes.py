@@ -45,10 +45,10 @@ def bloom_filter(hashes: DataFrame, count: int, false_positives: float) -> bytes
     return bytes(stream.toByteArray())
 
 
-def dataframe_of_plan(spark: SparkSession, plan: Any) -> DataFrame:
-    """A DataFrame of any resolved plan."""
+def dataframe_of_plan(spark: SparkSession, plan: Any, clone: Any = None) -> DataFrame:
+    """A DataFrame of any resolved plan, run by the settings of the session or of a clone of it."""
     datasets = jvm_of(spark).class_("org.apache.spark.sql.classic.Dataset")
-    return _dataframe(spark, datasets.ofRows(spark._jsparkSession, plan))
+    return _dataframe(spark, datasets.ofRows(clone or spark._jsparkSession, plan))
 
 
 def dataframe_of_relation(spark: SparkSession, relation: Any) -> DataFrame:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
+
 from splitlib.errors import (
     AccessDenied,
     SourceError,
@@ -64,6 +66,11 @@ def errors_of_the_jvm() -> Iterator[None]:
         yield
     except JVM_ERRORS as error:
         raise _translated(error) from error
+
+
+def readable(error: Exception) -> Exception:
+    """The same error, unless its message would end before that of the Java exception begins."""
+    return _translated(error) if isinstance(error, Py4JJavaError) else error
 
 
 def _translated(error: Exception) -> SplitlibError:

@@ -28,7 +28,8 @@ _BUILDS_FILTERED: Final = (
 )
 # The same table before and after the optimizer has chosen what to read of it.
 _TABLE: Final = "DataSourceV2Relation"
-_SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
+SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
+"""A leaf of an optimized plan, with the scan that its source has made."""
 # What tells each of its readers which rows there are, in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 
@@ -175,7 +176,7 @@ class Relations(Plans):
     def places_read_by(self, leaf: Any) -> frozenset[str]:
         """The name of the table that a leaf reads, and the directories that it is told to read."""
         kind = self.kind(leaf)
-        if kind in (_TABLE, _SCANNED_TABLE):
+        if kind in (_TABLE, SCANNED_TABLE):
             owner = leaf if kind == _TABLE else leaf.relation()
             return frozenset({str(owner.table().name())})
         is_hive = self.is_of_hive(leaf)

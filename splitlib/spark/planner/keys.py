@@ -106,7 +106,7 @@ class KeyQueries:
 
     def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
         started = time.perf_counter()
-        rows = self._catalyst.dataframe(plan)
+        rows = self._catalyst.dataframe_of_part(plan)
         reason = why_not_deterministic(rows)
         if reason is not None:
             raise Unusable(

@@ -112,7 +112,7 @@ def _rows_of(
         catalyst.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in alike
     ]
-    rows = executor.map(lambda plan: internal_rows(catalyst.dataframe(plan)), plans)
+    rows = executor.map(lambda plan: internal_rows(catalyst.dataframe_of_part(plan)), plans)
     return {
         one.leaf.path: catalyst.local_relation(
             catalyst.node(optimized, one.leaf.path).output(), found

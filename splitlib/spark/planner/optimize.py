@@ -21,6 +21,7 @@ from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import have_same_schema
+from splitlib.spark.jvm.errors import readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
@@ -93,8 +94,9 @@ def left_to_spark(error: Exception) -> PlanReport:
             "Please report it with this traceback and, if you can, the query.",
             exc_info=error,
         )
-    message = str(error).partition("\n")[0]
-    return PlanReport(reasons=(f"{type(error).__name__}: {message}",))
+    said = readable(error)
+    message = str(said).partition("\n")[0]
+    return PlanReport(reasons=(f"{type(said).__name__}: {message}",))
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:

@@ -85,3 +85,14 @@ def test_no_bug(
     optimized = way.sql(INNER)
     assert rows_of(optimized) == rows_of(spark.sql(INNER))
     assert f"left to Spark: {type(error).__name__}" in str(explained(optimized))
+
+
+def test_what_java_says(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that PySpark has no class for is reported by its own name and message."""
+
+    def decided(*_: object, **__: object) -> None:
+        spark.sparkContext._jvm.java.util.Optional.empty().get()  # type: ignore[union-attr]
+
+    monkeypatch.setattr(optimize, "decide", decided)
+    reasons = splitlib.explain(splitlib.sql(spark, INNER)).to_dict()["reasons"]
+    assert reasons == ("SourceError: NoSuchElementException: No value present",)

@@ -111,7 +111,7 @@ def rows_of(spark: SparkSession, table: str) -> Counter[Row]:
 
 
 @settings(
-    max_examples=12,
+    max_examples=5,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,0 +1,52 @@
+"""Keys of tables that Iceberg reads, of which several queries may run at a time."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.spark.keys.collect import collect_distinct
+from splitlib.spark.planner import keys
+
+PRUNED_BY_SPARK = "dynamicpruning"
+
+
+def test_scans_that_queries_share_are_not_changed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iceberg adds what Spark prunes by at run time to the scan, in whichever thread."""
+    spark.sql(
+        "CREATE TABLE ice.db.bridge USING iceberg PARTITIONED BY (day) AS "
+        "SELECT id % 30 AS day, id % 7 AS a, id % 5 AS b FROM RANGE(300)"
+    )
+    spark.sql(
+        "CREATE TABLE ice.db.chosen USING iceberg AS SELECT id AS day, id % 5 AS grp FROM RANGE(20)"
+    )
+    for name in ("a", "b"):
+        spark.sql(
+            f"CREATE TABLE fact_{name} USING parquet PARTITIONED BY ({name}) AS "
+            f"SELECT id AS n, id % 40 AS {name} FROM RANGE(400)"
+        )
+    query = (
+        "SELECT fact_a.n, fact_b.n FROM ice.db.bridge "
+        "JOIN ice.db.chosen USING (day) JOIN fact_a USING (a) JOIN fact_b USING (b) "
+        "WHERE grp = 3"
+    )
+    plans: list[str] = []
+
+    def noting(rows: DataFrame, *rest: object, **named: bool) -> DynamicFilteringData:
+        plans.append(rows._jdf.queryExecution().toString())
+        return collect_distinct(rows, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(keys, "collect_distinct", noting)
+    expected = spark.sql(query)
+    assert PRUNED_BY_SPARK in expected._jdf.queryExecution().toString()
+    planned = splitlib.sql(spark, query)
+    both = [plan for plan in plans if "chosen" in plan]
+    assert len(both) > 1
+    assert not any(PRUNED_BY_SPARK in plan for plan in both)
+    assert sorted(planned.collect()) == sorted(expected.collect())
+    for name in ("fact_a", "fact_b", "ice.db.bridge", "ice.db.chosen"):
+        spark.sql(f"DROP TABLE {name}")
