@@ -273,6 +273,8 @@ class PartitionBatch:
             key.
         file_counts: How many files each partition has, where that is known before they are listed.
         manifests: What a catalog that keeps lists of files did not have to open.
+        files_each: About how many files a partition has, where the catalog has statistics: only
+            for how many partitions are listed together. 0 = not known.
     """
 
     values: pa.RecordBatch
@@ -281,6 +283,7 @@ class PartitionBatch:
     fields: tuple[PartitionField, ...] = _FILLED_IN
     file_counts: pa.Array | None = None
     manifests: Manifests = Manifests()
+    files_each: float = 0.0
 
     def __post_init__(self) -> None:
         given: Any = self.fields
@@ -297,13 +300,31 @@ class PartitionBatch:
         values = self.values.take(indices) if self.values.num_columns else self.values
         counts = None if self.file_counts is None else self.file_counts.take(indices)
         refs = self.refs.take(indices)
-        return PartitionBatch(values, refs, fields=self.fields, file_counts=counts)
+        return self._with(values, refs, counts)
 
     def slice(self, offset: int, length: int) -> PartitionBatch:
         """A view of ``length`` partitions; the requests are not counted again."""
         values, refs = self.values.slice(offset, length), self.refs.slice(offset, length)
         counts = None if self.file_counts is None else self.file_counts.slice(offset, length)
-        return PartitionBatch(values, refs, fields=self.fields, file_counts=counts)
+        return self._with(values, refs, counts)
+
+    def joined(self, other: PartitionBatch) -> PartitionBatch:
+        """These partitions, then those of another batch of the same table."""
+        values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
+        refs = pa.concat_arrays([self.refs, other.refs])
+        (batch,) = values.to_batches() if values.num_columns else [self.values]
+        counts = None
+        if self.file_counts is not None and other.file_counts is not None:
+            counts = pa.concat_arrays([self.file_counts, other.file_counts])
+        return self._with(batch, refs, counts)
+
+    def _with(
+        self, values: pa.RecordBatch, refs: pa.Array, file_counts: pa.Array | None
+    ) -> PartitionBatch:
+        """Others of the same table, which took no further request."""
+        return PartitionBatch(
+            values, refs, fields=self.fields, file_counts=file_counts, files_each=self.files_each
+        )
 
 
 @dataclass(frozen=True, slots=True)

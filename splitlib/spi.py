@@ -48,9 +48,15 @@ class Connector(ABC):
         partitions_per_listing: How many partitions one call of :meth:`list_files` is given at most.
             The engine makes many calls at the same time: 1 suits a directory listing. Raise it
             where a call costs the same for many.
+        files_per_page: How many files one request tells, where it can tell those of neighbours at
+            once: of partitions that come one after the other from :meth:`list_partitions`. 0 = it
+            cannot. If not 0, :meth:`list_files` is given neighbours whose files probably fit in a
+            page, together with those of the partitions in between, and not
+            :attr:`partitions_per_listing`.
     """
 
     partitions_per_listing: int = 1
+    files_per_page: int = 0
 
     @classmethod
     @abstractmethod

@@ -124,6 +124,11 @@ class Table:
         return self.connector.partitions_per_listing
 
     @property
+    def files_per_page(self) -> int:
+        """How many files one request of :meth:`list_files` tells of neighbours; 0 = of one only."""
+        return self.connector.files_per_page
+
+    @property
     def partitions_per_details(self) -> int | None:
         """How many partitions :meth:`load_details` takes; None = it has nothing to load."""
         if isinstance(self.connector, SupportsPartitionDetails):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from splitlib.errors import ConfigError, MissingPartition, TableNotFound
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
-from splitlib.storage import SELECTING_OPTIONS, Storage, file_batch
+from splitlib.storage import SELECTING_OPTIONS, Storage
 from splitlib_files.schema import declared_schema, keys_of_directories, schema_of_files
 from splitlib_files.walk import Walk
 
@@ -34,6 +34,7 @@ class FilesConnector(Connector):
         self._root = root
         self._storage = storage
         self._metadata = metadata
+        self.files_per_page = storage.files_per_page(root)
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
@@ -72,10 +73,9 @@ class FilesConnector(Connector):
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`; nothing is known of a file that could exclude it."""
-        for row, directory in enumerate(partitions.refs.to_pylist()):
-            files = self._storage.files(self._root + directory)
-            batch = file_batch((row, file) for file in files)
-            yield FileBatch(batch, self._metadata.read_format, Requests(storage=1))
+        locations = [self._root + directory for directory in partitions.refs.to_pylist()]
+        files, requests = self._storage.list_files(locations)
+        yield FileBatch(files, self._metadata.read_format, Requests(storage=requests))
 
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`; a table is its root directory."""

@@ -37,7 +37,7 @@ class Walk:
         self._root = root
         self._keys = keys
         self._predicate = predicate
-        self._listings = 0
+        self._requests = 0
         """How many there were that no batch has counted yet."""
 
     def __iter__(self) -> Iterator[PartitionBatch]:
@@ -61,17 +61,19 @@ class Walk:
                 yield from self._below(matching, level + 1)
             else:
                 # not filtered: the engine does that itself, and counts what it leaves out
-                listings, self._listings = self._listings, 0
-                yield PartitionBatch(values, directories, Requests(storage=listings))
+                requests, self._requests = self._requests, 0
+                yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _children(self, parents: Sequence[str], key: str) -> list[str]:
         # threads for this listing alone: nobody may ever come back for the next one
         with Workers(_THREADS, "splitlib-walk") as pool:
-            found = pool.map(lambda parent: self._storage.directories(self._root + parent), parents)
-            children = [
-                f"{p}/{name}" for p, names in zip(parents, found, strict=True) for name in names
-            ]
-        self._listings += len(parents)
+            levels = list(pool.map(lambda p: self._storage.level(self._root + p), parents))
+        children = [
+            f"{parent}/{name}"
+            for parent, level in zip(parents, levels, strict=True)
+            for name in level.directories
+        ]
+        self._requests += sum(level.requests for level in levels)
         for child in children:
             self._check(child, key)
         return children

@@ -16,7 +16,7 @@ from splitlib.hive.partition_values import NULL_PARTITION, escape, split_names
 from splitlib.hive.table_formats import is_recursive
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
-from splitlib.storage import Storage, file_batch
+from splitlib.storage import Storage, of_rows
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import (
     CONNECT_TIMEOUT_SECONDS,
@@ -55,6 +55,8 @@ class HiveConnector(Connector):
         self._storage = storage
         self._metadata = table_metadata(table)
         self._partitions_per_request = partitions_per_request
+        location = self._metadata.location
+        self.files_per_page = storage.files_per_page(location) if location else 0
         # formats by number: partitions may each have their own, and nearly always share one
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
@@ -134,7 +136,8 @@ class HiveConnector(Connector):
                     form = read_format(self._table, partition)
                 refs.append(self._ref(partition.sd.location, form))
         kept = partitions.values.take(pa.array(rows, pa.int64()))
-        return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1))
+        each = _files_each(found)
+        return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1), files_each=each)
 
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`.
@@ -150,14 +153,13 @@ class HiveConnector(Connector):
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
-        for row, ref in enumerate(partitions.refs.to_pylist()):
-            form = self._formats[ref["read_format"]]
-            if is_recursive(form):
-                files, listings = self._storage.files_below(ref["location"])
-            else:
-                files, listings = self._storage.files(ref["location"]), 1
-            batch = file_batch((row, file) for file in files)
-            yield FileBatch(batch, form, Requests(storage=listings))
+        numbers = partitions.refs.field("read_format")
+        for number in pc.unique(numbers).to_pylist():
+            rows = pc.indices_nonzero(pc.equal(numbers, number))
+            locations = partitions.refs.field("location").take(rows).to_pylist()
+            form = self._formats[number]
+            files, requests = self._storage.list_files(locations, below=is_recursive(form))
+            yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
 
     def close(self) -> None:
         """Close the connection."""
@@ -183,6 +185,13 @@ class HiveConnector(Connector):
             if form not in self._formats:
                 self._formats.append(form)
             return {"location": location, "read_format": self._formats.index(form)}
+
+
+def _files_each(partitions: Sequence[Any]) -> float:
+    """How many files a partition has on average, by the statistics of those that have some."""
+    texts = [(partition.parameters or {}).get("numFiles", "") for partition in partitions]
+    numbers = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII)]
+    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _identity(table: Any) -> tuple[Any, ...]:

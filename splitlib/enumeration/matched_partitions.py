@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,16 +13,42 @@ from splitlib.enumeration.tally import ScanTally
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import PartitionBatch
 
+Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
 
 class MatchedPartitions:
     """A batch of partitions that a predicate has kept, which a newer one may drop again."""
 
-    def __init__(self, partitions: PartitionBatch, predicate: Predicate, tally: ScanTally) -> None:
+    def __init__(
+        self,
+        partitions: PartitionBatch,
+        places: Places,
+        predicate: Predicate,
+        tally: ScanTally,
+    ) -> None:
         self.partitions = partitions
+        self.places = places
+        """Where each stood among all partitions as the catalog gave them; ascending."""
         self._tally = tally
         self._lock = threading.Lock()
         self._predicate = predicate
         self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
+        """Some of them, before any was listed."""
+        places = self.places[offset:][:length]
+        partitions = self.partitions.slice(offset, len(places))
+        return MatchedPartitions(partitions, places, self._predicate, self._tally)
+
+    def joined(self, later: MatchedPartitions) -> MatchedPartitions:
+        """These and those that come later, before any was listed."""
+        partitions = self.partitions.joined(later.partitions)
+        places = np.concatenate([self.places, later.places])
+        # the older predicate: what it has kept, the newer one is still to be asked about
+        return MatchedPartitions(partitions, places, self._predicate, self._tally)
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
         """A flag per partition; computed once per predicate, for the batch as a whole."""

@@ -18,11 +18,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.matched_partitions import MatchedPartitions
+from splitlib.enumeration.matched_partitions import MatchedPartitions, Places
+from splitlib.enumeration.neighbours import neighbours
 from splitlib.enumeration.selected_files import HOSTS, SelectedFiles, name_of
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
@@ -72,17 +74,31 @@ class ScanPipeline:
 
     def selected_files(self, calls: BoundedCalls) -> Iterator[SelectedFiles]:
         """The files that the filters leave, in batches."""
-        step = self._table.partitions_per_listing
         pending: deque[_Listing] = deque()
-        for matched in self.matching_partitions(calls):
-            for offset in range(0, len(matched.partitions), step):
-                task = calls.submit(partial(self._list_files, matched, offset, step))
-                pending.append(_Listing(matched, offset, task))
-                # twice the threads: enough to keep them busy, few enough to stay lazy
-                if len(pending) >= 2 * self._config.listing_threads:
-                    yield from self._finish(calls, pending.popleft())
+        for matched, offset, length in self._listings(calls):
+            task = calls.submit(partial(self._list_files, matched, offset, length))
+            pending.append(_Listing(matched, offset, task))
+            # twice the threads: enough to keep them busy, few enough to stay lazy
+            if len(pending) >= 2 * self._config.listing_threads or self._is_to_learn():
+                yield from self._finish(calls, pending.popleft())
         while pending:
             yield from self._finish(calls, pending.popleft())
+
+    def _is_to_learn(self) -> bool:
+        """Whether how many partitions go together is known only when the first are listed."""
+        return bool(self._table.files_per_page) and not self._tally.files_each()
+
+    def _listings(self, calls: BoundedCalls) -> Iterator[tuple[MatchedPartitions, int, int]]:
+        """Matched partitions, and from where on how many of them are listed by one call."""
+        matching = self.matching_partitions(calls)
+        if page := self._table.files_per_page:
+            for group in neighbours(matching, page, self._tally.files_each):
+                yield group, 0, len(group)
+            return
+        step = self._table.partitions_per_listing
+        for matched in matching:
+            for offset in range(0, len(matched), step):
+                yield matched, offset, step
 
     def compared_partitions(
         self, calls: BoundedCalls
@@ -93,8 +109,9 @@ class ScanPipeline:
 
     def matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
         """Partitions ready to be listed, in batches."""
-        total = 0
+        total = listed = 0
         for batch in self._listed_partitions(calls):
+            before, listed = listed, listed + len(batch)
             predicate = self._predicate()
             if predicate.matches_nothing:
                 return
@@ -111,9 +128,10 @@ class ScanPipeline:
                 )
             if len(keep):
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
-                for ready in self._with_details(calls, matching, predicate):
+                places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
+                for ready, at in self._with_details(calls, matching, places, predicate):
                     self._tally.count(partitions_matched=len(ready))
-                    yield MatchedPartitions(ready, predicate, self._tally)
+                    yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
 
     def _listed_partitions(self, calls: BoundedCalls) -> Iterator[PartitionBatch]:
@@ -129,16 +147,17 @@ class ScanPipeline:
             yield batch
 
     def _with_details(
-        self, calls: BoundedCalls, matching: PartitionBatch, predicate: Predicate
-    ) -> Iterator[PartitionBatch]:
+        self, calls: BoundedCalls, matching: PartitionBatch, places: Places, predicate: Predicate
+    ) -> Iterator[tuple[PartitionBatch, Places]]:
         step = self._table.partitions_per_details
         if step is None:
-            yield matching
+            yield matching, places
             return
         for offset in range(0, len(matching), step):
-            names = matching.slice(offset, step)
+            names, at = matching.slice(offset, step), places[offset:][:step]
             if (newer := self._predicate()) is not predicate:
-                names = names.take(pc.indices_nonzero(self._tally.match(names, newer, predicate)))
+                keep = pc.indices_nonzero(self._tally.match(names, newer, predicate))
+                names, at = names.take(keep), at[keep.to_numpy(zero_copy_only=False)]
             if not len(names):
                 continue
             with self._tally.timed("load_details"):
@@ -150,7 +169,9 @@ class ScanPipeline:
                     f"{len(names) - len(ready)} partitions were dropped while they were listed.",
                     hint="run it again, or set missing_partition to 'skip'.",
                 )
-            yield ready
+            self._tally.expects(ready.files_each)
+            # some may have gone, the connector does not say which: near enough to be put together
+            yield ready, at[: len(ready)]
 
     def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> list[FileBatch]:
         """The files of ``step`` partitions, listed in the thread of a worker.
@@ -184,6 +205,7 @@ class ScanPipeline:
         for batch in batches:
             self._tally.requested(batch)
             self._tally.count(files_listed=len(batch))
+        self._tally.listed(len(piece), together=bool(self._table.files_per_page))
         return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
 
     def _with_hosts(self, batch: FileBatch) -> FileBatch:

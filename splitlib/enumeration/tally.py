@@ -34,6 +34,9 @@ class ScanTally:
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = 0
+        self._partitions_listed = 0
+        self._listed_together = 0
+        self._files_expected = 0.0
         self._mismatches: dict[Mismatch, None] = {}
 
     @property
@@ -66,6 +69,25 @@ class ScanTally:
         """Count what it took to get a batch."""
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
+
+    def expects(self, files_each: float) -> None:
+        """Note about how many files a partition has, as a catalog says; 0 = it does not."""
+        with self._lock:
+            self._files_expected = self._files_expected or files_each
+
+    def listed(self, partitions: int, *, together: bool) -> None:
+        """Count partitions whose files have been counted, and whether a page told several."""
+        with self._lock:
+            self._partitions_listed += partitions
+            if together and partitions > 1:
+                self._listed_together += partitions
+
+    def files_each(self) -> float:
+        """About how many files a partition has, but not less than one; 0 = not known yet."""
+        with self._lock:
+            if not self._partitions_listed:
+                return self._files_expected
+            return max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
 
     def opened(self, manifests: Manifests) -> None:
         """Count manifests, and the files of those that were skipped."""
@@ -128,6 +150,8 @@ class ScanTally:
             for key, number in self._undecided.items()
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
+        if together := self._listed_together:
+            notes.append(f"{together} partitions were listed as neighbours together, in pages")
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         return ScanReport(

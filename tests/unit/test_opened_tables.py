@@ -73,7 +73,7 @@ def test_a_command(opened, command, capsys):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 def test_a_command_that_is_stopped(opened, command, error, monkeypatch, capfd):
     monkeypatch.setattr("os.dup2", lambda *_: None)  # the output is pytest's
-    # made here: an error that a parameter keeps would keep its traceback, and all that is open there
+    # made here: what a parameter keeps would keep its traceback, and all that is open there
     monkeypatch.setattr("builtins.print", failing(error()))
     assert main([*command.split(), "t", "-c", "opened"]) > 128
     assert opened.closes() == [1]

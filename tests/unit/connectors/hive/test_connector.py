@@ -151,8 +151,7 @@ def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
         (batch,) = connector.list_partitions(ALL)
         (files,) = connector.list_files(batch, ALL)
     assert files.files["path"].to_pylist() == [f"{tmp_path}/below/f"]
-    # each directory for its files, and for its directories
-    assert files.requests.storage == 4
+    assert files.requests.storage == 2
 
 
 def test_names_of_databases_and_tables(metastore, server, tmp_path):

@@ -1,0 +1,79 @@
+"""Locations as catalogs spell them, and the packages that reach them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from splitlib.errors import CorruptMetadata
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+# Scheme: the one that fsspec's package of it knows, and the extra of splitlib that installs it.
+_OBJECT_STORES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), ("s3", "s3")),
+    **dict.fromkeys(("gs", "gcs"), ("gs", "gcs")),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), ("abfss", "azure")),
+    "az": ("az", "azure"),
+}
+_OF_HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "har", "ofs", "o3fs"})
+
+
+class Location(NamedTuple):
+    """A directory or a file, as the package that reaches it spells it."""
+
+    protocol: str
+    """fsspec's."""
+    path: str
+    """With the protocol before it, unless it is on the local disk."""
+
+    @property
+    def is_on_object_store(self) -> bool:
+        """Whether it is a store without directories: where no object is, nothing is missing."""
+        return self.protocol in _OBJECT_STORES
+
+    @property
+    def is_of_hadoop(self) -> bool:
+        """Whether it takes Hadoop's own client, on the JVM."""
+        return self.protocol.lower() in _OF_HADOOP
+
+    @property
+    def hint(self) -> str:
+        """How to install what reaches it."""
+        if self.protocol in _OBJECT_STORES:
+            return f"pip install 'splitlib[{_OBJECT_STORES[self.protocol][1]}]'."
+        if self.is_of_hadoop:
+            return (
+                "let Spark reach it: splitlib.read(spark).table('db.t') without a connector, or "
+                "install what fsspec needs for it."
+            )
+        return "install the package that brings this protocol to fsspec."
+
+
+def located(location: str) -> Location:
+    """A location as a catalog spells it, such as ``s3n://bucket/table``.
+
+    Raises:
+        CorruptMetadata: for no path at all, which fsspec takes for the working directory.
+    """
+    path = local_path(location or "")
+    if not path:
+        raise CorruptMetadata(f"{location!r} is no location of files.")
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return Location("file", path)
+    known = _OBJECT_STORES.get(scheme[1].lower())
+    if known is None:
+        return Location(scheme[1], path)
+    return Location(known[0], known[0] + path[len(scheme[1]) :])
+
+
+def local_path(location: str) -> str:
+    """``file:/a``, ``file:///a`` as ``/a``; anything else as it is. Nothing is percent-decoded.
+
+    A catalog spells locations as Hadoop's ``Path`` does, where ``%20`` is three characters.
+    """
+    if location[:5].lower() != "file:":
+        return location
+    rest = location[5:]
+    return "/" + rest.lstrip("/") if rest.startswith("///") else re.sub(r"^//[^/]*", "", rest)

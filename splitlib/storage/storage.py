@@ -1,0 +1,355 @@
+"""The storage behind a table's locations: fsspec for all of it, and obstore where that serves."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from pathlib import PurePath
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
+from splitlib.model import FILE_SCHEMA
+from splitlib.redaction import get_logger
+from splitlib.storage.files import Level, StoredFile, are_data, file_batch, is_data
+from splitlib.storage.locations import local_path, located
+from splitlib.storage.s3 import FILES_PER_PAGE, Bucket, NotFollowed, NotInOrder, S3Listing
+
+_log = get_logger(__name__)
+_MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
+# S3's directory buckets list in no order, and from the beginning only.
+_UNORDERED_BUCKET = "--x-s3"
+
+
+class Storage:
+    """The filesystems and object stores behind the locations of a table. Thread-safe.
+
+    Args:
+        options: Options of fsspec's filesystem, as in ``fsspec.filesystem(protocol, **options)``.
+            Whatever lists follows them, or is not used.
+    """
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self._options = dict(options or {})
+        self._filesystems: dict[tuple[str, str], Any] = {}
+        self._lock = threading.Lock()
+        self._s3: S3Listing | None = None
+        self._is_s3_tried = False
+        self._is_in_order = True
+        self._buckets: set[str] = set()
+        """Those that are known to be there."""
+
+    def filesystem(self, location: str) -> tuple[Any, str]:
+        """The filesystem of ``location`` and the path in it.
+
+        Raises:
+            ConnectorNotInstalled: if the package for the protocol is missing.
+            CorruptMetadata: for no path at all, which fsspec takes for the working directory.
+        """
+        place = located(location)
+        try:
+            kind = fsspec.get_filesystem_class(place.protocol)
+            # the account or the host that a location names
+            options = {**kind._get_kwargs_from_urls(place.path), **self._options}
+            if not kind.__module__.startswith("obstore."):
+                # Filesystem objects are shared in the process and remember listings: what another
+                # user of fsspec listed an hour ago is not what the table holds now.
+                options.setdefault("use_listings_cache", False)
+            key = (place.protocol, repr(options))
+            with self._lock:
+                if key not in self._filesystems:
+                    self._filesystems[key] = fsspec.filesystem(place.protocol, **options)
+                return self._filesystems[key], place.path
+        except (ImportError, ValueError, OSError) as error:
+            if isinstance(error, OSError) and not place.is_of_hadoop:
+                raise
+            scheme = local_path(location).partition(":")[0]
+            reason = (str(error).splitlines() or [""])[0]  # libjvm is looked for in many places
+            raise ConnectorNotInstalled(
+                f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
+            ) from error
+
+    def files_per_page(self, location: str) -> int:
+        """How many files of neighbouring directories one request lists; 0 = of one directory only.
+
+        See :attr:`splitlib.spi.Connector.files_per_page`.
+        """
+        place = located(location)
+        if place.protocol != "s3" or _UNORDERED_BUCKET in place.path.split("/")[2]:
+            return 0
+        return FILES_PER_PAGE if self._is_in_order and self._s3_listing() else 0
+
+    def list_files(
+        self, locations: Sequence[str], *, below: bool = False
+    ) -> tuple[pa.RecordBatch, int]:
+        """The data files in directories, and how many requests that took.
+
+        On an object store a directory without files has none; it is not missing.
+
+        Args:
+            locations: Of the directories.
+            below: Whether files in directories below them count, too.
+
+        Returns:
+            Files as in :data:`splitlib.model.FILE_SCHEMA`, ``partition`` being the place of their
+            directory in ``locations``.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+            SourceError: if a symbolic link leads back to a directory above it.
+        """
+        if len(locations) > 1 and self._is_in_order:
+            try:
+                return self._listed_together(locations, below)
+            except NotFollowed as reason:
+                _log.info("Directories are listed one by one: %s", reason)
+                self._is_in_order &= not isinstance(reason, NotInOrder)
+        found: list[tuple[int, StoredFile]] = []
+        requests = 0
+        for row, location in enumerate(locations):
+            files, took = self._files_of(location, below)
+            found += ((row, file) for file in files)
+            requests += took
+        return file_batch(found), requests
+
+    def files(self, location: str) -> list[StoredFile]:
+        """The data files directly in a directory, by name; sub-directories are not looked into.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+        """
+        return self.level(location).files
+
+    def files_below(self, location: str) -> tuple[list[StoredFile], int]:
+        """The data files in a directory and below it, and how many listings that took.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+            SourceError: if a symbolic link leads back to a directory above it.
+        """
+        found: list[StoredFile] = []
+        requests, pending = 0, [location]
+        while pending:
+            here = pending.pop()
+            try:
+                level = self.level(here)
+            except MissingPartition:
+                if here == location or not located(here).is_on_object_store:
+                    raise
+                continue  # the last object of it has gone since it was listed
+            found += level.files
+            requests += level.requests
+            below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
+            for directory in below:
+                self._refuse_cycle(directory)
+            pending += reversed(below)
+        return found, requests
+
+    def directories(self, location: str) -> list[str]:
+        """Names of the directories directly in a directory, sorted, without hidden ones.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+        """
+        return self.level(location).directories
+
+    def level(self, location: str) -> Level:
+        """What is directly in a directory.
+
+        Raises:
+            MissingPartition: if there is no such directory: on an object store, nothing at all.
+        """
+        place = located(location)
+        base = local_path(location).rstrip("/")
+        listing = self._s3_listing() if place.protocol == "s3" else None
+        if listing is not None:
+            try:
+                objects, directories, told = listing.level(Bucket.of(place.path))
+            except NotFollowed as reason:
+                _log.info("%s is listed with fsspec: %s", location, reason)
+            else:
+                if not told:
+                    raise MissingPartition(f"There is nothing at {location!r}.")
+                files = [
+                    StoredFile(f"{base}/{name}", size, modified)
+                    for path, size, modified in zip(*objects.to_pydict().values(), strict=True)
+                    if is_data(name := path.rpartition("/")[2])
+                ]
+                requests = max(1, -(-told // FILES_PER_PAGE))
+                return Level(files, sorted(filter(is_data, directories)), requests)
+        return self._level_of_fsspec(location, base)
+
+    def _s3_listing(self) -> S3Listing | None:
+        with self._lock:
+            if not self._is_s3_tried:
+                self._is_s3_tried = True
+                try:
+                    self._s3 = S3Listing(self._options)
+                except NotFollowed as reason:
+                    _log.info("S3 is listed with fsspec: %s", reason)
+            return self._s3
+
+    def _listed_together(self, locations: Sequence[str], below: bool) -> tuple[pa.RecordBatch, int]:
+        """See :meth:`list_files`, of neighbours in one bucket.
+
+        Raises:
+            NotFollowed: if they are not that.
+        """
+        places = [located(location) for location in locations]
+        listing = self._s3_listing() if {place.protocol for place in places} == {"s3"} else None
+        if listing is None:
+            raise NotFollowed("They are not on S3, or obstore is not installed.")
+        buckets: dict[str, dict[str, int]] = {}
+        for row, place in enumerate(places):
+            at = Bucket.of(place.path)
+            buckets.setdefault(at.name, {})[f"{at.directory}/"] = row
+        found, requests = [], 0
+        for name, rows in buckets.items():
+            prefixes = sorted(rows)
+            nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
+            if nested or sum(map(len, buckets.values())) < len(places):
+                raise NotFollowed("One directory is in another one, or the same.")
+            pages = list(listing.pages(name, prefixes, below=below))
+            files = pa.Table.from_batches(pages).combine_chunks()
+            directory, rest = _placed(files["path"].combine_chunks(), prefixes, below)
+            wanted = pc.indices_nonzero(pc.is_valid(directory))
+            row = pa.array([rows[prefix] for prefix in prefixes], pa.int64())
+            row = row.take(directory.take(wanted))
+            bases = pa.array([f"{local_path(location).rstrip('/')}/" for location in locations])
+            path = pc.binary_join_element_wise(bases.take(row), rest.take(wanted), "")
+            sizes, times = (files[c].combine_chunks().take(wanted) for c in ("size", "modified"))
+            found.append(pa.RecordBatch.from_arrays([path, sizes, times, row], schema=FILE_SCHEMA))
+            requests += len(pages)
+        (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
+        return batch, requests
+
+    def _files_of(self, location: str, below: bool) -> tuple[list[StoredFile], int]:
+        try:
+            if below:
+                return self.files_below(location)
+            level = self.level(location)
+        except MissingPartition:
+            if not located(location).is_on_object_store:
+                raise
+            self._check_bucket(location)
+            return [], 1
+        return level.files, level.requests
+
+    def _check_bucket(self, location: str) -> None:
+        """Make sure that the bucket of a directory in which nothing was found is there.
+
+        Raises:
+            SourceError: if not.
+        """
+        place = located(location)
+        bucket = "/".join(place.path.split("/")[:3])
+        if bucket in self._buckets or (place.protocol == "s3" and self._s3_listing()):
+            return  # obstore tells the two apart
+        fs, path = self.filesystem(bucket)
+        try:
+            fs.ls(path)
+        except FileNotFoundError as error:
+            raise SourceError(f"There is no bucket {bucket!r}.") from error
+        except PermissionError:
+            pass  # of what may not be looked at it is said that it is there
+        self._buckets.add(bucket)
+
+    def _level_of_fsspec(self, location: str, base: str) -> Level:
+        fs, path = self.filesystem(location)
+        try:
+            infos = fs.ls(path, detail=True)
+        except FileNotFoundError as error:
+            raise MissingPartition(f"There is no directory {location!r}.") from error
+        itself = fs._strip_protocol(path)
+        children = [
+            (_name_in(itself, info["name"]), info)
+            for info in (_followed(fs, info) for info in infos)
+            # an object store may list the marker of the directory among its children
+            if info["name"].rstrip("/") != itself
+        ]
+        children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
+        files = [
+            StoredFile(f"{base}/{name}", int(info["size"]), _modified(info))
+            for name, info in children
+            if info["type"] == "file"
+        ]
+        directories = [name for name, info in children if info["type"] == "directory"]
+        return Level(files, directories, 1)
+
+    def _refuse_cycle(self, directory: str) -> None:
+        fs, path = self.filesystem(directory)
+        if getattr(fs, "local_file", False) and os.path.islink(path):
+            target = os.path.realpath(path)
+            if any(os.path.realpath(above) == target for above in PurePath(path).parents):
+                raise SourceError(f"The link {directory!r} leads back to a directory above it.")
+
+
+def _placed(
+    paths: pa.StringArray, prefixes: list[str], below: bool
+) -> tuple[pa.Int32Array, pa.StringArray]:
+    """Which of some directories each file is in, null = in none, and what it is called in it."""
+    if not below:
+        parents = pc.replace_substring_regex(paths, "[^/]*$", "")
+        names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
+        place = pc.index_in(parents, value_set=pa.array(prefixes))
+        return pc.if_else(are_data(names), place, None), names
+    places: list[int | None] = []
+    rests = []
+    for path in paths.to_pylist():
+        found = bisect_right(prefixes, path) - 1
+        inside = found >= 0 and path.startswith(prefixes[found])
+        rest = path[len(prefixes[found]) :] if inside else ""
+        places.append(found if inside and all(map(is_data, rest.split("/"))) else None)
+        rests.append(rest)
+    return pa.array(places, pa.int32()), pa.array(rests, pa.string())
+
+
+def _name_in(directory: str, path: str) -> str:
+    """The name of what a listing of a directory has told, without the directory.
+
+    Filesystems differ in what stands before the path, so only its end is compared.
+
+    Raises:
+        SourceUnavailable: if it is in another directory: the listing is the answer to another one.
+    """
+    above, _, name = path.rstrip("/").rpartition("/")
+    above, directory = above.strip("/"), directory.strip("/")
+    if not (above.endswith(directory) or directory.endswith(above)):
+        raise SourceUnavailable(f"Asked for {directory!r}, the storage has listed {path!r}.")
+    return name
+
+
+def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a directory, or what it leads to if it is a symbolic link.
+
+    A link that leads nowhere is left as it is, neither file nor directory: Hadoop's local
+    filesystem does not list it, either.
+    """
+    if not info.get("islink") and info["type"] != "link":
+        return info
+    try:
+        target: dict[str, Any] = fs.info(info["name"])
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return info
+    return target
+
+
+def _modified(info: Mapping[str, Any]) -> int:
+    for key in _MODIFIED:
+        value = info.get(key)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value * 1000)
+    return 0

@@ -1,0 +1,93 @@
+"""An S3 server in this process, and what it was asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+_HOST = "127.0.0.1"
+
+
+class S3Server:
+    """moto, counting what it is asked for."""
+
+    def __init__(self) -> None:
+        self._application = DomainDispatcherApplication(create_backend_app)
+        self._server = make_server(
+            _HOST, 0, self._answer, threaded=True, request_handler=_QuietHandler
+        )
+        self._lock = threading.Lock()
+        self.listings: list[dict[str, str]] = []
+        """The parameters of each request that lists, in the order in which they came."""
+        self.others = 0
+        """Requests for anything else."""
+        self.filled_at = 0.0
+        """When objects were stored last."""
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://{_HOST}:{self._server.server_port}"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What s3fs is told."""
+        return {"key": "planted", "secret": "planted-secret", "endpoint_url": self.endpoint}
+
+    def fill(self, bucket: str, objects: Mapping[str, bytes]) -> None:
+        """Store objects in a bucket of their own."""
+        import boto3
+
+        client = boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="planted",
+            aws_secret_access_key="planted-secret",
+        )
+        client.create_bucket(Bucket=bucket)
+        for key, content in objects.items():
+            client.put_object(Bucket=bucket, Key=key, Body=content)
+        client.close()
+        self.filled_at = time.time()
+        self.forget()
+
+    def forget(self) -> None:
+        """Count from zero."""
+        with self._lock:
+            self.listings.clear()
+            self.others = 0
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        asked = {k: v[0] for k, v in parse_qs(environ["QUERY_STRING"]).items()}
+        with self._lock:
+            if "list-type" in asked:
+                self.listings.append(asked)
+            else:
+                self.others += 1
+        answer: Iterable[bytes] = self._application(environ, start_response)
+        return answer
+
+    @contextmanager
+    def running(self) -> Iterator[S3Server]:
+        """Serve for as long as it takes."""
+        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+
+class _QuietHandler(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: Any) -> None:
+        """Nothing: a test counts."""

@@ -1,0 +1,147 @@
+"""Pages of directories that lie close together, on a store in memory with small pages."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import obstore
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from obstore.store import MemoryStore
+
+from splitlib.storage import Storage, is_data, s3
+from splitlib.storage.s3 import NotInOrder, S3Listing
+
+PAGE = 4
+
+# of what sorts before, at and after a slash, and of what hides
+_NAMES = st.sampled_from(
+    ["a", "b", "a-1", "a.", "a0", "_x", ".x", "_k=1", "k=1", "k=%2F", "é", "ÿ"]
+)
+_KEYS = st.lists(_NAMES, min_size=2, max_size=4).map("/".join)
+
+
+OPTIONS = {"key": "k", "secret": "s"}
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    monkeypatch.setattr(s3, "FILES_PER_PAGE", PAGE)
+
+
+def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
+    """What every bucket holds."""
+    kept = MemoryStore()
+    for key, content in keys.items():
+        kept.put(key, content)
+    patch.setattr("obstore.store.S3Store", lambda *_, **__: kept)
+
+
+def pages_of(prefixes: list[str]) -> list[pa.RecordBatch]:
+    return list(S3Listing(OPTIONS).pages("lake", prefixes, below=False))
+
+
+def wanted(keys: dict[str, bytes], directories: list[str], *, below: bool) -> set[tuple[str, int]]:
+    found = set()
+    for row, directory in enumerate(directories):
+        for key, content in keys.items():
+            names = key.removeprefix(f"{directory}/").split("/")
+            inside = key.startswith(f"{directory}/") and (below or len(names) == 1)
+            if inside and content and all(map(is_data, names)):
+                found.add((f"s3a://lake/{key}", row))
+    return found
+
+
+@given(
+    keys=st.dictionaries(_KEYS, st.sampled_from([b"x", b"x", b"x", b""]), max_size=40),
+    directories=st.lists(
+        st.lists(_NAMES, min_size=1, max_size=3).map("/".join), min_size=2, max_size=8
+    ),
+    below=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_every_file_of_every_directory_once(keys, directories, below):
+    # a key is a file or a directory, as on any store that a table is on
+    keys = {k: v for k, v in keys.items() if not any(o.startswith(f"{k}/") for o in keys)}
+    with pytest.MonkeyPatch.context() as patch:
+        store(patch, keys)
+        locations = [f"s3a://lake/{directory}/" for directory in directories]
+        files, requests = Storage(OPTIONS).list_files(locations, below=below)
+    found = list(zip(files["path"].to_pylist(), files["partition"].to_pylist(), strict=True))
+    assert len(found) == len(set(found))
+    assert set(found) == wanted(keys, directories, below=below)
+    assert requests >= 1
+
+
+def test_no_more_pages_than_the_files_fill(monkeypatch):
+    keys = {f"t/k={k:03d}/{name}": b"x" for k in range(40) for name in "ab"}
+    store(monkeypatch, keys)
+    # every second one, so that half of each page is of no use
+    assert len(pages_of([f"t/k={k:03d}/" for k in range(0, 40, 2)])) == 80 // PAGE
+    # far from each other, the page of one says nothing of the next
+    assert len(pages_of([f"t/k={k:03d}/" for k in (3, 17, 30)])) == 3
+
+
+def test_what_lies_in_a_directory_of_a_directory_is_passed_over(monkeypatch):
+    keys = {f"t/k=1/_temporary/{n:03d}": b"x" for n in range(50)}
+    keys |= {"t/k=1/z": b"x", "t/k=1/_temporary0": b"x", "t/k=2/z": b"x"}
+    store(monkeypatch, keys)
+    pages = pages_of(["t/k=1/", "t/k=2/"])
+    assert len(pages) == 2
+    assert sum(map(len, pages)) == PAGE + 3
+
+
+def test_keys_out_of_order_are_listed_one_directory_at_a_time(monkeypatch):
+    keys = {f"t/k={k}/{name}": b"x" for k in range(3) for name in "abc"}
+    store(monkeypatch, keys)
+    told = obstore.list
+
+    def backwards(*arguments, **options):
+        (page,) = (pa.record_batch(batch) for batch in told(*arguments, **options))
+        return iter([page.take(list(range(len(page)))[::-1])])
+
+    monkeypatch.setattr(obstore, "list", backwards)
+    monkeypatch.setattr(s3, "FILES_PER_PAGE", 9)
+    with pytest.raises(NotInOrder):
+        pages_of(["t/k=0/", "t/k=2/"])
+    storage = Storage(OPTIONS)
+    files, requests = storage.list_files(["s3://lake/t/k=0", "s3://lake/t/k=2"])
+    assert (files.num_rows, requests) == (6, 2)
+    assert storage.files_per_page("s3://lake/t") == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key": "k", "secret": "s", "endpoint_url": "http://h:1"},
+        {"anon": True, "client_kwargs": {"endpoint_url": "http://h:1", "region_name": "r"}},
+        {"config_kwargs": {"max_pool_connections": 64, "connect_timeout": 3, "read_timeout": 4}},
+        {"config_kwargs": {"s3": {"addressing_style": "virtual"}}, "requester_pays": True},
+        {"use_listings_cache": True, "default_block_size": 5},
+    ],
+)
+def test_options_that_both_follow(options):
+    assert Storage(options).files_per_page("s3://lake/t")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"profile": "p"},
+        {"session": object()},
+        {"client_kwargs": {"verify": False}},
+        {"config_kwargs": {"proxies": {"http": "p"}}},
+        {"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}},
+        {"use_ssl": False},
+        {"s3_additional_kwargs": {"RequestPayer": "requester"}},
+    ],
+)
+def test_an_option_that_obstore_cannot_follow_is_left_to_s3fs(options):
+    assert Storage(options).files_per_page("s3://lake/t") == 0
+
+
+def test_where_there_are_no_pages():
+    storage = Storage()
+    assert storage.files_per_page("s3://lake--use1-az4--x-s3/t") == 0  # lists in no order
+    assert storage.files_per_page("/lake/t") == 0
+    assert storage.files_per_page("gs://lake/t") == 0
