@@ -50,7 +50,7 @@ def opened() -> type[Opened]:
     return Mine
 
 
-def failing(error: BaseException):
+def failing(error: BaseException | type[BaseException]):
     def fail(self, *_):
         raise error
 
@@ -73,8 +73,9 @@ def test_a_command(opened, command, capsys):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 def test_a_command_that_is_stopped(opened, command, error, monkeypatch, capfd):
     monkeypatch.setattr("os.dup2", lambda *_: None)  # the output is pytest's
-    # made here: what a parameter keeps would keep its traceback, and all that is open there
-    monkeypatch.setattr("builtins.print", failing(error()))
+    # a class, of which each call raises an error of its own: threads keep the function that print
+    # was when they began, and with an error its traceback and all that was open there
+    monkeypatch.setattr("builtins.print", failing(error))
     assert main([*command.split(), "t", "-c", "opened"]) > 128
     assert opened.closes() == [1]
 
