@@ -122,9 +122,12 @@ class S3Listing:
             found = self._obstore.list_with_delimiter(
                 store, at.directory or None, return_arrow=True
             )
-        directories = [path.rpartition("/")[2] for path in found["common_prefixes"]]
+        above = [path.rpartition("/") for path in found["common_prefixes"]]
         (objects,) = pa.table(found["objects"]).combine_chunks().to_batches() or [_NONE]
-        return _files(objects), directories, len(objects) + len(directories)
+        files = _files(objects)
+        parents = pc.unique(pc.replace_substring_regex(files["path"], "/?[^/]*$", "")).to_pylist()
+        _refuse_others(at, [*parents, *(parent for parent, _, _ in above)])
+        return files, [name for _, _, name in above], len(objects) + len(above)
 
     def pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
@@ -161,7 +164,10 @@ class S3Listing:
                     None,
                 )
             objects = _NONE if page is None else pa.record_batch(page)
-            yield (files := _files(objects))
+            files = _files(objects)
+            if root and not pc.all(pc.starts_with(files["path"], f"{root}/"), min_count=0).as_py():
+                _refuse_others(Bucket(bucket, root), files["path"].slice(0, 1).to_pylist())
+            yield files
             if len(objects) < FILES_PER_PAGE:
                 return
             last = _last(files, after)
@@ -206,6 +212,16 @@ def _files(objects: pa.RecordBatch) -> pa.RecordBatch:
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
     files = pa.RecordBatch.from_arrays(columns, ["path", "size", "modified"])
     return files.filter(pc.greater(files["size"], 0))
+
+
+def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
+    """Refuse the listing of another directory.
+
+    Raises:
+        SourceUnavailable: as it is the answer to another request.
+    """
+    if other := set(told).difference([at.directory]):
+        raise SourceUnavailable(f"Asked for {at.directory!r}, the store listed {min(other)!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str:

@@ -18,7 +18,7 @@ from splitlib.suggestions import nearest
 from splitlib.table import Table
 
 _OWN = ("table", "connector", "columns", "filter", "timeZone", "maxBytesPerTrigger")
-_STORAGE = "storage."
+_STORAGE = ("storage_options.", "storage.")
 _FILTER = "filter."
 _NEAR = 0.8
 _MAX_BYTES = 2**30
@@ -58,8 +58,11 @@ class ReadOptions:
         for name, value in sorted(options.items()):
             if name in settings:
                 arguments[settings[name]] = value
-            elif name.startswith(_STORAGE):
-                storage[name.removeprefix(_STORAGE)] = _structured(value)
+            elif prefix := next(filter(name.startswith, _STORAGE), ""):
+                key = name.removeprefix(prefix)
+                if key in storage:
+                    raise ConfigError(f"Option {key!r} of the storage is given twice.")
+                storage[key] = _structured(value)
             elif name == "filter" or name.startswith(_FILTER):
                 filters.append(_filter(name, value))
             elif name not in own and name != "path":

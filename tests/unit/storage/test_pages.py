@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from obstore.store import MemoryStore
 
+from splitlib import SourceUnavailable
 from splitlib.storage import Storage, is_data, s3
 from splitlib.storage.s3 import NotInOrder, S3Listing
 
@@ -108,6 +109,22 @@ def test_keys_out_of_order_are_listed_one_directory_at_a_time(monkeypatch):
     files, requests = storage.list_files(["s3://lake/t/k=0", "s3://lake/t/k=2"])
     assert (files.num_rows, requests) == (6, 2)
     assert storage.files_per_page("s3://lake/t") == 0
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_the_listing_of_another_directory_is_refused(monkeypatch, together):
+    store(monkeypatch, {"t/k=1/a": b"x", "t/k=2/a": b"x", "u/k=1/a": b"x", "u/k=2/a": b"x"})
+    name = "list" if together else "list_with_delimiter"
+    told = getattr(obstore, name)
+    monkeypatch.setattr(
+        obstore,
+        name,
+        lambda of, prefix, **more: told(
+            of, f"u{prefix[1:]}", **more | {"offset": ""} if together else more
+        ),
+    )
+    with pytest.raises(SourceUnavailable, match="Asked for 't"):
+        Storage(OPTIONS).list_files([f"s3://lake/t/k={k}" for k in range(1, 2 + together)])
 
 
 @pytest.mark.parametrize(
