@@ -41,6 +41,9 @@ _BUILT_IN = {
     "iceberg": "splitlib_iceberg:IcebergConnector",
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
+# Connectors that list files themselves: what the session knows of its storage is for them, too.
+_ON_STORAGE = frozenset({"files", "hive"})
+_STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
 _registered: dict[str, type[Connector]] = {}
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
@@ -68,16 +71,15 @@ def connector_class(name: str) -> type[Connector]:
     if target is None:
         hint = did_you_mean(name, connector_names(), otherwise="known are")
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
-    module, _, attribute = target.partition(":")
     try:
-        found: type[Connector] = getattr(importlib.import_module(module), attribute)
+        found: type[Connector] = _imported(target)
     except Exception as error:  # a module may raise anything when it is imported; chained, not lost
         is_missing = isinstance(error, ImportError)
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
             hint=f"pip install 'splitlib[{name}]'"
             if is_missing
-            else f"report it to who has {module}.",
+            else f"report it to who has {target.partition(':')[0]}.",
         ) from error
     return found
 
@@ -108,6 +110,9 @@ def open_table(
         remember(name, options)
     cls = connector_class(connector)
     config = config or SplitConfig.resolve(spark_conf=spark_conf)
+    if spark is not None and connector in _ON_STORAGE and "storage_options" not in options:
+        options = {**options, "storage_options": _imported(_STORAGE_OF_SESSION)(spark)}
+        remember(name, options)
     if connector == SESSION:
         given: dict[str, Any] = {} if spark is None else {"spark": spark}
         given |= {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
@@ -156,6 +161,12 @@ def _by_catalog(
             hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
         )
     return table, connector, options
+
+
+def _imported(target: str) -> Any:
+    """What is called ``module:attribute``."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _entry_points() -> list[EntryPoint]:

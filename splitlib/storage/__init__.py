@@ -9,11 +9,12 @@ from splitlib.storage.files import (
     of_rows,
 )
 from splitlib.storage.locations import local_path
-from splitlib.storage.storage import Storage
+from splitlib.storage.storage import OptionsByProtocol, Storage
 
 __all__ = [
     "SELECTING_OPTIONS",
     "Level",
+    "OptionsByProtocol",
     "Storage",
     "StoredFile",
     "file_batch",

@@ -30,16 +30,21 @@ _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 _UNORDERED_BUCKET = "--x-s3"
 
 
+class OptionsByProtocol(dict[str, Mapping[str, Any]]):
+    """Options of the filesystems of some of fsspec's protocols; the others have none."""
+
+
 class Storage:
     """The filesystems and object stores behind the locations of a table. Thread-safe.
 
     Args:
         options: Options of fsspec's filesystem, as in ``fsspec.filesystem(protocol, **options)``.
-            Whatever lists follows them, or is not used.
+            Whatever lists follows them, or is not used. Those that are
+            :class:`OptionsByProtocol` are for locations of these protocols only.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self._options = dict(options or {})
+        self._options = options or {}
         self._filesystems: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
         self._s3: S3Listing | None = None
@@ -59,7 +64,7 @@ class Storage:
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
             # the account or the host that a location names
-            options = {**kind._get_kwargs_from_urls(place.path), **self._options}
+            options = {**kind._get_kwargs_from_urls(place.path), **self._options_of(place.protocol)}
             if not kind.__module__.startswith("obstore."):
                 # Filesystem objects are shared in the process and remember listings: what another
                 # user of fsspec listed an hour ago is not what the table holds now.
@@ -188,12 +193,17 @@ class Storage:
                 return Level(files, sorted(filter(is_data, directories)), requests)
         return self._level_of_fsspec(location, base)
 
+    def _options_of(self, protocol: str) -> Mapping[str, Any]:
+        if isinstance(self._options, OptionsByProtocol):
+            return self._options.get(protocol, {})
+        return self._options
+
     def _s3_listing(self) -> S3Listing | None:
         with self._lock:
             if not self._is_s3_tried:
                 self._is_s3_tried = True
                 try:
-                    self._s3 = S3Listing(self._options)
+                    self._s3 = S3Listing(self._options_of("s3"))
                 except NotFollowed as reason:
                     _log.info("S3 is listed with fsspec: %s", reason)
             return self._s3

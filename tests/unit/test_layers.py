@@ -50,6 +50,7 @@ SPARK = [
     "file_scan",
     "jvm",
     "session",
+    "storage_settings",
     "arguments",
     "keys",
     "join_condition",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.scala import scala_of
@@ -13,7 +15,8 @@ def setting_names(spark: SparkSession) -> list[str]:
     return names.split("\n")
 
 
-def hadoop_setting(spark: SparkSession, name: str) -> str | None:
-    """A setting of Hadoop's as the session has it."""
-    value: str | None = spark._jsparkSession.sessionState().newHadoopConf().get(name)
-    return value
+def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
+    """Settings of Hadoop's as the session has them, those that are set."""
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    found = {name: configuration.get(name) for name in names}
+    return {name: str(value) for name, value in found.items() if value is not None}

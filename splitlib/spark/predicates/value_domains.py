@@ -36,7 +36,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     It says less where an end that is no value of the set has no neighbour.
     """
     kind = field.type
-    ends = [_closed(interval, kind) for interval in values.intervals]
+    ends = [_closed(interval, kind) for interval in values.intervals if _has_room(interval, kind)]
     ends = [(low, high) for low, high in ends if low is None or high is None or low <= high]
     if all(low is not None and low == high for low, high in ends):
         keys = [low for low, _ in ends]
@@ -59,6 +59,15 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
         known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
     return isinstance(domain, ValueDomain)
+
+
+def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
+    """Whether anything lies in an interval of text: not between a text and its successor."""
+    low, high = interval
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # after one and before the other
+        return True
+    return _closed(interval, kind)[0] != high[1]
 
 
 def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from splitlib.errors import ConfigError
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import FileScan
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_settings import hadoop_setting
+from splitlib.spark.jvm.session_settings import hadoop_settings
 from splitlib.spark.scan.paths import paths_scan
 from splitlib.spark.scan.pinned import pinned_scan
 
@@ -63,5 +63,5 @@ def _has_file_system(spark: SparkSession, scheme: str) -> bool:
     """Whether Hadoop is told which file system paths of a scheme belong to."""
     name = f"fs.{scheme}.impl"
     if internals_unavailable(spark) is None:
-        return hadoop_setting(spark, name) is not None
+        return bool(hadoop_settings(spark, [name]))
     return spark.conf.get(f"spark.hadoop.{name}", None) is not None

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,6 +179,18 @@ def test_domains_keep_every_value(data) -> None:
             if is_exact(region["a"], domain):
                 assert kept == wanted
         assert not (pa.types.is_floating(kind) and isinstance(domain, RangeDomain))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "next_text"), [(pa.string(), "a", "a\0"), (pa.binary(), b"", b"\0")]
+)
+def test_nothing_lies_between_a_text_and_the_next(kind, text, next_text) -> None:
+    for sign, found in (("<", []), ("<=", [next_text])):
+        region = (compared("a", ">", text) & compared("a", sign, next_text)).true
+        assert region is not None
+        domain = domain_of(region["a"], pa.field("a", kind))
+        assert isinstance(domain, ValueDomain)
+        assert domain.rows["a"].to_pylist() == found
 
 
 def test_several_intervals_are_several_ranges() -> None:

@@ -1,0 +1,97 @@
+"""What a session knows of S3 serves the driver, too."""
+
+from __future__ import annotations
+
+import pytest
+
+import splitlib
+from splitlib.spark.storage_settings import s3_options, storage_options_of
+from splitlib.storage import Storage
+
+pytestmark = pytest.mark.spark
+
+S3A = "org.apache.hadoop.fs.s3a"
+GIVEN = {
+    "fs.s3a.access.key": "planted",
+    "fs.s3a.secret.key": "planted-secret-of-the-session",
+    "fs.s3a.endpoint.region": "us-east-1",
+    "fs.s3a.path.style.access": "true",
+}
+
+
+@pytest.fixture
+def session(spark, s3):
+    settings = GIVEN | {"fs.s3a.endpoint": s3.endpoint}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def test_a_table_on_s3_needs_no_options(session, s3):
+    s3.fill("told", {"t/k=1/f": b"x", "t/k=2/f": b"x"})
+    with splitlib.load_table(
+        "s3a://told/t", connector="files", spark=session, schema="a int"
+    ) as table:
+        splits = list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
+    assert [split.path for split in splits] == ["s3a://told/t/k=1/f", "s3a://told/t/k=2/f"]
+    with pytest.raises(splitlib.SplitlibError) as refused:  # as no such table is there
+        splitlib.read(session).table("s3a://told/none", connector="files").load()
+    assert "planted-secret" not in str(refused.value)
+
+
+def test_options_that_are_given_win(session):
+    options = {"storage_options": {"anon": True, "endpoint_url": "http://127.0.0.1:1"}}
+    with pytest.raises(splitlib.SourceUnavailable, match=r"127\.0\.0\.1:1/"):
+        splitlib.load_table(
+            "s3a://told/t",
+            connector="files",
+            spark=session,
+            config=splitlib.SplitConfig(retry_attempts=1),
+            **options,
+        )
+
+
+def test_they_are_for_s3_alone(session, tmp_path):
+    (tmp_path / "f").write_bytes(b"x")
+    options = storage_options_of(session)
+    assert set(options) == {"s3"}
+    assert len(Storage(options).files(str(tmp_path))) == 1
+
+
+def test_without_settings_clients_look_for_themselves(spark):
+    assert storage_options_of(spark) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({}, {}),
+        ({"access.key": "k"}, {}),
+        (
+            {"access.key": "k", "secret.key": "s", "session.token": "t"},
+            {"key": "k", "secret": "s", "token": "t"},
+        ),
+        ({"endpoint": "minio:9000"}, {"endpoint_url": "https://minio:9000"}),
+        (
+            {"endpoint": "minio:9000", "connection.ssl.enabled": "false"},
+            {"endpoint_url": "http://minio:9000"},
+        ),
+        ({"endpoint": "s3.amazonaws.com"}, {}),
+        ({"endpoint": "https://s3.amazonaws.com"}, {}),
+        (
+            {"aws.credentials.provider": f"{S3A}.AnonymousAWSCredentialsProvider"},
+            {"anon": True},
+        ),
+        ({"endpoint.region": "eu-west-1"}, {"client_kwargs": {"region_name": "eu-west-1"}}),
+        (
+            {"path.style.access": "true"},
+            {"config_kwargs": {"s3": {"addressing_style": "path"}}},
+        ),
+        ({"path.style.access": "false", "requester.pays.enabled": "false"}, {}),
+        ({"requester.pays.enabled": "TRUE"}, {"requester_pays": True}),
+    ],
+)
+def test_settings_as_options(settings, options):
+    assert s3_options(settings) == options
