@@ -67,7 +67,7 @@ def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # after one and before the other
         return True
-    return _closed(interval, kind)[0] != high[1]
+    return bool(_closed(interval, kind)[0] != high[1])
 
 
 def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
