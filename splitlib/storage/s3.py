@@ -66,6 +66,10 @@ class NotInOrder(NotFollowed):
     """The store does not list keys in the order of their bytes, as S3 does."""
 
 
+class OtherRegion(NotFollowed):
+    """The bucket is in another region than the one that is set, or taken for granted."""
+
+
 class Bucket(NamedTuple):
     """A bucket, and the name of one of its directories."""
 
@@ -167,10 +171,12 @@ class S3Listing:
             files = _files(objects)
             if root and not pc.all(pc.starts_with(files["path"], f"{root}/"), min_count=0).as_py():
                 _refuse_others(Bucket(bucket, root), files["path"].slice(0, 1).to_pylist())
+            last = _last(files, after)
             yield files
             if len(objects) < FILES_PER_PAGE:
                 return
-            last = _last(files, after)
+            if last is None:
+                raise NotInOrder("A page without a file does not say where the next one begins.")
             position = bisect_left(prefixes, last)
             if position and last.startswith(prefix := prefixes[position - 1]):
                 child, slash, _ = last[len(prefix) :].partition("/")
@@ -224,15 +230,17 @@ def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
         raise SourceUnavailable(f"Asked for {at.directory!r}, the store listed {min(other)!r}.")
 
 
-def _last(files: pa.RecordBatch, after: str) -> str:
-    """The last path of a page.
+def _last(files: pa.RecordBatch, after: str) -> str | None:
+    """The last path of a page; None = it has no file.
 
     Raises:
-        NotInOrder: if they are not in the order of their bytes, or there is none.
+        NotInOrder: if they are not in the order of their bytes, or not after ``after``.
     """
     paths = files["path"]
+    if not len(paths):
+        return None
     ordered = pc.all(pc.greater(paths[1:], paths[:-1]), min_count=0).as_py()
-    if not len(paths) or not ordered or paths[0].as_py() <= after:
+    if not ordered or paths[0].as_py() <= after:
         raise NotInOrder("The store does not list keys in the order of their bytes.")
     last: str = paths[-1].as_py()
     return last
@@ -267,7 +275,7 @@ def _translated(at: Bucket) -> Iterator[None]:
         if "NoSuchBucket" in text:
             raise SourceError(f"There is no bucket {at.name!r}.") from error
         if re.search(_OTHER_REGION, text):
-            raise NotFollowed(text) from error  # in another region, which botocore finds
+            raise OtherRegion(text) from error
         if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
             raise SourceError(f"{where}: {text}") from error
         raise SourceUnavailable(f"{where}: {text}") from error
@@ -318,12 +326,14 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
         raise NotFollowed("use_ssl")
     if anonymous:
         settings["skip_signature"] = True
-    elif keys["access_key_id"]:
+    elif keys["access_key_id"] and keys["secret_access_key"]:
         settings["credential_provider"] = lambda: {**keys, "expires_at": None}
+    elif any(keys.values()):
+        raise NotFollowed("a key without its secret")
     elif (provider := ambient.credentials()) is not None:
         settings["credential_provider"] = provider
     else:
-        settings["skip_signature"] = True  # as s3fs does
+        raise NotFollowed("there are no credentials")
     return settings
 
 

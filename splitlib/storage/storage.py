@@ -21,8 +21,15 @@ from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError
 from splitlib.model import FILE_SCHEMA
 from splitlib.redaction import get_logger
 from splitlib.storage.files import Level, StoredFile, are_data, file_batch, is_data
-from splitlib.storage.locations import local_path, located
-from splitlib.storage.s3 import FILES_PER_PAGE, Bucket, NotFollowed, NotInOrder, S3Listing
+from splitlib.storage.locations import Location, local_path, located
+from splitlib.storage.s3 import (
+    FILES_PER_PAGE,
+    Bucket,
+    NotFollowed,
+    NotInOrder,
+    OtherRegion,
+    S3Listing,
+)
 
 _log = get_logger(__name__)
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
@@ -181,8 +188,11 @@ class Storage:
                 objects, directories, told = listing.level(Bucket.of(place.path))
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
+                if isinstance(reason, OtherRegion):
+                    self._s3 = None  # botocore finds the region
             else:
                 if not told:
+                    self._buckets.add(_bucket(place))
                     raise MissingPartition(f"There is nothing at {location!r}.")
                 files = [
                     StoredFile(f"{base}/{name}", size, modified)
@@ -260,10 +270,9 @@ class Storage:
         Raises:
             SourceError: if not.
         """
-        place = located(location)
-        bucket = "/".join(place.path.split("/")[:3])
-        if bucket in self._buckets or (place.protocol == "s3" and self._s3_listing()):
-            return  # obstore tells the two apart
+        bucket = _bucket(located(location))
+        if bucket in self._buckets:
+            return
         fs, path = self.filesystem(bucket)
         try:
             fs.ls(path)
@@ -301,6 +310,10 @@ class Storage:
             target = os.path.realpath(path)
             if any(os.path.realpath(above) == target for above in PurePath(path).parents):
                 raise SourceError(f"The link {directory!r} leads back to a directory above it.")
+
+
+def _bucket(place: Location) -> str:
+    return "/".join(place.path.split("/")[:3])
 
 
 def _placed(

@@ -203,7 +203,7 @@ def test_both_listers_find_the_same(lake, lister, scheme):
         assert not [path for path in below["path"].to_pylist() if "_x" in path]
         direct, _ = storage.list_files(locations)
         assert not [path for path in direct["path"].to_pylist() if "below" in path]
-    for locations in (["missing/t/k=1"], ["missing/t/k=1", "missing/t/k=2"]):
+    for locations in (["missing/t/k=1"], ["missing/t/k=1", "missing/t/k=2"], ["missing/t//k=1"]):
         with pytest.raises(SourceError, match="no bucket"):
             storage.list_files([f"{scheme}://{location}" for location in locations])
 

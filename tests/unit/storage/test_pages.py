@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fsspec
 import hypothesis.strategies as st
 import obstore
+import obstore.exceptions
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -111,6 +113,24 @@ def test_keys_out_of_order_are_listed_one_directory_at_a_time(monkeypatch):
     assert storage.files_per_page("s3://lake/t") == 0
 
 
+def test_a_bucket_in_another_region_is_left_to_s3fs(monkeypatch):
+    store(monkeypatch, {"t/k=1/a": b"x"})
+    asked = []
+
+    def redirected(*_, **__):
+        asked.append(1)
+        raise obstore.exceptions.GenericError("Received redirect without LOCATION")
+
+    monkeypatch.setattr(obstore, "list_with_delimiter", redirected)
+    fsspec.filesystem("memory").pipe("/t/k=1/a", b"x")
+    monkeypatch.setattr(Storage, "filesystem", lambda *_: (fsspec.filesystem("memory"), "/t/k=1"))
+    storage = Storage(OPTIONS)
+    for _ in range(2):
+        assert [file.path for file in storage.files("s3://lake/t/k=1")] == ["s3://lake/t/k=1/a"]
+    assert len(asked) == 1
+    assert storage.files_per_page("s3://lake/t") == 0
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_the_listing_of_another_directory_is_refused(monkeypatch, together):
     store(monkeypatch, {"t/k=1/a": b"x", "t/k=2/a": b"x", "u/k=1/a": b"x", "u/k=2/a": b"x"})
@@ -138,7 +158,9 @@ def test_the_listing_of_another_directory_is_refused(monkeypatch, together):
     ],
 )
 def test_options_that_both_follow(options):
-    assert Storage(options).files_per_page("s3://lake/t")
+    assert Storage(options if "anon" in options else OPTIONS | options).files_per_page(
+        "s3://lake/t"
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,6 +172,7 @@ def test_options_that_both_follow(options):
         {"config_kwargs": {"proxies": {"http": "p"}}},
         {"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}},
         {"use_ssl": False},
+        {"key": "k"},
         {"s3_additional_kwargs": {"RequestPayer": "requester"}},
     ],
 )
@@ -162,3 +185,15 @@ def test_where_there_are_no_pages():
     assert storage.files_per_page("s3://lake--use1-az4--x-s3/t") == 0  # lists in no order
     assert storage.files_per_page("/lake/t") == 0
     assert storage.files_per_page("gs://lake/t") == 0
+
+
+def test_without_credentials_s3fs_says_so(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    assert Storage().files_per_page("s3://lake/t") == 0
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    assert Storage().files_per_page("s3://lake/t") > 0
