@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import Client
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FieldSchema,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
@@ -24,3 +30,31 @@ def thrift_client(metastore: HiveMetastore) -> Iterator[Client]:
         yield Client(TBinaryProtocol(transport))
     finally:
         transport.close()
+
+
+def parquet_table(name: str, column: FieldSchema, keys: list[FieldSchema]) -> Table:
+    """A table of ``default`` with one data column, to be created."""
+    parquet = "org.apache.hadoop.hive.ql.io.parquet."
+    descriptor = StorageDescriptor(
+        cols=[column],
+        inputFormat=parquet + "MapredParquetInputFormat",
+        outputFormat=parquet + "MapredParquetOutputFormat",
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=SerDeInfo(serializationLib=parquet + "serde.ParquetHiveSerDe", parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+    return Table(
+        dbName="default",
+        tableName=name,
+        owner="me",
+        createTime=0,
+        lastAccessTime=0,
+        retention=0,
+        sd=descriptor,
+        partitionKeys=keys,
+        parameters={},
+        tableType="MANAGED_TABLE",
+    )

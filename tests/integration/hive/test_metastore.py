@@ -16,17 +16,13 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     FieldSchema,
     Order,
     Partition,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
 )
 
 from splitlib.testing import HiveMetastore
-from tests.support.thrift_client import thrift_client
+from tests.support.thrift_client import parquet_table, thrift_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-_PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
 TRICKY_VALUES = [
     ("plain", "1"),
     ("a b/c=d:e%20", "2"),
@@ -59,32 +55,12 @@ def _accepts(host: str, port: int) -> bool:
 
 
 def _create_table(metastore: HiveMetastore, name: str) -> None:
-    descriptor = StorageDescriptor(
-        cols=[FieldSchema("x", "int", "")],
-        inputFormat=_PARQUET + "MapredParquetInputFormat",
-        outputFormat=_PARQUET + "MapredParquetOutputFormat",
-        compressed=False,
-        numBuckets=-1,
-        serdeInfo=SerDeInfo(
-            serializationLib=_PARQUET + "serde.ParquetHiveSerDe",
-            parameters={"serialization.format": "1", "more": "2"},
-        ),
-        bucketCols=[],
-        sortCols=[Order("x", 1)],
-        parameters={"of": "descriptor"},
-    )
-    table = Table(
-        dbName="default",
-        tableName=name,
-        owner="me",
-        createTime=0,
-        lastAccessTime=0,
-        retention=0,
-        sd=descriptor,
-        partitionKeys=[FieldSchema("k", "string", ""), FieldSchema("n", "int", "")],
-        parameters={},
-        tableType="MANAGED_TABLE",
-    )
+    keys = [FieldSchema("k", "string", ""), FieldSchema("n", "int", "")]
+    table = parquet_table(name, FieldSchema("x", "int", ""), keys)
+    # what a partition copies from its table
+    table.sd.serdeInfo.parameters = {"serialization.format": "1", "more": "2"}
+    table.sd.sortCols = [Order("x", 1)]
+    table.sd.parameters = {"of": "descriptor"}
     with thrift_client(metastore) as client:
         client.create_table(table)
 

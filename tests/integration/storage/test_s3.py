@@ -10,12 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from hmsclient.genthrift.hive_metastore.ttypes import (
-    FieldSchema,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
-)
+from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData, SourceError, TableNotFound
@@ -23,7 +18,7 @@ from splitlib.storage import Storage
 from splitlib.testing import HiveMetastore
 from splitlib_hive.client import MetastoreClient
 from tests.support.s3_server import S3Server
-from tests.support.thrift_client import thrift_client
+from tests.support.thrift_client import parquet_table, thrift_client
 
 PARTITIONS, FILES = 900, 2
 NAMES = ["k=a%2Fb", "k=a b", "k=ü", "k=a#b", "k=a?b", "k=*", "k=a+b", "k=%", "k=a:b", "k='x'"]
@@ -74,31 +69,7 @@ def create(metastore, monkeypatch):
 
 
 def _create(metastore: HiveMetastore, name: str, values: Sequence[str]) -> None:
-    parquet = "org.apache.hadoop.hive.ql.io.parquet."
-    serde = SerDeInfo(serializationLib=parquet + "serde.ParquetHiveSerDe", parameters={})
-    descriptor = StorageDescriptor(
-        cols=[FieldSchema("a", "int", "")],
-        inputFormat=parquet + "MapredParquetInputFormat",
-        outputFormat=parquet + "MapredParquetOutputFormat",
-        compressed=False,
-        numBuckets=-1,
-        serdeInfo=serde,
-        bucketCols=[],
-        sortCols=[],
-        parameters={},
-    )
-    table = Table(
-        dbName="default",
-        tableName=name,
-        owner="me",
-        createTime=0,
-        lastAccessTime=0,
-        retention=0,
-        sd=descriptor,
-        partitionKeys=[FieldSchema("k", "string", "")],
-        parameters={},
-        tableType="MANAGED_TABLE",
-    )
+    table = parquet_table(name, FieldSchema("a", "int", ""), [FieldSchema("k", "string", "")])
     with thrift_client(metastore) as client:
         client.create_table(table)
     locations = [f"s3a://lake/t/k={value}" for value in values]
