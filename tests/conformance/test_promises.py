@@ -45,6 +45,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "partitions_per_listing: How many": (
         f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
     ),
+    "files_per_page: How many files": (
+        "tests/integration/storage/test_s3.py::test_hardly_more_requests_than_s3_permits",
+    ),
+    "If not 0, :meth:`list_files` is given neighbours": (
+        "tests/integration/storage/test_s3.py::test_hardly_more_requests_than_s3_permits",
+    ),
     "The engine makes many calls at the same time": (
         f"{ENUMERATOR}::test_deterministic_whatever_the_parallelism",
     ),
