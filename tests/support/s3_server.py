@@ -13,6 +13,9 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _HOST = "127.0.0.1"
+# of their own: what was once named as a secret is masked in every text from then on
+_KEY = "key-of-the-tests"
+_SECRET = "secret-of-the-tests"
 
 
 class S3Server:
@@ -39,7 +42,7 @@ class S3Server:
     @property
     def options(self) -> dict[str, Any]:
         """What s3fs is told."""
-        return {"key": "planted", "secret": "planted-secret", "endpoint_url": self.endpoint}
+        return {"key": _KEY, "secret": _SECRET, "endpoint_url": self.endpoint}
 
     def fill(self, bucket: str, objects: Mapping[str, bytes]) -> None:
         """Store objects in a bucket of their own."""
@@ -49,8 +52,8 @@ class S3Server:
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
-            aws_access_key_id="planted",
-            aws_secret_access_key="planted-secret",
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_SECRET,
         )
         client.create_bucket(Bucket=bucket)
         for key, content in objects.items():

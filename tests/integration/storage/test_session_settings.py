@@ -12,8 +12,8 @@ pytestmark = pytest.mark.spark
 
 S3A = "org.apache.hadoop.fs.s3a"
 GIVEN = {
-    "fs.s3a.access.key": "planted",
-    "fs.s3a.secret.key": "planted-secret-of-the-session",
+    "fs.s3a.access.key": "key-of-the-session",
+    "fs.s3a.secret.key": "secret-of-the-session",
     "fs.s3a.endpoint.region": "us-east-1",
     "fs.s3a.path.style.access": "true",
 }
@@ -38,7 +38,7 @@ def test_a_table_on_s3_needs_no_options(session, s3):
     assert [split.path for split in splits] == ["s3a://told/t/k=1/f", "s3a://told/t/k=2/f"]
     with pytest.raises(splitlib.SplitlibError) as refused:  # as no such table is there
         splitlib.read(session).table("s3a://told/none", connector="files").load()
-    assert "planted-secret" not in str(refused.value)
+    assert "secret-of-the-session" not in str(refused.value)
 
 
 def test_options_that_are_given_win(session):
