@@ -19,7 +19,17 @@ from pathlib import Path
 _HERE = Path(__file__).parents[1]
 _VENVS = _HERE / ".venv-matrix"
 _TABLE = _HERE / "docs" / "versions.md"
-_SHOWN = ("pyspark", "pyarrow", "numpy", "pandas", "fsspec", "pyiceberg", "thrift")
+_SHOWN = (
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "fsspec",
+    "s3fs",
+    "obstore",
+    "pyiceberg",
+    "thrift",
+)
 _TESTS = (
     "tests/unit",
     "tests/conformance/test_files.py",
@@ -27,6 +37,7 @@ _TESTS = (
     "tests/conformance/test_iceberg.py",
     "tests/integration/iceberg",
     "tests/integration/scan",
+    "tests/integration/storage",
 )
 
 
