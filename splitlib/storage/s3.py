@@ -52,6 +52,7 @@ _CLIENT_KEYS = {
 }
 _CONFIG_SECONDS = {"connect_timeout": "connect_timeout", "read_timeout": "timeout"}
 # Few attempts: the engine makes the call again, within its deadline.
+_OLDEST = (0, 9, 4)
 _RETRIES: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}
 _OTHER_REGION = r"Received redirect|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
 _GREATEST = "\U0010ffff"
@@ -98,7 +99,7 @@ class S3Listing:
         options: Those of s3fs, which mean the same here.
 
     Raises:
-        NotFollowed: if obstore is not installed, or has no counterpart of an option.
+        NotFollowed: if obstore is not installed, is too old, or has no counterpart of an option.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -107,6 +108,9 @@ class S3Listing:
             import obstore
         except ImportError as error:
             raise NotFollowed(str(error)) from error
+        # nobody has to have installed it as an extra of splitlib, which has this bound, too
+        if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
+            raise NotFollowed(f"obstore {obstore.__version__} misses keys that hold '%'.")
         self._obstore = obstore
         self._settings = _settings(options)
         self._stores: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from obstore.store import MemoryStore
 
 from splitlib import SourceUnavailable
 from splitlib.storage import Storage, is_data, s3
-from splitlib.storage.s3 import NotInOrder, S3Listing
+from splitlib.storage.s3 import FILES_PER_PAGE, NotInOrder, S3Listing
 
 PAGE = 4
 
@@ -197,3 +197,11 @@ def test_without_credentials_s3fs_says_so(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     assert Storage().files_per_page("s3://lake/t") > 0
+
+
+@pytest.mark.parametrize(
+    ("version", "page"), [("0.9.3", 0), ("0.9.4", FILES_PER_PAGE), ("1.0", FILES_PER_PAGE)]
+)
+def test_a_version_that_misses_files_is_not_used(monkeypatch, version, page):
+    monkeypatch.setattr(obstore, "__version__", version)
+    assert Storage({"anon": True}).files_per_page("s3://lake/t") == page
