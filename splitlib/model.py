@@ -275,6 +275,8 @@ class PartitionBatch:
         manifests: What a catalog that keeps lists of files did not have to open.
         files_each: About how many files a partition has, where the catalog has statistics: only
             for how many partitions are listed together. 0 = not known.
+        has_gaps: Whether only some were asked for, as the predicate leaves no other, so that the
+            catalog may have more between them.
     """
 
     values: pa.RecordBatch
@@ -284,6 +286,7 @@ class PartitionBatch:
     file_counts: pa.Array | None = None
     manifests: Manifests = Manifests()
     files_each: float = 0.0
+    has_gaps: bool = False
 
     def __post_init__(self) -> None:
         given: Any = self.fields
@@ -316,14 +319,20 @@ class PartitionBatch:
         counts = None
         if self.file_counts is not None and other.file_counts is not None:
             counts = pa.concat_arrays([self.file_counts, other.file_counts])
-        return self._with(batch, refs, counts)
+        joined = self._with(batch, refs, counts)
+        return replace(joined, has_gaps=self.has_gaps or other.has_gaps)
 
     def _with(
         self, values: pa.RecordBatch, refs: pa.Array, file_counts: pa.Array | None
     ) -> PartitionBatch:
         """Others of the same table, which took no further request."""
         return PartitionBatch(
-            values, refs, fields=self.fields, file_counts=file_counts, files_each=self.files_each
+            values,
+            refs,
+            fields=self.fields,
+            file_counts=file_counts,
+            files_each=self.files_each,
+            has_gaps=self.has_gaps,
         )
 
 

@@ -136,6 +136,19 @@ class MetastoreClient:
         with _of_table(database, table):
             return self._call(lambda client: client.get_partition_names(database, table, -1))
 
+    def get_partition_names_ps(self, database: str, table: str, values: Sequence[str]) -> list[str]:
+        """The names of the partitions with these values; an empty one stands for any.
+
+        Others may be among them, as a server takes some characters for any.
+
+        Raises:
+            TableNotFound: as of :meth:`get_partition_names`.
+        """
+        with _of_table(database, table):
+            return self._call(
+                lambda client: client.get_partition_names_ps(database, table, list(values), -1)
+            )
+
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Thrift ``Partition``s, in any order; a name that has gone is left out.
 

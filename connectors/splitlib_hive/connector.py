@@ -1,4 +1,4 @@
-"""The connector: all partition names, details of those that match, one listing for each."""
+"""The connector: names of partitions, details of those that match, listings of their files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
-from splitlib.hive.partition_values import NULL_PARTITION, escape, split_names
+from splitlib.hive.partition_values import (
+    NULL_PARTITION,
+    escape,
+    partition_name,
+    split_names,
+)
 from splitlib.hive.table_formats import is_recursive
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
@@ -24,6 +30,7 @@ from splitlib_hive.client import (
     MetastoreClient,
     parse_uris,
 )
+from splitlib_hive.names import wanted
 from splitlib_hive.table import making_sense, read_format, table_metadata
 
 _NUMBERS = {
@@ -31,7 +38,9 @@ _NUMBERS = {
     "timeout_seconds": TIMEOUT_SECONDS,
     "partitions_per_request": 500,
 }
-_OPTIONS = {"uri", "storage_options", *_NUMBERS}
+_OPTIONS = {"uri", "storage_options", "canonical_values", *_NUMBERS}
+# Each is a call; so many take no longer than the names of some thousand partitions.
+_MOST_PREFIXES = 10
 # The handle of a partition once its details are known; before that it is its name.
 _REF = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
 
@@ -44,17 +53,27 @@ class HiveConnector(Connector):
         partitions_per_request: How many partitions one call fetches (500).
         connect_timeout_seconds: For the metastore to accept a connection (10).
         timeout_seconds: For an answer to be complete (300).
+        canonical_values: ``true`` says that integers and dates in partition values are spelled as
+            Spark writes them (never ``05``), so that partitions can be asked for by name; strings
+            are without it. Where it is not so, partitions are missed.
         storage_options: Options of the fsspec filesystem.
     """
 
     def __init__(
-        self, client: MetastoreClient, table: Any, storage: Storage, partitions_per_request: int
+        self,
+        client: MetastoreClient,
+        table: Any,
+        storage: Storage,
+        partitions_per_request: int,
+        *,
+        canonical_values: bool = False,
     ) -> None:
         self._client = client
         self._table = table
         self._storage = storage
         self._metadata = table_metadata(table)
         self._partitions_per_request = partitions_per_request
+        self._canonical = canonical_values
         location = self._metadata.location
         self.files_per_page = storage.files_per_page(location) if location else 0
         # formats by number: partitions may each have their own, and nearly always share one
@@ -69,7 +88,13 @@ class HiveConnector(Connector):
         try:
             found = client.get_table(database or "default", table)
             storage = Storage(options.get("storage_options"))
-            return cls(client, found, storage, int(numbers["partitions_per_request"]))
+            return cls(
+                client,
+                found,
+                storage,
+                int(numbers["partitions_per_request"]),
+                canonical_values=_flag("canonical_values", options.get("canonical_values", False)),
+            )
         except BaseException:
             client.close()
             raise
@@ -93,21 +118,51 @@ class HiveConnector(Connector):
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`: all names in one call.
+        """See :meth:`Connector.list_partitions`.
 
-        A filter on the server would hardly be cheaper (names are small) and not be right:
-        newer servers compare the text and miss ``k=05`` for 5.
+        Asked for by name if the predicate says which they are, by the start of the name if it says
+        that; else all names in one call. A filter on the server takes longer than all names, and
+        is not right: newer servers compare the text and miss ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
             whole = self._ref(self._metadata.location, self._metadata.read_format)
             yield PartitionBatch(nothing, pa.array([whole], _REF))
             return
+        keys = self._metadata.partition_schema
+        for values in wanted(predicate, keys, canonical=self._canonical):
+            if values.num_columns == len(keys):
+                if values.num_rows <= self._partitions_per_request:
+                    yield from self._by_name(values)
+                    return
+            elif values.num_rows <= _MOST_PREFIXES:
+                yield from self._by_prefix(values)
+                return
         names = pa.array(self._ask(self._client.get_partition_names), pa.string())
+        yield self._named(names, Requests(catalog=1))
+
+    def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
+        """The partitions with some values of all keys; details come with them."""
+        if values.num_rows:
+            keys = [key.lower() for key in self._metadata.partition_keys]
+            rows = zip(*values.to_pydict().values(), strict=True)
+            names = pa.array([partition_name(keys, row) for row in rows], pa.string())
+            yield replace(self.load_details(self._named(names, Requests())), has_gaps=True)
+
+    def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
+        """The partitions with some values of leading keys, each value by a call of its own."""
+        open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
+        for leading in zip(*values.to_pydict().values(), strict=True):
+            names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
+            found = self._named(pa.array(names, pa.string()), Requests(catalog=1))
+            yield replace(found, has_gaps=True)
+
+    def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
+        """Partitions of which no more is known than their names."""
         if not _have_keys(names, self._metadata.partition_keys):
             self.check_identity()
         values = split_names(names, self._metadata.partition_keys)
-        yield PartitionBatch(values, names, Requests(catalog=1))
+        return PartitionBatch(values, names, requests)
 
     @property
     def partitions_per_details(self) -> int:
@@ -116,17 +171,17 @@ class HiveConnector(Connector):
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """See :class:`splitlib.spi.SupportsPartitionDetails`: location and format by name."""
-        if not self._metadata.partition_keys:
+        if partitions.refs.type == _REF:
             return partitions
         names = partitions.refs.to_pylist()
         found = self._ask(self._client.get_partitions_by_names, names)
         with making_sense("a partition"):
             # by values, because the answer has no names and comes in any order
-            by_values = {tuple(map(_named, partition.values)): partition for partition in found}
+            by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = [], []
         for row, values in enumerate(zip(*raw.to_pydict().values(), strict=True)):
-            partition = by_values.get(tuple(map(_named, values)))
+            partition = by_values.get(tuple(map(_in_name, values)))
             if partition is not None:
                 rows.append(row)
                 with making_sense(f"the partition {names[row]}"):
@@ -207,7 +262,7 @@ def _have_keys(names: pa.Array, keys: Sequence[str]) -> bool:
     return bool(pc.all(of_keys, min_count=0).as_py())
 
 
-def _named(value: str | None) -> str:
+def _in_name(value: str | None) -> str:
     """A value as it stands in a partition's name, in which null and the empty text are the same."""
     return value or NULL_PARTITION
 
@@ -229,6 +284,13 @@ def _existing(name: str, databases: list[str]) -> str:
         return name.lower()
     hint = did_you_mean(name, databases)
     raise TableNotFound(f"The metastore has no database {name!r}.", hint=hint)
+
+
+def _flag(option: str, value: Any) -> bool:
+    known = {"true": True, "false": False}
+    if str(value).lower() not in known:
+        raise ConfigError(f"Option {option} must be true or false, not {value!r}.")
+    return known[str(value).lower()]
 
 
 def _number(option: str, value: Any) -> float:

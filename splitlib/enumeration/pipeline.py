@@ -92,7 +92,9 @@ class ScanPipeline:
         """Matched partitions, and from where on how many of them are listed by one call."""
         matching = self.matching_partitions(calls)
         if page := self._table.files_per_page:
-            for group in neighbours(matching, page, self._tally.files_each):
+            for group in neighbours(
+                matching, page, self._tally.files_each, self._config.listing_threads
+            ):
                 yield group, 0, len(group)
             return
         step = self._table.partitions_per_listing
@@ -144,6 +146,8 @@ class ScanPipeline:
             self._tally.count(partitions_total=len(batch))
             self._tally.requested(batch)
             self._tally.opened(batch.manifests)
+            if batch.has_gaps:
+                self._tally.asked_for(len(batch))
             yield batch
 
     def _with_details(

@@ -34,6 +34,7 @@ class ScanTally:
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = 0
+        self._asked_for = 0
         self._partitions_listed = 0
         self._listed_together = 0
         self._files_expected = 0.0
@@ -69,6 +70,11 @@ class ScanTally:
         """Count what it took to get a batch."""
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
+
+    def asked_for(self, partitions: int) -> None:
+        """Count partitions that were listed without those that the predicate leaves out."""
+        with self._lock:
+            self._asked_for += partitions
 
     def expects(self, files_each: float) -> None:
         """Note about how many files a partition has, as a catalog says; 0 = it does not."""
@@ -150,6 +156,11 @@ class ScanTally:
             for key, number in self._undecided.items()
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
+        if asked_for := self._asked_for:
+            notes.append(
+                f"{asked_for} partitions were asked for by name; how many others there are is not "
+                "known"
+            )
         if together := self._listed_together:
             notes.append(f"{together} partitions were listed as neighbours together, in pages")
         if not config.dynamic_filtering_enabled:

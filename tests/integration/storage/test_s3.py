@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -44,9 +45,11 @@ def selected(table: splitlib.Table, keys: Iterable[int]) -> tuple[int, DynamicFi
     return sum(len(s.files) for s in enumerator.select_files()), enumerator
 
 
-def of_metastore(metastore: HiveMetastore, lake: S3Server, name: str) -> splitlib.Table:
+def of_metastore(
+    metastore: HiveMetastore, lake: S3Server, name: str, **options: Any
+) -> splitlib.Table:
     return splitlib.load_table(
-        name, connector="hive", uri=metastore.uri, storage_options=lake.options
+        name, connector="hive", uri=metastore.uri, storage_options=lake.options, **options
     )
 
 
@@ -132,12 +135,28 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
         return found
 
     monkeypatch.setattr(MetastoreClient, "get_partitions_by_names", with_statistics)
-    with of_metastore(metastore, lake, name) as table:
+    # too many to ask for them by name, so that all are named and it is known which are neighbours
+    with of_metastore(metastore, lake, name, partitions_per_request=200) as table:
         lake.forget()
         found, enumerator = selected(table, range(300))
     assert found == 600
     assert len(lake.listings) == 1
     assert any("as neighbours together" in note for note in enumerator.explain().notes)
+
+
+def test_of_partitions_by_name_each_thread_lists_its_share(lake, metastore, create):
+    create("s3_named", [f"{k:04d}" for k in range(PARTITIONS)])
+    with of_metastore(metastore, lake, "s3_named") as table:
+        lake.forget()
+        found, enumerator = selected(table, range(300))
+    assert found == 600
+    # one thread's share lies in one page
+    assert len(lake.listings) <= enumerator.config.listing_threads
+    assert enumerator.metrics.metastore_requests == 1
+    lake.forget()
+    with of_metastore(metastore, lake, "s3_named") as table:
+        found, _ = selected(table, range(0, PARTITIONS, 100))
+    assert found == 2 * len(lake.listings)  # no page has two of these
 
 
 def test_a_partition_without_objects_has_no_rows(lake, metastore, create):

@@ -1,0 +1,82 @@
+"""Partitions by name: those that a predicate can keep, where it says what they are called.
+
+A metastore finds thirty partitions by name in a tenth of the time that it takes to name a million.
+It makes names of the text of partition values, so this is sound only where a value has one
+spelling: for plain strings, and for other types if the user says so. ``k=05`` is 5, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from splitlib.filtering.key_rows import distinct
+from splitlib.filtering.matchers import ValueMatcher
+from splitlib.spi import Predicate
+
+# What no version of Hive escapes in a name.
+_PLAIN: Final = r"^[A-Za-z0-9_.\-]+$"
+# Of values of keys, before the predicate has been asked about each combination.
+_MOST_COMBINATIONS: Final = 100_000
+
+
+def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
+    """The values, as text, of all leading keys that are bound, then of fewer of them.
+
+    Each table covers every partition that the predicate can keep; combinations are there once, in
+    order. Nothing, if the first key is not bound to values that have one spelling.
+
+    Args:
+        predicate: What is asked for.
+        keys: The partition keys with the table's types.
+        canonical: Whether numbers and dates are spelled as Spark writes them.
+    """
+    columns: list[pa.Array] = []
+    for key in keys:
+        texts = _texts(_bound(predicate, key.name.lower()), key, canonical=canonical)
+        if texts is None or math.prod(map(len, [*columns, texts])) > _MOST_COMBINATIONS:
+            break
+        columns.append(texts)
+    if not columns:
+        return
+    combinations = _product(columns, keys.names)
+    kept = combinations.filter(predicate.match(combinations))
+    for number in range(len(columns), 0, -1):
+        yield distinct(pa.table(kept.columns[:number], names=keys.names[:number]))
+
+
+def _bound(predicate: Predicate, key: str) -> pa.Array | None:
+    """The fewest values that one filter leaves to a key; None if none does."""
+    found = [
+        pc.unique(matcher.rows[matcher.keys.index(key)])
+        for matcher in predicate.matchers
+        if isinstance(matcher, ValueMatcher) and key in matcher.keys
+    ]
+    return min(found, key=len, default=None)
+
+
+def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
+    """How the metastore spells values of ``key``; None if there may be another way."""
+    if values is None:
+        return None
+    if pa.types.is_string(key.type):
+        if key.metadata:  # CHAR has any number of spaces; a collation, any case
+            return None
+    elif not (canonical and (pa.types.is_integer(key.type) or pa.types.is_date(key.type))):
+        return None
+    texts = values.cast(pa.string())
+    # null is not plain, either: it shares a name with the empty text
+    plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
+    return texts if pc.all(plain, min_count=0).as_py() else None
+
+
+def _product(columns: list[pa.Array], names: list[str]) -> pa.RecordBatch:
+    """Every combination of the values of some columns."""
+    rows = np.indices([len(column) for column in columns]).reshape(len(columns), -1)
+    taken = [column.take(pa.array(at)) for column, at in zip(columns, rows, strict=True)]
+    return pa.RecordBatch.from_arrays(taken, names=names[: len(columns)])
