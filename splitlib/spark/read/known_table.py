@@ -26,7 +26,23 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 
 
-def saying_its_table(spark: SparkSession, rows: DataFrame, table: Table) -> DataFrame:
+def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
+    """The relation in which Spark finds a table; None if it has none.
+
+    Args:
+        spark: Session that reads.
+        table: The table.
+    """
+    if table.metadata.location is None or internals_unavailable(spark) is not None:
+        return None
+    try:
+        return _relation(Catalyst(spark), table)
+    except JVM_ERRORS:
+        _log.debug("Spark has no relation of %s.", table.name, exc_info=True)
+        return None
+
+
+def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None) -> DataFrame:
     """``rows`` in whose plan Spark finds the table that they are of. Nothing of it is read.
 
     The relation is joined by a condition that never holds, and the optimizer drops it before all
@@ -35,16 +51,11 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, table: Table) -> Data
     Args:
         spark: Session that reads.
         rows: Of the table.
-        table: The table.
+        relation: Of the table, by :func:`relation_of_table`.
     """
-    if table.metadata.location is None or internals_unavailable(spark) is not None:
+    if relation is None:
         return rows
     catalyst = Catalyst(spark)
-    try:
-        relation = _relation(catalyst, table)
-    except JVM_ERRORS:
-        _log.debug("Spark has no relation of %s.", table.name, exc_info=True)
-        return rows
     return catalyst.dataframe(catalyst.beside(analyzed_plan(rows), [relation]))
 
 

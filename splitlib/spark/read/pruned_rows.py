@@ -15,7 +15,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
-from splitlib.spark.read.known_table import saying_its_table
+from splitlib.spark.read.known_table import relation_of_table, saying_its_table
 from splitlib.spark.read.scan import scan_selected
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.relation_table import relation_of
@@ -34,7 +34,7 @@ def pruned_rows(
 ) -> tuple[DataFrame, ScanReport]:
     """As :func:`pruned_scan`, in a plan in which Spark finds the table."""
     rows, report = pruned_scan(spark, table, config, filters, static)
-    return saying_its_table(spark, rows, table), report
+    return saying_its_table(spark, rows, relation_of_table(spark, table)), report
 
 
 def pruned_scan(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from splitlib.filtering.mismatches import column_named
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
 from splitlib.registry import open_table
+from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
@@ -27,7 +30,8 @@ from splitlib.spark.plan_records import remember
 from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
 from splitlib.spark.predicates.row_filters import tested_columns
 from splitlib.spark.predicates.where import static_filters
-from splitlib.spark.read.pruned_rows import pruned_rows
+from splitlib.spark.read.known_table import relation_of_table, saying_its_table
+from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
 from splitlib.spark.time_zones import session_time_zone
@@ -159,8 +163,10 @@ class TableReader:
             config=config,
             **self._options,
         )
-        with opened:
+        with opened, BoundedCalls(config, Future()) as calls:
             table = opened.in_time_zone(session_time_zone(self.spark))
+            # a look into Spark's own catalog, while the keys are computed
+            looking = calls.submit(partial(relation_of_table, self.spark, table))
             schema = spark_schema(table.metadata)
             found = [
                 keys
@@ -175,7 +181,8 @@ class TableReader:
                 for condition in conditions
             ]
             used = [part for parts in static for part in parts.used]
-            df, report = pruned_rows(self.spark, table, config, filters, used)
+            df, report = pruned_scan(self.spark, table, config, filters, used)
+            df = saying_its_table(self.spark, df, calls.result(looking))
             for condition in conditions:
                 df = df.where(condition)
             unused += [part for parts in static for part in parts.unused]
