@@ -59,7 +59,8 @@ class NamedTable:
         """The table as it is now; errors as of :func:`splitlib.load_table`."""
         spark_conf = settings_of(spark)
         config = SplitConfig.resolve(spark_conf=spark_conf)
-        return cls(spark, open_table(name, spark_conf=spark_conf, config=config), config)
+        table = open_table(name, spark=spark, spark_conf=spark_conf, config=config)
+        return cls(spark, table, config)
 
     def placeholder(self) -> tuple[DataFrame, str]:
         """Its columns and no rows; and the root by which that is found in a plan."""

@@ -55,22 +55,34 @@ def test_same_scan_read_whole_elsewhere(spark: SparkSession) -> None:
     assert rows_of(optimized) == rows_of(both)
 
 
+DEAD = """
+    WITH traded AS (
+      SELECT 's' AS kind, v, day FROM p_sales UNION ALL SELECT 'r', v, day FROM p_returns)
+    SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
+    WHERE t.kind = 's' AND d.week = 2
+"""
+"""A branch that a condition rules out: Spark finds that out after it has listed its tables."""
+
+
 def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
-    """A branch that a condition rules out: Spark finds that out after it has listed its tables."""
-    sql = """
-        WITH traded AS (
-          SELECT 's' AS kind, v, day FROM p_sales UNION ALL SELECT 'r', v, day FROM p_returns)
-        SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
-        WHERE t.kind = 's' AND d.week = 2
-    """
-    optimized = way.sql(sql)
-    assert rows_of(optimized) == rows_of(spark.sql(sql))
+    """What became of both branches."""
+    optimized = way.sql(DEAD)
+    assert rows_of(optimized) == rows_of(spark.sql(DEAD))
     if way.is_named:  # the other scan is opened as any other
         assert pruned(optimized) == [("p_sales", 4)]
         return
     assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]
     assert "p_returns\n   └─ not read" in str(explained(optimized)).replace("│", " ")
     assert "p_returns" not in str(optimized.inputFiles())
+
+
+def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> None:
+    """Spark reads the table by columns of its own, not by those that stand for it in the query."""
+    named = re.sub(r"\b(p_sales|p_returns)\b", r"own.default.\1", DEAD)
+    with changed(spark, {"spark.splitlib.catalog.own.connector": "session"}):
+        optimized = splitlib.sql(spark, named)
+        assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]
+        assert rows_of(optimized) == rows_of(spark.sql(DEAD))
 
 
 def test_scans_that_another_one_serves_for_are_read(spark: SparkSession, way: Way) -> None:

@@ -143,12 +143,7 @@ class PrunableScan:
         """
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, filters, conditions)
-        node = analyzed_plan(rows)
-        if self.is_placeholder:
-            own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
-            renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
-            node = self.catalyst.projected(node, renamed)
-        return node, report
+        return self._under_own_columns(analyzed_plan(rows)), report
 
     def reading_nothing(self) -> Any:
         """A scan of nothing, which the optimizer can take neither for empty nor for this table.
@@ -157,7 +152,15 @@ class PrunableScan:
         """
         if self.relation is None or not self.relation.can_read_nothing:
             return None
-        return analyzed_plan(self.relation.scan_of_files(()))
+        return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
+
+    def _under_own_columns(self, node: Any) -> Any:
+        """``node`` with the attributes of the leaf; a table of the session is read by them."""
+        if not self.is_placeholder:
+            return node
+        own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
+        renamed = [self.catalyst.alias(new, old.name(), old) for new, old in own]
+        return self.catalyst.projected(node, renamed)
 
 
 Scan = PrunableScan | FilteredScan
