@@ -45,18 +45,13 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
         return None
     _skip(transport, _LIST.size)
     pieces = [pa.array([], pa.binary())]
-    needed = _LENGTH
     while count:
-        data = _ahead(transport, needed)
+        length = _checked(_length(_ahead(transport, _LENGTH), 0))
+        data = _ahead(transport, _LENGTH + length)
         offsets = _offsets(data, count)
-        end = int(offsets[-1])
-        if end:
-            pieces.append(_without_lengths(data, offsets))
-            count -= len(offsets) - 1
-        _skip(transport, end)
-        needed = _LENGTH
-        if len(data) - end >= _LENGTH:
-            needed += _checked(_length(data, end))
+        pieces.append(_without_lengths(data, offsets))
+        count -= len(offsets) - 1
+        _skip(transport, int(offsets[-1]))
     return pa.concat_arrays(pieces)
 
 
@@ -89,7 +84,7 @@ def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
     """Where the strings begin, with their lengths, that are there as a whole; then their end.
 
     Args:
-        data: From the beginning of a string on, with its length.
+        data: From the beginning of a string on, with its length, at least to its end.
         count: How many are looked for at most.
     """
     guessed = _guess(data)
