@@ -527,6 +527,10 @@ def test_names_that_end_otherwise_than_they_should(call, values, end):
         line.sendall(answer[:-1] if end == "cut" else answer + b"\0" * (end == "more"))
         line.close()
 
-    said = {"cut": "TSocket read 0 bytes", "more": "there is more in answer", "length": "a string of -"}[end]
+    said = {
+        "cut": "TSocket read 0 bytes",
+        "more": "there is more in answer",
+        "length": "a string of -",
+    }[end]
     with metastore(wrong) as server, pytest.raises(splitlib.SourceUnavailable, match=said):
         getattr(client_of(server), call)("d", "t", *values)

@@ -10,53 +10,13 @@ from hmsclient.genthrift.hive_metastore.ThriftHiveMetastore import get_partition
 from hmsclient.genthrift.hive_metastore.ttypes import MetaException
 from hypothesis import given
 from hypothesis import strategies as st
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol, TBinaryProtocolAccelerated
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTransportBase
+from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer
 
 from splitlib_hive.string_lists import read_strings
 from tests.fuzzing.mutations import mutated
-
-
-class Line(TTransportBase):
-    """Bytes that come in pieces."""
-
-    def __init__(self, data, sizes):
-        self.data, self.at = data, 0
-        self.pieces = random.Random(sizes)
-
-    def read(self, size):
-        most = self.pieces.choice([1, 3, 7, 40, 1000, 1 << 20])
-        piece = self.data[self.at :][: min(size, most)]
-        self.at += len(piece)
-        if not piece:
-            raise EOFError
-        return piece
-
-
-def listed(strings):
-    body = b"".join(struct.pack(">i", len(one)) + one for one in strings)
-    return struct.pack(">bhbi", 15, 0, 11, len(strings)) + body
-
-
-def answered(data, sizes, buffer, *, ours):
-    """The strings or the error in an answer, and what is left of it; what fails is None."""
-    line = Line(data, sizes)
-    transport = TBufferedTransport(line, buffer)
-    protocol = TBinaryProtocolAccelerated(
-        transport, string_length_limit=2**31 - 1, container_length_limit=10**6
-    )
-    result = get_partition_names_result()
-    try:
-        strings = read_strings(transport) if ours else None
-        result.read(protocol)
-    except Exception:
-        return None
-    if result.success is None and strings is not None:
-        result.success = [one.decode(errors="replace") for one in strings.to_pylist()]
-    left = transport.cstringio_buf.read() + line.data[line.at :]
-    return result.success, result.o2, left
-
+from tests.fuzzing.targets.string_lists import Line, listed, read
 
 names = st.text(min_size=1, max_size=40).map(str.encode)
 odd = st.binary(max_size=8) | st.sampled_from(
@@ -72,8 +32,8 @@ odd = st.binary(max_size=8) | st.sampled_from(
 )
 def test_what_is_read_is_what_thrift_reads(strings, end, sizes, buffer):
     data = listed(strings) + end
-    found = answered(data, sizes, buffer, ours=True)
-    assert found == answered(data, sizes, buffer, ours=False)
+    found = read(data, sizes, buffer, by_thrift=False)
+    assert found == read(data, sizes, buffer, by_thrift=True)
     assert found is not None
 
 
@@ -81,7 +41,7 @@ def test_what_is_read_is_what_thrift_reads(strings, end, sizes, buffer):
 def test_damaged_answers_are_as_thrift_reads_them(strings, seed):
     source = random.Random(seed)
     data = mutated(listed(strings) + b"\0more", [listed([b"x"])], [b"\xff" * 4], source)
-    assert answered(data, seed, 64, ours=True) == answered(data, seed, 64, ours=False)
+    assert read(data, seed, 64, by_thrift=False) == read(data, seed, 64, by_thrift=True)
 
 
 def test_many_strings_of_many_lengths():
@@ -110,7 +70,7 @@ def test_what_is_no_list_of_strings_is_left_as_it_is(data):
 def test_an_error_is_left_as_it_is():
     written = TMemoryBuffer()
     get_partition_names_result(o2=MetaException("no")).write(TBinaryProtocol(written))
-    _, error, left = answered(written.getvalue(), 0, 64, ours=True)
+    _, error, left = read(written.getvalue(), 0, 64, by_thrift=False)
     assert error.message == "no"
     assert not left
 
