@@ -145,11 +145,11 @@ class HiveConnector(Connector):
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
         """The partitions with some values of all keys; details come with them."""
-        if values.num_rows:
-            keys = [key.lower() for key in self._metadata.partition_keys]
-            rows = zip(*values.to_pydict().values(), strict=True)
-            names = pa.array([partition_name(keys, row) for row in rows], pa.string())
-            yield replace(self.load_details(self._named(names, Requests())), has_gaps=True)
+        keys = [key.lower() for key in self._metadata.partition_keys]
+        rows = zip(*values.to_pydict().values(), strict=True)
+        names = pa.array([partition_name(keys, row) for row in rows], pa.string())
+        named = self._named(names, Requests())
+        yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
         """The partitions with some values of leading keys, each value by a call of its own."""
@@ -157,7 +157,7 @@ class HiveConnector(Connector):
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
-            yield replace(found, has_gaps=True)
+            yield replace(found, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
         """Partitions of which no more is known than their names."""

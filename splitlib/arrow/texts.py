@@ -36,7 +36,7 @@ def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 
 
 def between(
-    texts: pa.StringArray, begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
 ) -> pa.StringArray:
     """Some parts of texts.
 
@@ -53,7 +53,7 @@ def between(
     offsets[1::2] = ends
     buffers = pa.py_buffer(offsets), texts.buffers()[2] or pa.py_buffer(b"")
     alternating = pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
-    return alternating.take(pa.array(np.arange(0, len(offsets), 2, np.int32)))
+    return alternating.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
 
 
 def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:

@@ -82,12 +82,11 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
         right = False
     if not right:
         raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
-    begins = [bounds[:-1], *(slashes[:, i] + 1 for i in range(inner))]
-    ends = [*(slashes[:, i] for i in range(inner)), bounds[1:]]
     columns, have_keys = [], True
-    for key, begin, end in zip(keys, begins, ends, strict=True):
-        part = texts.between(names, begin, end) if inner else names
-        column, of_key = _value_text(part, key)
+    for i, key in enumerate(keys):
+        begins = slashes[:, i - 1] + 1 if i else bounds[:-1]
+        ends = slashes[:, i] if i < inner else bounds[1:]
+        column, of_key = _value_text(texts.between(names, begins, ends) if inner else names, key)
         columns.append(column)
         have_keys = have_keys and of_key
     return ReadNames(pa.record_batch(columns, names=list(keys)), have_keys)
