@@ -47,7 +47,9 @@ def test_damaged_answers_are_as_thrift_reads_them(strings, seed):
 def test_many_strings_of_many_lengths():
     strings = [f"k={number}".encode() for number in sorted(map(str, range(100_000)))]
     transport = TBufferedTransport(Line(listed(strings) + b"\0", 1), 1 << 18)
-    assert read_strings(transport).to_pylist() == strings
+    found = read_strings(transport)
+    assert found is not None
+    assert found.to_pylist() == strings
     assert transport.read(9) == b"\0"
 
 
@@ -70,7 +72,9 @@ def test_what_is_no_list_of_strings_is_left_as_it_is(data):
 def test_an_error_is_left_as_it_is():
     written = TMemoryBuffer()
     get_partition_names_result(o2=MetaException("no")).write(TBinaryProtocol(written))
-    _, error, left = read(written.getvalue(), 0, 64, by_thrift=False)
+    found = read(written.getvalue(), 0, 64, by_thrift=False)
+    assert found is not None
+    _, error, left = found
     assert error.message == "no"
     assert not left
 
