@@ -1,6 +1,7 @@
 """Enumerations that end at partitions, and listings of several directories at a time."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -75,7 +76,7 @@ def test_missing_directory_among_others_is_named():
 class AskedConnector(MemoryConnector):
     """Says of its batches how they were asked for."""
 
-    asked_for = "names"
+    asked_for: Literal["all", "names", "prefix"] = "names"
 
     def list_partitions(self, predicate):
         for batch in super().list_partitions(predicate):
