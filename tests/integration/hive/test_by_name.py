@@ -163,38 +163,6 @@ def test_the_same_as_of_all_names(visits, filters):
     assert found == expected
 
 
-@pytest.fixture
-def lake(spark, metastore):
-    """The metastore as a named catalog of the session."""
-    options = {"connector": "hive", "uri": metastore.uri}
-    for option, value in options.items():
-        spark.conf.set(f"spark.splitlib.catalog.lake.{option}", value)
-    yield "lake"
-    for option in options:
-        spark.conf.unset(f"spark.splitlib.catalog.lake.{option}")
-
-
-@pytest.mark.parametrize(
-    ("condition", "asked"),
-    [
-        (f"day = '{DAYS[0]}'", "by the start of their names: 1 prefix"),
-        (f"day IN ('{DAYS[0]}', '{DAYS[1]}')", "by the start of their names: 2 prefixes"),
-        (f"day = '{DAYS[0]}' AND place IN ('a', 'A')", "by name"),
-        ("place = 'a'", ""),
-        (f"day >= '{DAYS[1]}'", ""),
-    ],
-)
-def test_conditions_say_names_as_keys_do(spark, visits, lake, condition, asked):
-    read = splitlib.read(spark).table(f"{lake}.default.visits").where(condition).load()
-    assert splitlib.explain(read).asked_for == asked
-    expected = spark.table("visits").where(condition).count()
-    assert read.count() == expected > 0
-    planned = splitlib.sql(spark, f"SELECT * FROM {lake}.default.visits WHERE {condition}")
-    assert planned.count() == expected
-    (scan,) = splitlib.explain(planned).scans
-    assert (scan.partitions_total < 35) is bool(asked)
-
-
 def test_static_values_say_names_as_keys_do(visits):
     enumerator = DynamicFileEnumerator(visits, static=[rows((DAYS[0], "a"))])
     assert len(list(enumerator.enumerate_splits())) == 1
