@@ -42,13 +42,13 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _peak_of_imports() -> Sample:
-    return Sample(_peak_megabytes())
+    return Sample(peak_megabytes())
 
 
 def _peak_of_names(uri: str) -> Sample:
     with raw_client(uri) as client:
         names = client.get_partition_names(DATABASE, _TABLE, -1)
-    return Sample(_peak_megabytes(), {"names": len(names)})
+    return Sample(peak_megabytes(), {"names": len(names)})
 
 
 def _peak_of_matching(uri: str, matching: int) -> Sample:
@@ -62,10 +62,10 @@ def _peak_of_matching(uri: str, matching: int) -> Sample:
         for batch in table.list_partitions(predicate):
             total += len(batch)
             matched += pc.sum(predicate.match(batch.values)).as_py()
-    return Sample(_peak_megabytes(), {"names": total, "matched": matched})
+    return Sample(peak_megabytes(), {"names": total, "matched": matched})
 
 
-def _peak_megabytes() -> float:
+def peak_megabytes() -> float:
     """Of this process since it started.
 
     From Linux' own record: the kernel lets ``ru_maxrss`` of a process begin with the peak of the

@@ -48,7 +48,7 @@ def create_table(
     location: Path,
     columns: Sequence[tuple[str, str]],
     keys: Sequence[tuple[str, str]] = (),
-    partitions: Sequence[str] = (),
+    partitions: Sequence[str | tuple[str, ...]] = (),
 ) -> bool:
     """Register an external parquet table, unless an earlier run has.
 
@@ -58,7 +58,7 @@ def create_table(
         location: Its directory.
         columns: Names and types as Hive spells them.
         keys: The same for partition keys.
-        partitions: Values of the only partition key.
+        partitions: Values of the only partition key, or of all of them.
 
     Returns:
         Whether the table is new.
@@ -72,7 +72,8 @@ def create_table(
             client.drop_table(DATABASE, name, False)
         client.create_table(_table(name, location, columns, keys))
     if partitions:
-        metastore.bulk_add_partitions(DATABASE, name, [(value,) for value in partitions])
+        rows = [(value,) if isinstance(value, str) else value for value in partitions]
+        metastore.bulk_add_partitions(DATABASE, name, rows)
     return True
 
 

@@ -16,6 +16,7 @@ NAMES = (
     "coordinator",
     "matching",
     "memory",
+    "many_partitions",
     "pinning",
     "iceberg",
     "datasource",

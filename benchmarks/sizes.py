@@ -28,6 +28,9 @@ class Sizes:
     handed_out: int = _size(100_000, 2_000, "coordinator: splits, a hundred to a partition", 100)
     readers: int = _size(64, 4, "coordinator: threads that ask for splits")
     matched: int = _size(1_000_000, 20_000, "matching: partitions, and as many keys")
+    named: int = _size(
+        1_000_000, 2_000, "many_partitions: partitions of each of three tables", 1000
+    )
     listed: int = _size(1_000_000, 20_000, "memory: partition names")
     pinned: int = _size(100_000, 1_000, "pinning: files given to Spark at the most")
     planned: int = _size(2_000, 200, "iceberg: files in one manifest, half of which match", 2)

@@ -275,8 +275,9 @@ class PartitionBatch:
         manifests: What a catalog that keeps lists of files did not have to open.
         files_each: About how many files a partition has, where the catalog has statistics: only
             for how many partitions are listed together. 0 = not known.
-        has_gaps: Whether only some were asked for, as the predicate leaves no other, so that the
-            catalog may have more between them.
+        asked_for: How the catalog was asked: for all partitions; or, as the predicate leaves no
+            others, for those with some names, or for those whose names have one beginning. There
+            may be more between them then, and how many there are in all is not known.
     """
 
     values: pa.RecordBatch
@@ -286,7 +287,7 @@ class PartitionBatch:
     file_counts: pa.Array | None = None
     manifests: Manifests = Manifests()
     files_each: float = 0.0
-    has_gaps: bool = False
+    asked_for: Literal["all", "names", "prefix"] = "all"
 
     def __post_init__(self) -> None:
         given: Any = self.fields
@@ -297,6 +298,11 @@ class PartitionBatch:
     def __len__(self) -> int:
         # not values.num_rows: a batch without columns has no rows
         return len(self.refs)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the catalog may have partitions between these that were not asked for."""
+        return self.asked_for != "all"
 
     def take(self, indices: pa.Array) -> PartitionBatch:
         """The partitions at ``indices``; the requests are not counted again."""
@@ -320,7 +326,7 @@ class PartitionBatch:
         if self.file_counts is not None and other.file_counts is not None:
             counts = pa.concat_arrays([self.file_counts, other.file_counts])
         joined = self._with(batch, refs, counts)
-        return replace(joined, has_gaps=self.has_gaps or other.has_gaps)
+        return joined if self.has_gaps else replace(joined, asked_for=other.asked_for)
 
     def _with(
         self, values: pa.RecordBatch, refs: pa.Array, file_counts: pa.Array | None
@@ -332,7 +338,7 @@ class PartitionBatch:
             fields=self.fields,
             file_counts=file_counts,
             files_each=self.files_each,
-            has_gaps=self.has_gaps,
+            asked_for=self.asked_for,
         )
 
 

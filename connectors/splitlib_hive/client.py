@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+import pyarrow as pa
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import (
     GetTableRequest,
@@ -24,7 +25,14 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from splitlib.errors import AccessDenied, ConfigError, SourceError, SourceUnavailable, TableNotFound
+from splitlib.errors import (
+    AccessDenied,
+    ConfigError,
+    CorruptMetadata,
+    SourceError,
+    SourceUnavailable,
+    TableNotFound,
+)
 from splitlib.redaction import redact
 from splitlib.remote.calls import FOREVER_SECONDS, current_call
 from splitlib_hive.connection import Connection
@@ -127,27 +135,33 @@ class MetastoreClient:
         """Names of the databases."""
         return self._call(lambda client: client.get_all_databases())
 
-    def get_partition_names(self, database: str, table: str) -> list[str]:
+    def get_partition_names(self, database: str, table: str) -> pa.StringArray:
         """All names like ``k1=v1/k2=v2``, in the metastore's order, in one call.
 
         Raises:
             TableNotFound: if there is no such table; some metastores fail otherwise, or give none.
+            CorruptMetadata: if a name is no UTF-8.
         """
         with _of_table(database, table):
-            return self._call(lambda client: client.get_partition_names(database, table, -1))
+            found = self._call(lambda client: client.get_partition_names(database, table, -1))
+        return _as_text(found)
 
-    def get_partition_names_ps(self, database: str, table: str, values: Sequence[str]) -> list[str]:
+    def get_partition_names_ps(
+        self, database: str, table: str, values: Sequence[str]
+    ) -> pa.StringArray:
         """The names of the partitions with these values; an empty one stands for any.
 
         Others may be among them, as a server takes some characters for any.
 
         Raises:
             TableNotFound: as of :meth:`get_partition_names`.
+            CorruptMetadata: as of :meth:`get_partition_names`.
         """
         with _of_table(database, table):
-            return self._call(
+            found = self._call(
                 lambda client: client.get_partition_names_ps(database, table, list(values), -1)
             )
+        return _as_text(found)
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         """Thrift ``Partition``s, in any order; a name that has gone is left out.
@@ -261,6 +275,13 @@ def _of_table(database: str, table: str) -> Iterator[None]:
             f"The metastore has no table {database}.{table}.",
             hint="splitlib tables lists what it has.",
         ) from error
+
+
+def _as_text(names: pa.BinaryArray) -> pa.StringArray:
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptMetadata("The name of a partition is no text in UTF-8.") from error
 
 
 def _remaining_seconds() -> float:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
+import pyarrow as pa
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-_READ_BUFFER = 1 << 16
+from splitlib_hive.string_lists import read_strings
+
+_READ_BUFFER = 1 << 18
 # Thrift's own bound of 16 MB for one string is below what one wide table's parameters may take.
 _STRING_LIMIT = 2**31 - 1
 _POLL_SECONDS = 0.25
@@ -35,10 +40,10 @@ class Connection:
         self._transport = TBufferedTransport(self._socket, _READ_BUFFER)
         self._transport.open()
         protocol = _Protocol(self._transport, string_length_limit=_STRING_LIMIT)
-        self._client = ThriftHiveMetastore.Client(protocol)
+        self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """Thrift's generated client, for the calls of some time.
+        """Thrift's generated client, for the calls of some time; names of partitions are bytes.
 
         Args:
             until: When their answers have to be complete, by the monotonic clock.
@@ -80,6 +85,38 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
         if remaining <= 0 or (self.given_up is not None and self.given_up.is_set()):
             raise TTransportException(TTransportException.TIMED_OUT, "no complete answer in time")
         return remaining
+
+
+class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
+    """Thrift's generated client, but the names of partitions come as an Arrow array of bytes."""
+
+    def recv_get_partition_names(self) -> pa.BinaryArray:
+        return self._strings(ThriftHiveMetastore.get_partition_names_result())
+
+    def recv_get_partition_names_ps(self) -> pa.BinaryArray:
+        return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
+
+    def _strings(self, result: Any) -> pa.BinaryArray:
+        """What the generated code does, which reads all that is not a list of strings in front."""
+        protocol = self._iprot
+        name, kind, _ = protocol.readMessageBegin()
+        if kind == TMessageType.EXCEPTION:
+            failure = TApplicationException()
+            failure.read(protocol)
+            protocol.readMessageEnd()
+            raise failure
+        strings = read_strings(protocol.trans)
+        result.read(protocol)
+        protocol.readMessageEnd()
+        if result.success is not None:
+            return pa.array([text.encode() for text in result.success], pa.binary())
+        if strings is not None:
+            return strings
+        for field in ("o1", "o2"):
+            if (error := getattr(result, field, None)) is not None:
+                raise error
+        missing = TApplicationException.MISSING_RESULT
+        raise TApplicationException(missing, f"{name} failed: unknown result")
 
 
 class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
-    escape,
     partition_name,
+    read_names,
     split_names,
 )
 from splitlib.hive.table_formats import is_recursive
@@ -32,6 +32,8 @@ from splitlib_hive.client import (
 )
 from splitlib_hive.names import wanted
 from splitlib_hive.table import making_sense, read_format, table_metadata
+
+T = TypeVar("T")
 
 _NUMBERS = {
     "connect_timeout_seconds": CONNECT_TIMEOUT_SECONDS,
@@ -138,30 +140,34 @@ class HiveConnector(Connector):
             elif values.num_rows <= _MOST_PREFIXES:
                 yield from self._by_prefix(values)
                 return
-        names = pa.array(self._ask(self._client.get_partition_names), pa.string())
+        names = self._ask(self._client.get_partition_names)
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
         """The partitions with some values of all keys; details come with them."""
-        if values.num_rows:
-            keys = [key.lower() for key in self._metadata.partition_keys]
-            rows = zip(*values.to_pydict().values(), strict=True)
-            names = pa.array([partition_name(keys, row) for row in rows], pa.string())
-            yield replace(self.load_details(self._named(names, Requests())), has_gaps=True)
+        keys = [key.lower() for key in self._metadata.partition_keys]
+        rows = zip(*values.to_pydict().values(), strict=True)
+        names = pa.array([partition_name(keys, row) for row in rows], pa.string())
+        named = self._named(names, Requests())
+        yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
         """The partitions with some values of leading keys, each value by a call of its own."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
-            found = self._named(pa.array(names, pa.string()), Requests(catalog=1))
-            yield replace(found, has_gaps=True)
+            found = self._named(names, Requests(catalog=1))
+            yield replace(found, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
         """Partitions of which no more is known than their names."""
-        if not _have_keys(names, self._metadata.partition_keys):
+        try:
+            values, have_keys = read_names(names, self._metadata.partition_keys)
+        except SourceError:
+            self.check_identity()  # another table may have other keys
+            raise
+        if not have_keys:
             self.check_identity()
-        values = split_names(names, self._metadata.partition_keys)
         return PartitionBatch(values, names, requests)
 
     @property
@@ -224,7 +230,7 @@ class HiveConnector(Connector):
     def _name(self) -> tuple[str, str]:
         return self._table.dbName, self._table.tableName
 
-    def _ask(self, call: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+    def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
         """A call about the table; where it fails, first whether the table is still there.
 
         Some metastores fail with an internal error once the table has been dropped.
@@ -253,13 +259,6 @@ def _identity(table: Any) -> tuple[Any, ...]:
     """What tells a thrift ``Table`` from another one of its name."""
     keys = [(key.name, key.type) for key in table.partitionKeys or ()]
     return table.createTime, table.tableType, table.sd.location, keys
-
-
-def _have_keys(names: pa.Array, keys: Sequence[str]) -> bool:
-    """Whether all names are like ``k1=v1/k2=v2`` with these keys, which Hive has in lower case."""
-    pattern = "/".join(f"{re.escape(escape(key.lower()))}=[^/]*" for key in keys)
-    of_keys = pc.match_substring_regex(names, f"^(?i:{pattern})$")
-    return bool(pc.all(of_keys, min_count=0).as_py())
 
 
 def _in_name(value: str | None) -> str:

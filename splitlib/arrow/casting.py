@@ -11,6 +11,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.texts import contains_any
+
 _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
 _EXPONENT = "[eE][+-]?[0-9]+"
 _DAY = (
@@ -35,17 +37,13 @@ def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return _of_others(values, kind)  # Arrow itself does not notice every overflow
     is_text = pa.types.is_string(values.type)
     try:
-        if not (is_text and pa.types.is_integer(kind) and _any_hexadecimal(values)):
+        if not (is_text and pa.types.is_integer(kind) and contains_any(values, b"xX")):
             return values.cast(kind)
     except pa.ArrowNotImplementedError:
         return pa.nulls(len(values), kind)
     except pa.ArrowInvalid:
         pass
     return _of_text(values, kind) if is_text else _of_others(values, kind)
-
-
-def _any_hexadecimal(texts: pa.Array) -> bool:
-    return bool(pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py())
 
 
 def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -12,7 +12,8 @@ class ScanMetrics:
     """Counts of one enumeration, so far. Immutable.
 
     Attributes:
-        partitions_total: Partitions that the catalog named.
+        partitions_total: Partitions that the catalog named: all of the table, unless they were
+            asked for by name, as :attr:`splitlib.ScanReport.asked_for` says.
         partitions_matched: Those that passed every filter that had arrived when they were handed
             out.
         files_listed: Data files found in the partitions that were listed.

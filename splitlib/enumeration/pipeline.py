@@ -146,8 +146,7 @@ class ScanPipeline:
             self._tally.count(partitions_total=len(batch))
             self._tally.requested(batch)
             self._tally.opened(batch.manifests)
-            if batch.has_gaps:
-                self._tally.asked_for(len(batch))
+            self._tally.asked_for(batch)
             yield batch
 
     def _with_details(

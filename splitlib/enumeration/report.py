@@ -43,6 +43,8 @@ class ScanReport:
         filters: What each filter did.
         metrics: Counts of the enumeration.
         notes: What else is worth knowing, a sentence each.
+        asked_for: How partitions were asked for, such as ``by name``, where the filters say which
+            they are: how many the table has is not known then. Empty = all were named.
     """
 
     table: str
@@ -51,6 +53,7 @@ class ScanReport:
     filters: tuple[FilterReport, ...]
     metrics: ScanMetrics
     notes: tuple[str, ...] = ()
+    asked_for: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -64,6 +67,7 @@ class ScanReport:
             ],
             "metrics": self.metrics.to_dict(),
             "notes": list(self.notes),
+            "asked_for": self.asked_for,
         }
 
     def __str__(self) -> str:
@@ -73,13 +77,22 @@ class ScanReport:
         lines += [f"├─ filter {f}" for f in self.filters] or ["├─ no filter"]
         lines += [f"├─ note: {note}" for note in self.notes]
         lines += [
-            f"├─ partitions {m.partitions_matched:,} of {m.partitions_total:,}",
+            f"├─ partitions {self._kept()}",
             *self._manifest_lines(),
             f"├─ files {m.files_selected:,}, {_size(m.bytes_selected)}",
             f"└─ requests: {m.metastore_requests:,} to the catalog, "
             f"{m.storage_requests:,} to the storage",
         ]
         return "\n".join(lines)
+
+    def _kept(self) -> str:
+        m = self.metrics
+        if not self.asked_for:
+            return f"{m.partitions_matched:,} of {m.partitions_total:,}"
+        # those that were named and did not match say nothing of how many there are
+        more = m.partitions_total - m.partitions_matched
+        others = f" ({more:,} others came with them)" if more else ""
+        return f"{m.partitions_matched:,}, asked for {self.asked_for}{others}"
 
     def _manifest_lines(self) -> list[str]:
         m = self.metrics
@@ -99,14 +112,17 @@ class ScanReport:
         # a sliver stays visible however few partitions are kept
         width = max(100 * kept, 0.5) if m.partitions_matched else 0.0
         items = "".join(f"<li>{escape(str(f))}</li>" for f in self.filters)
+        bar = (
+            '<div style="background:#ddd;width:480px;height:14px" title="partitions kept">'
+            f'<div style="background:#2a7;width:{width:.2f}%;height:14px"></div></div>'
+        )
         lines = [line.removeprefix("├─ ") for line in self._manifest_lines()]
         items += "".join(f"<li>{escape(line)}</li>" for line in lines)
         items += "".join(f"<li>note: {escape(note)}</li>" for note in self.notes)
         return (
             f"<div><b>{escape(self.connector)}: {escape(self.table)}</b>"
-            f'<div style="background:#ddd;width:480px;height:14px" title="partitions kept">'
-            f'<div style="background:#2a7;width:{width:.2f}%;height:14px"></div></div>'
-            f"{m.partitions_matched:,} of {m.partitions_total:,} partitions, "
+            # of how many they are is not known where only some were asked for
+            f"{'' if self.asked_for else bar}partitions {escape(self._kept())}, "
             f"{m.files_selected:,} files, {_size(m.bytes_selected)}<ul>{items}</ul></div>"
         )
 

@@ -34,7 +34,7 @@ class ScanTally:
         self._dropped: dict[AppliedFilter, int] = {}
         self._undecided: dict[str, int] = {}
         self._gone = 0
-        self._asked_for = 0
+        self._asked_for: dict[str, int] = {}
         self._partitions_listed = 0
         self._listed_together = 0
         self._files_expected = 0.0
@@ -71,10 +71,10 @@ class ScanTally:
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
 
-    def asked_for(self, partitions: int) -> None:
-        """Count partitions that were listed without those that the predicate leaves out."""
+    def asked_for(self, batch: PartitionBatch) -> None:
+        """Note how the partitions of a batch were asked for."""
         with self._lock:
-            self._asked_for += partitions
+            self._asked_for[batch.asked_for] = self._asked_for.get(batch.asked_for, 0) + 1
 
     def expects(self, files_each: float) -> None:
         """Note about how many files a partition has, as a catalog says; 0 = it does not."""
@@ -156,11 +156,6 @@ class ScanTally:
             for key, number in self._undecided.items()
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
-        if asked_for := self._asked_for:
-            notes.append(
-                f"{asked_for} partitions were asked for by name; how many others there are is not "
-                "known"
-            )
         if together := self._listed_together:
             notes.append(f"{together} partitions were listed as neighbours together, in pages")
         if not config.dynamic_filtering_enabled:
@@ -173,5 +168,19 @@ class ScanTally:
                 FilterReport(used, self._dropped.get(used, 0)) for used in predicate.filters
             ),
             metrics=self.metrics(),
+            asked_for=self._plan(),
             notes=tuple(map(redact, notes)),
         )
+
+    def _plan(self) -> str:
+        """How partitions were asked for, in words; empty if for all of them."""
+        with self._lock:
+            asked = dict(self._asked_for)
+        words = []
+        if asked.get("names"):
+            words.append("by name")
+        if prefixes := asked.get("prefix"):
+            words.append(
+                f"by the start of their names: {prefixes} prefix{'es' if prefixes > 1 else ''}"
+            )
+        return " and ".join(words)

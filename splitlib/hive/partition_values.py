@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow import texts
 from splitlib.arrow.casting import try_cast
 from splitlib.arrow.time_zones import is_instant, local_to_instant
 from splitlib.arrow.values import normal_floats
@@ -46,37 +46,77 @@ def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
 
 
-def split_names(names: pa.Array, keys: Sequence[str]) -> pa.RecordBatch:
+def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
     """Names like ``k1=v1/k2=v2`` to a text column per key, unescaped, null for null partitions.
 
     Raises:
         SourceError: for a name with another number of values than there are keys.
     """
-    if len(keys) == 1:
-        parts = [names]
+    return read_names(names, keys).values
+
+
+class ReadNames(NamedTuple):
+    """What partition names say."""
+
+    values: pa.RecordBatch
+    """As of :func:`split_names`."""
+    have_keys: bool
+    """Whether the keys in all names are those of the table, ignoring case."""
+
+
+def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
+    """As :func:`split_names`, and whether the keys in the names are these.
+
+    Raises:
+        SourceError: as of :func:`split_names`.
+    """
+    inner = len(keys) - 1
+    slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
+    if len(slashes) == len(names) * inner:
+        slashes = slashes.reshape(len(names), inner)
+        # in order: if the first and the last are of the name, those between them are, too
+        right = not inner or bool(
+            (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
+        )
     else:
-        lists = pc.split_pattern(names, "/")
-        if not pc.all(pc.equal(pc.list_value_length(lists), len(keys)), min_count=0).as_py():
-            raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
-        parts = [pc.list_element(lists, i) for i in range(len(keys))]
-    return pa.record_batch([_value_text(part) for part in parts], names=list(keys))
+        right = False
+    if not right:
+        raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
+    columns, have_keys = [], True
+    for i, key in enumerate(keys):
+        begins = slashes[:, i - 1] + 1 if i else bounds[:-1]
+        ends = slashes[:, i] if i < inner else bounds[1:]
+        column, of_key = _value_text(texts.between(names, begins, ends) if inner else names, key)
+        columns.append(column)
+        have_keys = have_keys and of_key
+    return ReadNames(pa.record_batch(columns, names=list(keys)), have_keys)
 
 
-def _value_text(parts: pa.Array) -> pa.Array:
-    """The ``v`` of each ``k=v``; nearly always all have the same key, which is then cut off."""
+def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
+    """The ``v`` of each ``k=v``, and whether each ``k`` is the key.
+
+    Nearly always all have the same, which is then cut off.
+    """
     if len(parts) == 0:
-        return pa.array([], pa.string())
+        return pa.array([], pa.string()), True
+    expected = f"{escape(key)}="
     prefix = str(parts[0].as_py()).partition("=")[0] + "="
     if pc.all(pc.starts_with(parts, prefix)).as_py():
         cut = len(prefix.encode())
-        raw = pc.binary_replace_slice(parts.cast(pa.binary()), 0, cut, b"")
-        values = raw.cast(pa.string())
+        raw = pc.binary_replace_slice(parts.view(pa.binary()), 0, cut, b"")
+        values = raw.view(pa.string())
+        of_key = prefix.lower() == expected.lower()
     else:
         values = pc.struct_field(pc.extract_regex(parts, r"^[^=]*=(?P<v>(?s:.*))$"), "v")
-    values = pc.if_else(pc.equal(values, NULL_PARTITION), pa.scalar(None, pa.string()), values)
-    if pc.any(pc.match_substring(values, "%")).as_py():
+        if values.null_count:
+            raise SourceError(f"A partition name has a part that is no value of {key}.")
+        of_key = pc.all(pc.match_substring_regex(parts, f"^(?i:{re.escape(expected)})")).as_py()
+    is_null = pc.equal(values, NULL_PARTITION)
+    if pc.any(is_null).as_py():
+        values = pc.if_else(is_null, pa.scalar(None, pa.string()), values)
+    if texts.contains_any(values, b"%"):
         values = _map_unique(values)
-    return values
+    return values, of_key
 
 
 def _map_unique(values: pa.Array) -> pa.Array:
@@ -113,34 +153,23 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
     return TypedValues(comparable(values, key), undecided if pc.any(undecided).as_py() else None)
 
 
-def _without_misread(texts: pa.Array, values: pa.Array) -> pa.Array:
+def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
     """``values``, null where Arrow has read them from text that Spark reads otherwise."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
         plain = r"^(?i:nan)$"  # no sign, no payload
     elif pa.types.is_decimal(values.type):
         whole, scale = values.type.precision - values.type.scale, values.type.scale
-        odd = pc.greater(pc.binary_length(texts), _MAX_DIGITS - scale)
-        if _any_exponent(texts):
-            odd = pc.or_(odd, pc.match_substring(texts, "e", ignore_case=True))
+        odd = pc.greater(pc.binary_length(column), _MAX_DIGITS - scale)
+        if texts.contains_any(column, b"eE"):
+            odd = pc.or_(odd, pc.match_substring(column, "e", ignore_case=True))
         plain = rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{scale}}})?([eE]-[0-9]+)?$"
     else:
         return values
     if not pc.any(odd).as_py():
         return values
-    misread = pc.and_(odd, pc.invert(pc.match_substring_regex(texts, plain)))
+    misread = pc.and_(odd, pc.invert(pc.match_substring_regex(column, plain)))
     return pc.if_else(misread, pa.scalar(None, values.type), values)
-
-
-def _any_exponent(texts: pa.Array) -> bool:
-    """Whether there is an E: Arrow's own search would take longer than parsing the numbers."""
-    _, offsets, characters = texts.buffers()
-    if not len(texts) or characters is None:
-        return False
-    ends = np.frombuffer(offsets, np.int32)
-    first, last = ends[texts.offset], ends[texts.offset + len(texts)]
-    found = memoryview(characters)[first:last].tobytes()
-    return b"e" in found or b"E" in found
 
 
 def table_fields(

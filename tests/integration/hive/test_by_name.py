@@ -64,7 +64,7 @@ def test_what_all_keys_say_is_asked_for_by_name(visits):
     assert found == wanted
     assert metrics.metastore_requests == 1
     assert metrics.partitions_total == metrics.partitions_matched == 4
-    assert "4 partitions were asked for by name" in told
+    assert "─ partitions 4, asked for by name\n" in told
 
 
 def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
@@ -72,7 +72,7 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
     assert found == {(DAYS[0], place) for place in [*PLACES, None]}
     assert metrics.metastore_requests == 2 + 1
     assert metrics.partitions_total == len(found)
-    assert "asked for by name" in told
+    assert "─ partitions 12, asked for by the start of their names: 2 prefixes\n" in told
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,17 @@ def test_a_later_key_alone_takes_all_names(visits):
     found, metrics, told = enumerated(visits, rows(("a",), fields=("place",)))
     assert found == {(day, "a") for day in [*DAYS, None]}
     assert metrics.partitions_total == 35
-    assert "by name" not in told
+    assert "─ partitions 4 of 35\n" in told
 
 
 def test_keys_that_no_partition_has(visits):
     found, metrics, _ = enumerated(visits, rows(("2025-01-01", "a")))
     assert not found
     assert metrics.partitions_total == 0
-    found, metrics, _ = enumerated(visits, rows((DAYS[0], "a")), rows((DAYS[1], "a")))
+    found, metrics, told = enumerated(visits, rows((DAYS[0], "a")), rows((DAYS[1], "a")))
     assert not found
     assert metrics.metastore_requests == 0
+    assert "─ partitions 0, asked for by name\n" in told
 
 
 def test_more_than_a_call_may_ask_for(visits, metastore):
@@ -160,3 +161,9 @@ def test_the_same_as_of_all_names(visits, filters):
         given.append(rows(*wanted, fields=fields))
     found, _, _ = enumerated(visits, *given)
     assert found == expected
+
+
+def test_static_values_say_names_as_keys_do(visits):
+    enumerator = DynamicFileEnumerator(visits, static=[rows((DAYS[0], "a"))])
+    assert len(list(enumerator.enumerate_splits())) == 1
+    assert enumerator.explain().asked_for == "by name"

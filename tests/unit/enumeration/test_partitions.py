@@ -1,5 +1,8 @@
 """Enumerations that end at partitions, and listings of several directories at a time."""
 
+from dataclasses import replace
+from typing import Literal
+
 import pyarrow as pa
 import pytest
 
@@ -68,3 +71,53 @@ def test_missing_directory_among_others_is_named():
     enumerator = enumerator_of(SeveralAtATime(10, missing={6}))
     with pytest.raises(splitlib.MissingPartition, match="partition=k=6"):
         list(enumerator.enumerate_splits())
+
+
+class AskedConnector(MemoryConnector):
+    """Says of its batches how they were asked for."""
+
+    asked_for: Literal["all", "names", "prefix"] = "names"
+
+    def list_partitions(self, predicate):
+        for batch in super().list_partitions(predicate):
+            yield replace(batch, asked_for=self.asked_for)
+
+
+MORE = "(8 others came with them)"
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "batch", "told"),
+    [
+        ("all", 10, "partitions 2 of 10"),
+        ("names", 10, f"partitions 2, asked for by name {MORE}"),
+        (
+            "prefix",
+            10,
+            f"partitions 2, asked for by the start of their names: 1 prefix {MORE}",
+        ),
+        (
+            "prefix",
+            4,
+            f"partitions 2, asked for by the start of their names: 3 prefixes {MORE}",
+        ),
+    ],
+)
+def test_how_partitions_were_asked_for_is_told(asked_for, batch, told):
+    connector = AskedConnector(10, batch=batch)
+    connector.asked_for = asked_for
+    enumerator = enumerator_of(connector)
+    enumerator.set_dynamic_filtering_data(SOME)
+    assert len(list(enumerator.enumerate_splits())) == 4
+    report = enumerator.explain()
+    assert f"├─ {told}\n" in str(report)
+    assert f"{told}, 4 files" in report._repr_html_()
+    assert ("partitions kept" in report._repr_html_()) is (asked_for == "all")
+    assert report.to_dict()["asked_for"] == report.asked_for
+    assert bool(report.asked_for) is (asked_for != "all")
+
+
+def test_partitions_that_all_match_are_told_alone():
+    enumerator = enumerator_of(AskedConnector(2))
+    assert len(list(enumerator.enumerate_splits())) == 4
+    assert "├─ partitions 2, asked for by name\n" in str(enumerator.explain())

@@ -13,6 +13,7 @@ from splitlib.hive.partition_values import (
     escape,
     parse,
     partition_name,
+    read_names,
     split_names,
     unescape,
 )
@@ -52,6 +53,54 @@ def test_no_names():
 def test_a_name_with_other_keys_is_an_error():
     with pytest.raises(SourceError):
         split_names(pa.array(["a=1/b=2", "a=1"]), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("names", "keys"),
+    [
+        (["a/b=1", "a=1/b=2"], ["a", "b"]),  # a part without a value
+        (["k=1/x=2"], ["k"]),
+        (["k"], ["k"]),
+        (["a=1/b=2/c=3", "a=1"], ["a", "b"]),  # as many slashes as there should be
+        (["a=1", "a=1/b=2/c=3"], ["a", "b"]),
+        (["a=1/b=2", "a=1/b=2/c=3"], ["a", "b"]),
+    ],
+)
+def test_a_name_of_another_shape_is_an_error(names, keys):
+    with pytest.raises(SourceError, match="A partition name has"):
+        split_names(pa.array(names), keys)
+
+
+@pytest.mark.parametrize(
+    ("names", "have_keys"),
+    [
+        (["a=1/b=2", "a=2/b=1"], True),
+        (["A=1/b=2", "A=2/b=1"], True),
+        (["A=1/b=2", "a=2/B=1"], True),
+        (["a=1/c=2", "a=2/c=1"], False),
+        (["a=1/b=2", "c=2/b=1"], False),
+        (["ab=1/b=2"], False),
+        (["a=1/bb=2"], False),
+        ([], True),
+    ],
+)
+def test_whether_the_keys_are_the_tables(names, have_keys):
+    found = read_names(pa.array(names, pa.string()), ["a", "b"])
+    assert found.have_keys is have_keys
+    assert found.values == split_names(pa.array(names, pa.string()), ["a", "b"])
+
+
+def test_keys_that_are_escaped_in_names():
+    found = read_names(pa.array(["k%3d1=a", "k%3d1=b"]), ["K=1"])
+    assert found.have_keys is True
+    assert found.values["K=1"].to_pylist() == ["a", "b"]
+
+
+def test_a_view_of_names_is_split_as_a_copy():
+    names = pa.array([f"a={i}/b=x%2F{i}" for i in range(9)])
+    for view in (names[3:7], names[:2], names[8:], names[4:4]):
+        copy = pa.array(view.to_pylist(), pa.string())
+        assert split_names(view, ["a", "b"]) == split_names(copy, ["a", "b"])
 
 
 def typed(texts, kind, **metadata):

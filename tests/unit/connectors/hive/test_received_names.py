@@ -1,0 +1,137 @@
+"""Names of partitions as the client has them, from servers that answer rightly or not."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import MetaException, NoSuchObjectException
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TMessageType
+from thrift.transport.TTransport import TMemoryBuffer
+
+import splitlib
+from splitlib.remote.calls import Call, working_on
+from tests.unit.connectors.hive.scripted_metastore import client_of, encoded, metastore
+
+NAMES = ["k=1", "k=é", "k=" + "x" * 300, "k=__HIVE_DEFAULT_PARTITION__"]
+BOTH = pytest.mark.parametrize(
+    ("call", "values"), [("get_partition_names", ()), ("get_partition_names_ps", (["1"],))]
+)
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1, 5, 1 << 20])
+def test_names_are_texts_of_arrow(call, values, size):
+    def in_pieces(line, before, name, number):
+        answer = encoded(name, number, success=NAMES)
+        for start in range(0, len(answer), size):
+            line.sendall(answer[start : start + size])
+
+    with metastore(in_pieces) as server:
+        client = client_of(server)
+        for _ in range(2):
+            found = getattr(client, call)("d", "t", *values)
+            assert found.type == "string"
+            assert found.to_pylist() == NAMES
+        assert server.connections == 1
+        client.close()
+
+
+@BOTH
+def test_no_names_are_none(call, values):
+    with metastore(lambda line, _, *to: line.sendall(encoded(*to, success=[]))) as server:
+        assert getattr(client_of(server), call)("d", "t", *values).to_pylist() == []
+
+
+@BOTH
+def test_names_that_are_no_text_are_refused(call, values):
+    """Another character in its place would be another name, of which nothing is known."""
+
+    def broken(line, before, name, number):
+        answer = encoded(name, number, success=NAMES)
+        line.sendall(answer.replace("é".encode(), b"\xc3\xff") if before == 0 else answer)
+
+    with metastore(broken) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.CorruptMetadata, match="no text in UTF-8"):
+            getattr(client, call)("d", "t", *values)
+        assert getattr(client, call)("d", "t", *values).to_pylist() == NAMES
+        assert (server.calls, server.connections) == (2, 1)
+        client.close()
+
+
+@BOTH
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_errors_in_place_of_names(call, values, is_gone):
+    gone = call.endswith("_ps") and is_gone
+    error = NoSuchObjectException("t") if gone else MetaException("no way")
+    field = "o1" if call.endswith("_ps") and not gone else "o2"
+
+    def fail(line, before, name, number):
+        line.sendall(encoded(name, number, **{field: error}))
+
+    kind = splitlib.TableNotFound if gone else splitlib.SourceError
+    with metastore(fail) as server, pytest.raises(kind, match=r"no table d\.t|no way"):
+        getattr(client_of(server), call)("d", "t", *values)
+
+
+@BOTH
+@pytest.mark.parametrize("answer", ["unknown method", "nothing"])
+def test_an_answer_without_names_is_not_understood(call, values, answer):
+    def unknown(line, before, name, number):
+        if answer == "nothing":
+            line.sendall(encoded(name, number))
+            return
+        protocol = TBinaryProtocol(buffer := TMemoryBuffer())
+        protocol.writeMessageBegin(name, TMessageType.EXCEPTION, number)
+        TApplicationException(TApplicationException.UNKNOWN_METHOD, "what?").write(protocol)
+        line.sendall(buffer.getvalue())
+
+    said = "unknown result" if answer == "nothing" else r"what\?"
+    refused = pytest.raises(splitlib.SourceError, match=f"not understood: .*{said}")
+    with metastore(unknown) as server, refused:
+        getattr(client_of(server), call)("d", "t", *values)
+
+
+@BOTH
+def test_names_have_a_deadline_and_are_not_read_half(call, values):
+    """What comes late of an answer is not taken for the next."""
+
+    def late(line, before, name, number):
+        answer = encoded(name, number, success=NAMES)
+        if before == 0:
+            line.sendall(answer[:-20])
+            time.sleep(0.6)
+            with suppress(OSError):
+                line.sendall(answer[-20:])
+            return
+        line.sendall(answer)
+
+    with metastore(late) as server:
+        client = client_of(server)
+        with working_on(Call(0.3)), pytest.raises(splitlib.SourceUnavailable, match="in time"):
+            getattr(client, call)("d", "t", *values)
+        assert getattr(client, call)("d", "t", *values).to_pylist() == NAMES
+        assert server.connections == 2
+        client.close()
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["cut", "more", "length"])
+def test_names_that_end_otherwise_than_they_should(call, values, end):
+    def wrong(line, before, name, number):
+        answer = encoded(name, number, success=NAMES)
+        if end == "length":
+            answer = answer.replace(b"\0\0\0\3k=1", b"\xff\0\0\3k=1")
+        line.sendall(answer[:-1] if end == "cut" else answer + b"\0" * (end == "more"))
+        line.close()
+
+    said = {
+        "cut": "TSocket read 0 bytes",
+        "more": "there is more in answer",
+        "length": "a string of -",
+    }[end]
+    with metastore(wrong) as server, pytest.raises(splitlib.SourceUnavailable, match=said):
+        getattr(client_of(server), call)("d", "t", *values)
