@@ -146,6 +146,7 @@ class ScanPipeline:
             self._tally.count(partitions_total=len(batch))
             self._tally.requested(batch)
             self._tally.opened(batch.manifests)
+            self._tally.expects(batch.files_each)
             if batch.has_gaps:
                 self._tally.asked_for(len(batch))
             yield batch
