@@ -92,9 +92,7 @@ class BareListing:
 
     def _page(self, first: int) -> int:
         after = f"{directory_of(first)}."
-        pages = obstore.list(
-            self._store, "t", offset=after, chunk_size=PAGE, return_arrow=True
-        )
+        pages = obstore.list(self._store, "t", offset=after, chunk_size=PAGE, return_arrow=True)
         return len(pa.record_batch(next(pages)))
 
 

@@ -207,10 +207,12 @@ class ScanPipeline:
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
+        files = np.zeros(len(piece), np.int64)
         for batch in batches:
             self._tally.requested(batch)
             self._tally.count(files_listed=len(batch))
-        self._tally.listed(len(piece), together=bool(self._table.files_per_page))
+            files += np.bincount(batch.files["partition"], minlength=len(piece))
+        self._tally.listed(files.tolist(), together=bool(self._table.files_per_page))
         return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
 
     def _with_hosts(self, batch: FileBatch) -> FileBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -22,6 +22,9 @@ from splitlib.table import Table
 
 _log = get_logger(__name__)
 
+# How full the pages are to be that are hoped for.
+_FILL = 0.95
+
 
 class ScanTally:
     """Counts and notes of one enumeration. Thread-safe."""
@@ -38,6 +41,7 @@ class ScanTally:
         self._partitions_listed = 0
         self._listed_together = 0
         self._files_expected = 0.0
+        self._files_of_one: tuple[int, int] | None = None
         self._mismatches: dict[Mismatch, None] = {}
 
     @property
@@ -81,19 +85,32 @@ class ScanTally:
         with self._lock:
             self._files_expected = self._files_expected or files_each
 
-    def listed(self, partitions: int, *, together: bool) -> None:
-        """Count partitions whose files have been counted, and whether a page told several."""
+    def listed(self, files: Sequence[int], *, together: bool) -> None:
+        """Count partitions that were listed.
+
+        Args:
+            files: How many files each has.
+            together: Whether a page tells those of several.
+        """
         with self._lock:
-            self._partitions_listed += partitions
-            if together and partitions > 1:
-                self._listed_together += partitions
+            self._partitions_listed += len(files)
+            if together and len(files) > 1:
+                self._listed_together += len(files)
+            least, most = self._files_of_one or (files[0], files[0])
+            self._files_of_one = min(least, *files), max(most, *files)
 
     def files_each(self) -> float:
-        """About how many files a partition has, but not less than one; 0 = not known yet."""
+        """About how many files a partition has, not less than one; 0 = not known yet.
+
+        Some more where partitions differ, so that those that go together rarely have more files
+        than is thought.
+        """
         with self._lock:
-            if not self._partitions_listed:
-                return self._files_expected
-            return max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
+            if self._files_of_one is None:
+                return self._files_expected / _FILL
+            mean = max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
+            least, most = self._files_of_one
+            return mean if least == most else mean / _FILL
 
     def opened(self, manifests: Manifests) -> None:
         """Count manifests, and the files of those that were skipped."""
