@@ -175,7 +175,13 @@ class AccessDenied(SplitlibError, PermissionError):
 
 
 class SourceUnavailable(SplitlibError, OSError):
-    """The catalog or the storage cannot be reached now; the same call may succeed later."""
+    """The catalog or the storage cannot be reached now; the same call may succeed later.
+
+    Attributes:
+        is_throttled: Whether the reason is that it was asked too much at once.
+    """
+
+    is_throttled: bool = False
 
 
 class SourceError(SplitlibError, OSError):

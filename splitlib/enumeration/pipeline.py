@@ -31,6 +31,7 @@ from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.remote.calls import current_call
 from splitlib.remote.workers import Task
 from splitlib.table import Table
 
@@ -208,6 +209,9 @@ class ScanPipeline:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
         files = np.zeros(len(piece), np.int64)
+        if (call := current_call()) is not None:
+            self._tally.count(storage_requests=call.failed_attempts)
+            call.failed_attempts = 0
         for batch in batches:
             self._tally.requested(batch)
             self._tally.count(files_listed=len(batch))
