@@ -21,9 +21,7 @@ _HOST = "127.0.0.1"
 _REFUSED = (
     b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s"
 )
-_SLOW_DOWN = (
-    b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-)
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 
 
 @dataclass(slots=True)

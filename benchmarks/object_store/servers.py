@@ -85,7 +85,7 @@ def _moto(objects: dict[str, bytes]) -> Iterator[Server]:
 
 
 def _serve_moto(objects: dict[str, bytes], told: Connection) -> None:
-    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from moto.s3.models import s3_backends
     from werkzeug.serving import WSGIRequestHandler, make_server
@@ -119,8 +119,9 @@ def _await(address: str) -> None:
     while True:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
-            return
         except OSError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
+        else:
+            return

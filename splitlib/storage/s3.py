@@ -119,9 +119,7 @@ class S3Listing:
         self._stores: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
 
-    def level(
-        self, at: Bucket, *, patient: bool = False
-    ) -> tuple[pa.RecordBatch, list[str], int]:
+    def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
         """What is directly in a directory: files, the names of directories, how much was told.
 
         An object that marks a directory, and an empty file, are told and are not among the files.
