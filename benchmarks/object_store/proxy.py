@@ -34,8 +34,6 @@ class Counts:
     """Of the listings, those that were answered with 503."""
     in_flight: int = 0
     most_in_flight: int = 0
-    late_in_flight: int = 0
-    """The most since the last refusal."""
     served_seconds: float = 0.0
     """How long answers took, added up, from the whole request to the first byte sent back."""
 
@@ -171,7 +169,6 @@ class _Proxy:
             return False
         counts.listings += 1
         counts.refused += 1
-        counts.late_in_flight = 0
         return True
 
     def _begun(self, is_listing: bool) -> Counts:
@@ -180,7 +177,6 @@ class _Proxy:
         counts.others += not is_listing
         counts.in_flight += 1
         counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
-        counts.late_in_flight = max(counts.late_in_flight, counts.in_flight)
         return counts
 
     def _known(self, request: _Message) -> bytes | None:

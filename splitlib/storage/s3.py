@@ -56,7 +56,7 @@ _OLDEST = (0, 9, 4)
 # makes one attempt: more would multiply, and hide from the engine that the store throttles.
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
-_THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|429|503"
+_THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
 _OTHER_REGION = r"Received redirect|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
