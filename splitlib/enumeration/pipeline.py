@@ -210,7 +210,7 @@ class ScanPipeline:
             raise
         files = np.zeros(len(piece), np.int64)
         if (call := current_call()) is not None:
-            self._tally.count(storage_requests=call.failed_attempts)
+            self._tally.made_again(call.failed_attempts)
             call.failed_attempts = 0
         for batch in batches:
             self._tally.requested(batch)

@@ -40,6 +40,9 @@ class ScanTally:
         self._asked_for = 0
         self._partitions_listed = 0
         self._listed_together = 0
+        self._ranges = 0
+        self._listed_alone = 0
+        self._made_again = 0
         self._files_expected = 0.0
         self._files_of_one: tuple[int, int] | None = None
         self._mismatches: dict[Mismatch, None] = {}
@@ -96,6 +99,9 @@ class ScanTally:
             self._partitions_listed += len(files)
             if together and len(files) > 1:
                 self._listed_together += len(files)
+                self._ranges += 1
+            elif together:
+                self._listed_alone += 1
             least, most = self._files_of_one or (files[0], files[0])
             self._files_of_one = min(least, *files), max(most, *files)
 
@@ -166,6 +172,25 @@ class ScanTally:
             for key in self._undecided:
                 _log.warning("Values of partition key %s do not parse; they are kept.", key)
 
+    def made_again(self, requests: int) -> None:
+        """Count requests for files that failed, and were made again."""
+        with self._lock:
+            self._made_again += requests
+        self.count(storage_requests=requests)
+
+    def _how_listed(self) -> list[str]:
+        notes = []
+        if together := self._listed_together:
+            notes.append(
+                f"{together} partitions were listed as neighbours together, in pages of "
+                f"{self._ranges} ranges"
+            )
+        if alone := self._listed_alone:
+            notes.append(f"{alone} partitions were listed one by one")
+        if again := self._made_again:
+            notes.append(f"{again} requests to the storage failed and were made again")
+        return notes
+
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
         """What has happened by now, for people."""
         notes = [
@@ -178,8 +203,7 @@ class ScanTally:
                 f"{asked_for} partitions were asked for by name; how many others there are is not "
                 "known"
             )
-        if together := self._listed_together:
-            notes.append(f"{together} partitions were listed as neighbours together, in pages")
+        notes += self._how_listed()
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         return ScanReport(

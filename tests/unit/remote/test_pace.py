@@ -65,12 +65,10 @@ def test_a_source_that_throttles_is_asked_again_as_long_as_it_answers_others(mon
     with working_on(current := Call(60, pace)):
         assert retrying(call, config) == "answer"
     assert (len(calls), current.failed_attempts) == (9, 8)
-    with (
-        working_on(Call(60, Pace(4))),
-        pytest.raises(splitlib.SourceUnavailable, match="slow down"),
-    ):
-        calls.clear()
-        retrying(call, splitlib.SplitConfig(retry_max_seconds=0))
+    calls.clear()
+    impatient = splitlib.SplitConfig(retry_max_seconds=0)
+    with working_on(Call(60, Pace(4))), pytest.raises(splitlib.SourceUnavailable, match="slow"):
+        retrying(call, impatient)
     assert len(calls) == 1
 
 
