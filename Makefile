@@ -12,7 +12,7 @@ INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready $(patsubst %,jars/%/.ready,r
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds demo clean
+.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo clean
 
 help:  ## show this help
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,11 @@ bench: $(BIN)/.ready  ## side by side against Spark; writes JSON and PNG to benc
 
 bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to bench-results/
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
+
+# versitygw is taken from PATH, and moto if it is not there
+bench-s3: $(BIN)/.ready  ## requests, seconds and CPU of listings on S3; writes to bench-results/
+	$(BIN)/python -m pip install --quiet -r benchmarks/object_store/requirements.txt
+	$(BIN)/python -m benchmarks.object_store $(BENCH_ARGS)
 
 clean:  ## remove what the other targets made
 	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

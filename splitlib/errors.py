@@ -33,6 +33,9 @@ from splitlib.redaction import redact, redact_causes
 # What clients of storages raise for a failure that may be over soon, known by its shape: the
 # packages they are from need not be installed.
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+_THROTTLED = frozenset(
+    {429, 503, "RequestLimitExceeded", "SlowDown", "Throttling", "ThrottlingException"}
+)
 _TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -175,7 +178,13 @@ class AccessDenied(SplitlibError, PermissionError):
 
 
 class SourceUnavailable(SplitlibError, OSError):
-    """The catalog or the storage cannot be reached now; the same call may succeed later."""
+    """The catalog or the storage cannot be reached now; the same call may succeed later.
+
+    Attributes:
+        is_throttled: Whether the reason is that it was asked too much at once.
+    """
+
+    is_throttled: bool = False
 
 
 class SourceError(SplitlibError, OSError):
@@ -206,6 +215,8 @@ def error_context(
         message = f"{type(error).__name__}: {error}"
         translated = kind(message, connector=connector, table=table, partition=partition)
         translated.__cause__ = error
+        if isinstance(translated, SourceUnavailable):
+            translated.is_throttled = _is_throttled(error)
         redact_causes(translated)
         raise translated from translated.__cause__
 
@@ -219,13 +230,7 @@ def _is_cancellation(error: BaseException) -> bool:
 
 def _is_transient(error: BaseException) -> bool:
     """Whether another try may succeed, by the error or by what it was raised from."""
-    response = getattr(error, "response", None)
-    codes = [getattr(error, name, None) for name in ("status", "status_code", "code")]
-    if isinstance(response, Mapping):  # botocore
-        codes.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
-        codes.append((response.get("Error") or {}).get("Code"))
-    else:
-        codes.append(getattr(response, "status_code", None))
+    codes = _codes(error)
     return (
         isinstance(error, ConnectionError | TimeoutError)
         or (isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO)
@@ -234,3 +239,21 @@ def _is_transient(error: BaseException) -> bool:
         or not _TRANSIENT_CLASSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
         or (error.__cause__ is not None and _is_transient(error.__cause__))
     )
+
+
+def _is_throttled(error: BaseException) -> bool:
+    """Whether it, or what it was raised from, says that there were too many requests."""
+    throttled = any(code in _THROTTLED for code in _codes(error) if isinstance(code, int | str))
+    return throttled or (error.__cause__ is not None and _is_throttled(error.__cause__))
+
+
+def _codes(error: BaseException) -> list[object]:
+    """What clients of storages give as the status of an answer, or as its code."""
+    response = getattr(error, "response", None)
+    codes = [getattr(error, name, None) for name in ("status", "status_code", "code")]
+    if isinstance(response, Mapping):  # botocore
+        codes.append((response.get("ResponseMetadata") or {}).get("HTTPStatusCode"))
+        codes.append((response.get("Error") or {}).get("Code"))
+    else:
+        codes.append(getattr(response, "status_code", None))
+    return codes

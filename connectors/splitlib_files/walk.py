@@ -67,7 +67,9 @@ class Walk:
     def _children(self, parents: Sequence[str], key: str) -> list[str]:
         # threads for this listing alone: nobody may ever come back for the next one
         with Workers(_THREADS, "splitlib-walk") as pool:
-            levels = list(pool.map(lambda p: self._storage.level(self._root + p), parents))
+            levels = list(
+                pool.map(lambda p: self._storage.level(self._root + p, patient=True), parents)
+            )
         children = [
             f"{parent}/{name}"
             for parent, level in zip(parents, levels, strict=True)

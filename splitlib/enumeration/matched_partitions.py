@@ -32,7 +32,8 @@ class MatchedPartitions:
         self._tally = tally
         self._lock = threading.Lock()
         self._predicate = predicate
-        self._keep: pa.BooleanArray = pa.repeat(True, len(partitions))
+        # made when it is asked for: most of these objects are only cut into smaller ones
+        self._keep: pa.BooleanArray | None = None
 
     def __len__(self) -> int:
         return len(self.partitions)
@@ -53,10 +54,12 @@ class MatchedPartitions:
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
         """A flag per partition; computed once per predicate, for the batch as a whole."""
         with self._lock:
+            keep = pa.repeat(True, len(self.partitions)) if self._keep is None else self._keep
             if predicate is not self._predicate:
                 newer = self._tally.match(self.partitions, predicate, self._predicate)
-                newer = pc.and_(self._keep, newer)
-                lost = pc.sum(self._keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
+                newer = pc.and_(keep, newer)
+                lost = pc.sum(keep, min_count=0).as_py() - pc.sum(newer, min_count=0).as_py()
                 self._tally.count(partitions_matched=-lost)
-                self._keep, self._predicate = newer, predicate
-            return self._keep
+                keep, self._predicate = newer, predicate
+            self._keep = keep
+            return keep

@@ -21,7 +21,8 @@ class ScanMetrics:
         splits: Splits made of the files handed out.
         bytes_selected: Size of the files handed out.
         metastore_requests: Calls of the catalog while enumerating.
-        storage_requests: Directory listings, and manifests read.
+        storage_requests: Directory listings, page by page, those that failed and were made again
+            too; and manifests read.
         manifests_total: Lists of files that the snapshot consists of, for a catalog that keeps
             such.
         manifests_opened: Those that may list a matching file.

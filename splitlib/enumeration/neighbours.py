@@ -8,8 +8,6 @@ from splitlib.enumeration.matched_partitions import MatchedPartitions
 
 # How many neighbours are listed first where nothing is known of how many files they have.
 _FIRST = 50
-# The pages that are hoped for are not quite full: partitions differ.
-_FILL = 0.95
 
 
 def neighbours(
@@ -50,7 +48,8 @@ def neighbours(
 
 def _together(matched: MatchedPartitions, files_per_page: int, files_each: float) -> int:
     """How many of the first partitions go together."""
-    span = int(files_per_page * _FILL / files_each) if files_each else _FIRST
+    # of a full page it is not known that it was the last
+    span = int((files_per_page - 1) / files_each) if files_each else _FIRST
     places = matched.places
     end = places[0] + max(span, 1)
     return int(places.searchsorted(end))

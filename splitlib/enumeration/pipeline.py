@@ -31,6 +31,7 @@ from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
 from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.remote.calls import current_call
 from splitlib.remote.workers import Task
 from splitlib.table import Table
 
@@ -147,6 +148,7 @@ class ScanPipeline:
             self._tally.requested(batch)
             self._tally.opened(batch.manifests)
             self._tally.asked_for(batch)
+            self._tally.expects(batch.files_each)
             yield batch
 
     def _with_details(
@@ -205,10 +207,15 @@ class ScanPipeline:
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
+        files = np.zeros(len(piece), np.int64)
+        if (call := current_call()) is not None:
+            self._tally.made_again(call.failed_attempts)
+            call.failed_attempts = 0
         for batch in batches:
             self._tally.requested(batch)
             self._tally.count(files_listed=len(batch))
-        self._tally.listed(len(piece), together=bool(self._table.files_per_page))
+            files += np.bincount(batch.files["partition"], minlength=len(piece))
+        self._tally.listed(files.tolist(), together=bool(self._table.files_per_page))
         return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
 
     def _with_hosts(self, batch: FileBatch) -> FileBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -22,6 +22,9 @@ from splitlib.table import Table
 
 _log = get_logger(__name__)
 
+# How full the pages are to be that are hoped for.
+_FILL = 0.95
+
 
 class ScanTally:
     """Counts and notes of one enumeration. Thread-safe."""
@@ -37,7 +40,11 @@ class ScanTally:
         self._asked_for: dict[str, int] = {}
         self._partitions_listed = 0
         self._listed_together = 0
+        self._ranges = 0
+        self._listed_alone = 0
+        self._made_again = 0
         self._files_expected = 0.0
+        self._files_of_one: tuple[int, int] | None = None
         self._mismatches: dict[Mismatch, None] = {}
 
     @property
@@ -81,19 +88,35 @@ class ScanTally:
         with self._lock:
             self._files_expected = self._files_expected or files_each
 
-    def listed(self, partitions: int, *, together: bool) -> None:
-        """Count partitions whose files have been counted, and whether a page told several."""
+    def listed(self, files: Sequence[int], *, together: bool) -> None:
+        """Count partitions that were listed.
+
+        Args:
+            files: How many files each has.
+            together: Whether a page tells those of several.
+        """
         with self._lock:
-            self._partitions_listed += partitions
-            if together and partitions > 1:
-                self._listed_together += partitions
+            self._partitions_listed += len(files)
+            if together and len(files) > 1:
+                self._listed_together += len(files)
+                self._ranges += 1
+            elif together:
+                self._listed_alone += 1
+            least, most = self._files_of_one or (files[0], files[0])
+            self._files_of_one = min(least, *files), max(most, *files)
 
     def files_each(self) -> float:
-        """About how many files a partition has, but not less than one; 0 = not known yet."""
+        """About how many files a partition has, not less than one; 0 = not known yet.
+
+        Some more where partitions differ, so that those that go together rarely have more files
+        than is thought.
+        """
         with self._lock:
-            if not self._partitions_listed:
-                return self._files_expected
-            return max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
+            if self._files_of_one is None:
+                return self._files_expected / _FILL
+            mean = max(1.0, self._counts.get("files_listed", 0) / self._partitions_listed)
+            least, most = self._files_of_one
+            return mean if least == most else mean / _FILL
 
     def opened(self, manifests: Manifests) -> None:
         """Count manifests, and the files of those that were skipped."""
@@ -149,6 +172,25 @@ class ScanTally:
             for key in self._undecided:
                 _log.warning("Values of partition key %s do not parse; they are kept.", key)
 
+    def made_again(self, requests: int) -> None:
+        """Count requests for files that failed, and were made again."""
+        with self._lock:
+            self._made_again += requests
+        self.count(storage_requests=requests)
+
+    def _how_listed(self) -> list[str]:
+        notes = []
+        if together := self._listed_together:
+            notes.append(
+                f"{together} partitions were listed as neighbours together, in pages of "
+                f"{self._ranges} ranges"
+            )
+        if alone := self._listed_alone:
+            notes.append(f"{alone} partitions were listed one by one")
+        if again := self._made_again:
+            notes.append(f"{again} requests to the storage failed and were made again")
+        return notes
+
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
         """What has happened by now, for people."""
         notes = [
@@ -156,8 +198,7 @@ class ScanTally:
             for key, number in self._undecided.items()
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]
-        if together := self._listed_together:
-            notes.append(f"{together} partitions were listed as neighbours together, in pages")
+        notes += self._how_listed()
         if not config.dynamic_filtering_enabled:
             notes.append("dynamic filtering is switched off")
         return ScanReport(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, SplitlibError
 from splitlib.remote.calls import FOREVER_SECONDS
+from splitlib.remote.pace import Pace
 from splitlib.remote.workers import TIDY_SECONDS, Task, Workers
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ class BoundedCalls:
         self._deadline_seconds = config.enumeration_deadline_seconds
         self._left_seconds = min(self._deadline_seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self._cancelled = cancelled
-        self._listings = Workers(config.listing_threads, "splitlib-list")
+        pace = Pace(config.listing_threads)
+        self._listings = Workers(config.listing_threads, "splitlib-list", pace)
         # of its own, or the next partitions would wait behind all listings of the last ones
         self._catalog = Workers(1, "splitlib-catalog")
         # whoever waits for nothing just now would not notice, and what is queued would begin

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from splitlib.errors import SourceUnavailable
+from splitlib.remote.pace import Pace
 
 # As good as no deadline, and short enough for every lock that is to wait for so long.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
@@ -20,9 +21,13 @@ class Call:
 
     Args:
         seconds: How long it may take from when it begins; 0 = as long as it likes.
+        pace: What it shares with other calls of the same source; None = nothing.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, pace: Pace | None = None) -> None:
+        self.pace = pace
+        self.failed_attempts = 0
+        """Those that were made again, or are to be."""
         self.seconds = min(seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self.abandoned = threading.Event()
         """Set when nobody waits any longer: nothing further is to begin."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 from splitlib.config import SplitConfig
@@ -15,6 +15,8 @@ from splitlib.remote.calls import Call, current_call, working_on
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
+# Of a source that throttles, which may be asked again more often.
+_DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
@@ -23,6 +25,9 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     Pauses double and are drawn at random between zero and their bound ("full jitter"), so that many
     clients of one restarted server do not return together. All attempts share the deadline of
     the call that this thread works on, or else of one that begins here.
+
+    A source that throttles is there. It is asked again, at the pace of the call, as long as it has
+    answered some call of that pace within ``retry_max_seconds``, however many attempts that takes.
     """
     outer = current_call()
     current = outer or Call(config.call_deadline_seconds)
@@ -33,17 +38,40 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
             if current.abandoned.is_set():
                 raise SourceUnavailable("Nobody waits for the call any more.")
             try:
-                return call()
+                with _turn(current):
+                    return call()
             except SourceUnavailable as error:
-                pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt)
-                late = time.monotonic() - started + pause > config.retry_max_seconds
+                current.failed_attempts += 1
+                doubled = min(attempt, _DOUBLED_AT_MOST)
+                pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**doubled)
+                paced = error.is_throttled and current.pace is not None
+                since = started
+                if paced and current.pace is not None:
+                    since = max(started, current.pace.succeeded_at)
+                late = time.monotonic() - since + pause > config.retry_max_seconds
                 remaining = current.remaining_seconds()
                 if not remaining:
                     raise current.overdue() from error
-                if attempt >= config.retry_attempts or late or pause > remaining:
+                too_many = attempt >= config.retry_attempts and not paced
+                if too_many or late or pause > remaining:
                     raise
             current.abandoned.wait(pause)
             attempt += 1
+
+
+@contextmanager
+def _turn(call: Call) -> Iterator[None]:
+    """A turn at the pace of a call, unless it has one: a connector may make calls in its calls."""
+    pace = call.pace
+    if pace is None:
+        yield
+        return
+    call.pace = None
+    try:
+        with pace.turn(call.abandoned, call.remaining_seconds()):
+            yield
+    finally:
+        call.pace = pace
 
 
 def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, table: str) -> T:

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from splitlib.errors import SplitlibError
 from splitlib.remote.calls import Call, working_on
+from splitlib.remote.pace import Pace
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,8 +45,8 @@ class UnforkedCondition(threading.Condition):
 class Task(Generic[T]):
     """Some work in a thread of :class:`Workers`."""
 
-    def __init__(self, work: Callable[[], T], seconds: float) -> None:
-        self.call = Call(seconds)
+    def __init__(self, work: Callable[[], T], seconds: float, pace: Pace | None = None) -> None:
+        self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
 
@@ -73,9 +74,11 @@ class Workers:
     Args:
         most: How many threads at most.
         name: What they are called in a thread dump.
+        pace: What the calls share by which they are slowed down; None = they are not.
     """
 
-    def __init__(self, most: int, name: str) -> None:
+    def __init__(self, most: int, name: str, pace: Pace | None = None) -> None:
+        self._pace = pace
         self._most = most
         self._name = name
         self._changed = threading.Condition()
@@ -92,7 +95,7 @@ class Workers:
             work: What to do.
             call_seconds: The deadline of the call, from when it begins; 0 = none.
         """
-        task = Task(work, call_seconds)
+        task = Task(work, call_seconds, self._pace)
         with self._changed:
             if self._stopped:
                 task.abandon()
@@ -119,6 +122,9 @@ class Workers:
             for task in self._unfinished:
                 task.abandon()
             self._changed.notify_all()
+        if self._pace is not None:
+            self._pace.wake()
+        with self._changed:
             if tidy_seconds:
                 self._changed.wait_for(lambda: not self._threads, tidy_seconds)
 

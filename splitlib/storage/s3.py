@@ -51,9 +51,12 @@ _CLIENT_KEYS = {
     "use_ssl": "use_ssl",
 }
 _CONFIG_SECONDS = {"connect_timeout": "connect_timeout", "read_timeout": "timeout"}
-# Few attempts: the engine makes the call again, within its deadline.
 _OLDEST = (0, 9, 4)
-_RETRIES: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}
+# Of what the engine asks for again, within its deadline and at a pace that the store bears, obstore
+# makes one attempt: more would multiply, and hide from the engine that the store throttles.
+_RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
+_PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
+_THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
 _OTHER_REGION = r"Received redirect|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
@@ -113,19 +116,23 @@ class S3Listing:
             raise NotFollowed(f"obstore {obstore.__version__} misses keys that hold '%'.")
         self._obstore = obstore
         self._settings = _settings(options)
-        self._stores: dict[str, Any] = {}
+        self._stores: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
 
-    def level(self, at: Bucket) -> tuple[pa.RecordBatch, list[str], int]:
+    def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
         """What is directly in a directory: files, the names of directories, how much was told.
 
         An object that marks a directory, and an empty file, are told and are not among the files.
+
+        Args:
+            at: The directory.
+            patient: Whether to try again here, as nobody else may.
 
         Raises:
             SourceError: if there is no such bucket.
             NotFollowed: if a key is none that obstore can name.
         """
-        store = self._store(at.name)
+        store = self._store(at.name, patient=patient)
         with _translated(at):
             found = self._obstore.list_with_delimiter(
                 store, at.directory or None, return_arrow=True
@@ -191,17 +198,16 @@ class S3Listing:
             else:
                 return
 
-    def _store(self, bucket: str) -> Any:
+    def _store(self, bucket: str, *, patient: bool = False) -> Any:
         with self._lock:
-            if bucket not in self._stores:
+            if (bucket, patient) not in self._stores:
                 from obstore.store import S3Store
 
-                self._stores[bucket] = S3Store(
-                    bucket,
-                    retry_config=_RETRIES,  # type: ignore[arg-type] # a dict of it
-                    **self._settings,
+                retries: Any = _PATIENT_RETRIES if patient else _RETRIES
+                self._stores[bucket, patient] = S3Store(
+                    bucket, retry_config=retries, **self._settings
                 )
-            return self._stores[bucket]
+            return self._stores[bucket, patient]
 
 
 _NONE = pa.RecordBatch.from_pydict(
@@ -282,7 +288,9 @@ def _translated(at: Bucket) -> Iterator[None]:
             raise OtherRegion(text) from error
         if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
             raise SourceError(f"{where}: {text}") from error
-        raise SourceUnavailable(f"{where}: {text}") from error
+        unavailable = SourceUnavailable(f"{where}: {text}")
+        unavailable.is_throttled = re.search(_THROTTLED, text) is not None
+        raise unavailable from error
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -172,10 +172,15 @@ class Storage:
         Raises:
             MissingPartition: if there is no such directory.
         """
-        return self.level(location).directories
+        # a listing of partitions that has begun is not tried again as a whole
+        return self.level(location, patient=True).directories
 
-    def level(self, location: str) -> Level:
+    def level(self, location: str, *, patient: bool = False) -> Level:
         """What is directly in a directory.
+
+        Args:
+            location: Of the directory.
+            patient: Whether failures are tried again here, as nobody else may.
 
         Raises:
             MissingPartition: if there is no such directory: on an object store, nothing at all.
@@ -185,7 +190,7 @@ class Storage:
         listing = self._s3_listing() if place.protocol == "s3" else None
         if listing is not None:
             try:
-                objects, directories, told = listing.level(Bucket.of(place.path))
+                objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
                 if isinstance(reason, OtherRegion):

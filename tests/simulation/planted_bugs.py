@@ -27,6 +27,7 @@ from splitlib.enumeration.received_filters import ReceivedFilters
 from splitlib.remote import retry
 from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.remote.calls import Call
+from splitlib.remote.pace import Pace
 from splitlib.remote.workers import Task, Workers
 from splitlib.table import Table
 from splitlib_hive import client
@@ -36,7 +37,7 @@ from splitlib_hive.connection import DeadlineSocket
 _OWNERS = {
     owner.__name__.rpartition(".")[2]: owner
     for owner in (
-        *(BoundedCalls, Call, Task, Workers, retry, Table),
+        *(BoundedCalls, Call, Pace, Task, Workers, retry, Table),
         *(DynamicFileEnumerator, MatchedPartitions, ReceivedFilters, ScanPipeline),
         *(DynamicFileSplitEnumerator, SplitPrefetcher),
         *(MetastoreClient, client, DeadlineSocket),

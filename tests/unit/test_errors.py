@@ -113,3 +113,23 @@ def test_context_is_added_not_replaced():
 def test_no_password_in_a_message():
     assert redact("thrift://me:secret@host:1, s3://key@b") == "thrift://***@host:1, s3://***@b"
     assert "secret" not in str(splitlib.SourceUnavailable("thrift://me:secret@host is down"))
+
+
+@pytest.mark.parametrize(
+    ("error", "throttled"),
+    [
+        (botocore("SlowDown", 503), True),
+        (botocore("Throttling", 400), True),
+        (Shaped(status=429), True),
+        (Shaped(response=Shaped(status_code=429)), True),
+        (Shaped(status_code=500), False),
+        (ConnectionResetError("no"), False),
+    ],
+)
+def test_too_many_requests_are_told_from_other_failures(error, throttled):
+    with (
+        pytest.raises(splitlib.SourceUnavailable) as caught,
+        splitlib.errors.error_context(connector="c"),
+    ):
+        raise error
+    assert caught.value.is_throttled is throttled

@@ -15,7 +15,7 @@ SEEDS = 300
 SOON = [
     "threads of an enumeration are never stopped",
     "an idle thread is not woken",
-    "one thread too many",
+    "one listing too many at once",
     "an error is a result",
     "a deadline does not say of which table",
     "an acknowledged split is kept",

@@ -1,0 +1,118 @@
+"""What others do for the files of the same partitions.
+
+Each is asked in the way of its documentation for what is nearest to a list of the files: pyarrow
+for the fragments, the others for the number of rows, for which they also open the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.fs import S3FileSystem
+
+from benchmarks.object_store.servers import BUCKET, KEY, SECRET
+from benchmarks.object_store.tables import FILES
+
+_REGION = "us-east-1"
+_ROOT = f"s3://{BUCKET}/t"
+
+
+class Peer(NamedTuple):
+    """Another way to the same files."""
+
+    name: str
+    what: str
+    """What it is asked for."""
+    prepare: Callable[[str, Sequence[int]], Callable[[], int]]
+    """Given the store's address (host and port) and the partitions: what is measured, which
+    returns how many files, or rows, of which each file has one, it has found."""
+
+    def ready(self, address: str, matching: Sequence[int]) -> Callable[[], None]:
+        """What is measured, with its result checked.
+
+        Raises:
+            ImportError: if it is not installed.
+        """
+        run = self.prepare(address, matching)
+
+        def checked() -> None:
+            if (found := run()) != FILES * len(matching):
+                raise RuntimeError(f"{self.name} found {found} files")
+
+        return checked
+
+
+def _pyarrow(address: str, matching: Sequence[int]) -> Callable[[], int]:
+    store = S3FileSystem(
+        access_key=KEY,
+        secret_key=SECRET,
+        region=_REGION,
+        scheme="http",
+        endpoint_override=address,
+    )
+    keys = ds.partitioning(pa.schema([("k", pa.int32())]), flavor="hive")
+    wanted = pc.field("k").isin(pa.array(matching, pa.int32()))
+
+    def run() -> int:
+        table = ds.dataset(f"{BUCKET}/t", filesystem=store, format="parquet", partitioning=keys)
+        return sum(1 for _ in table.get_fragments(wanted))
+
+    return run
+
+
+def _polars(address: str, matching: Sequence[int]) -> Callable[[], int]:
+    pl: Any = import_module("polars")
+    options = {
+        "aws_endpoint_url": f"http://{address}",
+        "aws_access_key_id": KEY,
+        "aws_secret_access_key": SECRET,
+        "aws_region": _REGION,
+        "aws_allow_http": "true",
+    }
+    wanted = pl.Series(matching, dtype=pl.Int64).implode()
+
+    def run() -> int:
+        table = pl.scan_parquet(
+            f"{_ROOT}/", hive_partitioning=True, storage_options=options, glob=True
+        )
+        rows: int = table.filter(pl.col("k").is_in(wanted)).select(pl.len()).collect().item()
+        return rows
+
+    return run
+
+
+def _duckdb(address: str, matching: Sequence[int]) -> Callable[[], int]:
+    duckdb: Any = import_module("duckdb")
+    [package, *_] = import_module("duckdb_extension_httpfs").__path__
+    [extension] = Path(package).rglob(f"v{duckdb.__version__}/httpfs.duckdb_extension")
+    connection = duckdb.connect()
+    connection.execute(f"LOAD '{extension}'")
+    connection.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{KEY}', SECRET '{SECRET}', REGION '{_REGION}', "
+        f"ENDPOINT '{address}', URL_STYLE 'path', USE_SSL false)"
+    )
+    values = ", ".join(map(str, matching))
+
+    def run() -> int:
+        # anew each time: it would remember what it has listed
+        found = connection.cursor().execute(
+            f"SELECT count(*) FROM read_parquet('{_ROOT}/*/*.parquet', hive_partitioning = true) "
+            f"WHERE k IN ({values})"
+        )
+        rows: int = found.fetchone()[0]
+        return rows
+
+    return run
+
+
+PEERS = (
+    Peer("pyarrow.dataset", "get_fragments(filter)", _pyarrow),
+    Peer("Polars", "scan_parquet(…).filter(…).select(len())", _polars),
+    Peer("DuckDB", "SELECT count(*) … WHERE k IN (…)", _duckdb),
+)

@@ -1,0 +1,221 @@
+"""A proxy in front of an S3 server: counts requests, answers late, refuses too many at once.
+
+It runs in a process of its own, so that its work is not taken for the driver's. What it was once
+told it tells again without asking the server: all contenders see the same latency, and the server
+does not take the processor away from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+_HOST = "127.0.0.1"
+_REFUSED = (
+    b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s"
+)
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was asked since the counts were last at zero."""
+
+    listings: int = 0
+    others: int = 0
+    refused: int = 0
+    """Of the listings, those that were answered with 503."""
+    in_flight: int = 0
+    most_in_flight: int = 0
+    served_seconds: float = 0.0
+    """How long answers took, added up, from the whole request to the first byte sent back."""
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """How requests are answered."""
+
+    delay_seconds: float = 0.0
+    """From when a request is there to its answer, or longer if the server takes longer."""
+    most_at_once: int | None = None
+    """Listings beyond so many in flight are refused with 503 at once; None = there is no limit."""
+    remembers: bool = True
+    """Whether the answer of GET and HEAD is kept for the next one that asks for the same."""
+
+
+class RunningProxy:
+    """The proxy, from outside."""
+
+    def __init__(self, port: int, control: Connection) -> None:
+        self.address = f"{_HOST}:{port}"
+        self._control = control
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return f"http://{self.address}"
+
+    def begin(self, behaviour: Behaviour) -> None:
+        """Count from zero, and answer like this from now on."""
+        self._control.send(behaviour)
+        self._control.recv()
+
+    def counts(self) -> Counts:
+        """What was counted."""
+        self._control.send(None)
+        found: Counts = self._control.recv()
+        return found
+
+
+@contextmanager
+def running_proxy(server: str) -> Iterator[RunningProxy]:
+    """Start it.
+
+    Args:
+        server: Host and port of the server behind it.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(server, theirs), daemon=True)
+    process.start()
+    try:
+        yield RunningProxy(ours.recv(), ours)
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(server: str, control: Connection) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_Proxy(server, control).run())
+
+
+@dataclass(slots=True)
+class _Message:
+    """A request or an answer as it was sent."""
+
+    head: bytes
+    body: bytes = b""
+
+    @property
+    def first_line(self) -> str:
+        return self.head.partition(b"\r\n")[0].decode("latin-1")
+
+
+@dataclass(slots=True)
+class _Proxy:
+    server: str
+    control: Connection
+    counts: Counts = field(default_factory=Counts)
+    behaviour: Behaviour = field(default_factory=Behaviour)
+    known: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        listening = await asyncio.start_server(self._accept, _HOST, 0)
+        self.control.send(listening.sockets[0].getsockname()[1])
+        asyncio.get_running_loop().add_reader(self.control.fileno(), self._controlled)
+        await listening.serve_forever()
+
+    def _controlled(self) -> None:
+        command = self.control.recv()
+        if command is None:
+            self.control.send(self.counts)
+            return
+        self.behaviour, self.counts = command, Counts()
+        self.control.send(True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = self.server.partition(":")
+        upstream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        try:
+            while True:
+                request = await _message(reader, has_body=True)
+                began = asyncio.get_running_loop().time()
+                is_listing = "list-type=" in request.first_line
+                if is_listing and self._is_too_many():
+                    writer.write(_REFUSED % (len(_SLOW_DOWN), _SLOW_DOWN))
+                    continue
+                # the counts of before it was asked are not those that it belongs to afterwards
+                counts = self._begun(is_listing)
+                try:
+                    answer = self._known(request)
+                    if answer is None:
+                        upstream = upstream or await asyncio.open_connection(host, int(port))
+                        answer = await self._asked(request, *upstream)
+                    late = began + self.behaviour.delay_seconds
+                    await asyncio.sleep(late - asyncio.get_running_loop().time())
+                finally:
+                    counts.in_flight -= 1
+                counts.served_seconds += asyncio.get_running_loop().time() - began
+                writer.write(answer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # one of the two has gone
+        finally:
+            for each in (writer, upstream[1] if upstream else None):
+                if each is not None:
+                    each.close()
+
+    def _is_too_many(self) -> bool:
+        most, counts = self.behaviour.most_at_once, self.counts
+        if most is None or counts.in_flight < most:
+            return False
+        counts.listings += 1
+        counts.refused += 1
+        return True
+
+    def _begun(self, is_listing: bool) -> Counts:
+        counts = self.counts
+        counts.listings += is_listing
+        counts.others += not is_listing
+        counts.in_flight += 1
+        counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
+        return counts
+
+    def _known(self, request: _Message) -> bytes | None:
+        return self.known.get(_key(request)) if self.behaviour.remembers else None
+
+    async def _asked(
+        self, request: _Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bytes:
+        writer.write(request.head + request.body)
+        told = await _message(reader, has_body=not request.first_line.startswith("HEAD "))
+        answer = told.head + told.body
+        if request.first_line.startswith(("GET ", "HEAD ")) and " 20" in told.first_line:
+            self.known[_key(request)] = answer
+        return answer
+
+
+def _key(request: _Message) -> tuple[str, bytes]:
+    return request.first_line, _header(request.head, b"range") or b""
+
+
+async def _message(reader: asyncio.StreamReader, *, has_body: bool) -> _Message:
+    head = await reader.readuntil(b"\r\n\r\n")
+    if not has_body:
+        return _Message(head)
+    if b"chunked" in (_header(head, b"transfer-encoding") or b""):
+        return _Message(head, await _chunks(reader))
+    return _Message(head, await reader.readexactly(int(_header(head, b"content-length") or 0)))
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while True:
+        line = await reader.readuntil(b"\r\n")
+        size = int(line.partition(b";")[0], 16)
+        body += line + await reader.readexactly(size + 2)
+        if not size:
+            return body
+
+
+def _header(head: bytes, name: bytes) -> bytes | None:
+    found: Any = re.search(rb"(?im)^%s:\s*(.*?)\s*$" % name, head)
+    return None if found is None else found[1].lower()

@@ -1,0 +1,100 @@
+"""What was measured of a case, as JSON and as a table."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Runs:
+    """All runs of one contender at one case."""
+
+    requests: list[int] = field(default_factory=list)
+    """That list, counted in front of the server."""
+    others: list[int] = field(default_factory=list)
+    """Requests for anything else."""
+    in_flight: list[int] = field(default_factory=list)
+    """The most listings at the same time."""
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    answer_seconds: list[float] = field(default_factory=list)
+    """How long an answer took, on average."""
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class CaseResult:
+    """One case: splitlib with statistics and without, obstore alone, the peers."""
+
+    name: str
+    matching: int
+    least: int
+    """Requests; see :func:`benchmarks.object_store.tables.first_of_pages`."""
+    threads: int
+    latency_seconds: float
+    runs: dict[str, Runs]
+
+    def ideal_seconds(self, requests: float) -> float:
+        """So many requests, each thread busy all the time, nothing but latency."""
+        return math.ceil(requests / self.threads) * self.latency_seconds
+
+    def row(self, name: str, bare: str) -> list[str]:
+        """Cells of a table, ratios of medians with their spread."""
+        runs = self.runs[name]
+        if runs.error is not None:
+            return [self.name, name, f"failed: {runs.error}", *[""] * 8]
+        requests = statistics.median(runs.requests)
+        ideal = self.ideal_seconds(requests)
+        cpu = statistics.median(self.runs[bare].cpu_seconds)
+        return [
+            self.name,
+            name,
+            f"{requests:g}" + (f" + {o:g}" if (o := statistics.median(runs.others)) else ""),
+            f"{self.least}",
+            f"{requests / self.least:.2f}",
+            f"{max(runs.in_flight)}",
+            _spread(runs.seconds),
+            f"{ideal:.2f}",
+            f"{statistics.median(runs.seconds) / ideal:.2f}",
+            _spread(runs.cpu_seconds),
+            f"{statistics.median(runs.cpu_seconds) / cpu:.2f}",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        runs = {name: runs.to_dict() for name, runs in self.runs.items()}
+        return {**asdict(self), "runs": runs}
+
+
+HEADINGS = (
+    "matching",
+    "contender",
+    "requests",
+    "least",
+    "ratio",
+    "in flight",
+    "seconds",
+    "ideal",
+    "ratio",
+    "CPU seconds",
+    "of obstore's",
+)
+
+
+def markdown(results: Sequence[CaseResult], bare: str) -> str:
+    """A table of all that was measured."""
+    rows = [list(HEADINGS), ["---"] * len(HEADINGS)]
+    rows += [result.row(name, bare) for result in results for name in result.runs]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"

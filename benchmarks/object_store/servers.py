@@ -1,0 +1,127 @@
+"""An S3 server with a table: versitygw on a directory where it is at hand, else moto."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BUCKET = "lake"
+# of their own: what was once named as a secret is masked in every text from then on
+KEY, SECRET = "key-of-benchmarks", "secret-of-benchmarks"
+_HOST = "127.0.0.1"
+_START_SECONDS = 30.0
+
+
+class Server(NamedTuple):
+    """A server that runs."""
+
+    name: str
+    address: str
+    """Host and port."""
+
+
+def storage_options(endpoint: str) -> dict[str, Any]:
+    """What splitlib and s3fs are told."""
+    return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint}
+
+
+@contextmanager
+def running_server(objects: dict[str, bytes], directory: Path, versitygw: str) -> Iterator[Server]:
+    """Start one whose only bucket has these objects.
+
+    Args:
+        objects: Content by key.
+        directory: Where a server keeps them, if it needs one.
+        versitygw: Name or path of its program; moto is taken if there is none.
+    """
+    program = shutil.which(versitygw)
+    with _versitygw(program, objects, directory) if program else _moto(objects) as server:
+        yield server
+
+
+@contextmanager
+def _versitygw(program: str, objects: dict[str, bytes], directory: Path) -> Iterator[Server]:
+    bucket = directory / BUCKET
+    for key, content in objects.items():
+        path = bucket / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    address = f"{_HOST}:{_free_port()}"
+    environment = {**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    process = subprocess.Popen(
+        [program, "--port", address, "posix", str(directory)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _await(address)
+        yield Server("versitygw", address)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def _moto(objects: dict[str, bytes]) -> Iterator[Server]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve_moto, args=(objects, theirs), daemon=True)
+    process.start()
+    try:
+        yield Server("moto", f"{_HOST}:{ours.recv()}")
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_moto(objects: dict[str, bytes], told: Connection) -> None:
+    from moto.core.models import DEFAULT_ACCOUNT_ID
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from moto.s3.models import s3_backends
+    from werkzeug.serving import WSGIRequestHandler, make_server
+
+    class Quiet(WSGIRequestHandler):
+        def log(self, type: str, message: str, *args: Any) -> None:
+            """Nothing: the proxy counts."""
+
+    store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    store.create_bucket(BUCKET, "us-east-1")
+    for key, content in objects.items():
+        store.put_object(BUCKET, key, content)
+    application = DomainDispatcherApplication(create_backend_app)
+    # keeps connections open, as every other server does
+    Quiet.protocol_version = "HTTP/1.1"
+    server = make_server(_HOST, 0, application, threaded=True, request_handler=Quiet)
+    told.send(server.server_port)
+    server.serve_forever()
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as held:
+        held.bind((_HOST, 0))
+        port: int = held.getsockname()[1]
+        return port
+
+
+def _await(address: str) -> None:
+    host, _, port = address.partition(":")
+    until = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return

@@ -1,0 +1,36 @@
+"""A store that refuses more than some requests at once: 503, "SlowDown"."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.object_store.listing import Enumeration
+from benchmarks.object_store.proxy import Behaviour, running_proxy
+from benchmarks.object_store.servers import running_server
+from benchmarks.object_store.tables import objects_of
+
+PARTITIONS, AT_ONCE = 60, 4
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("store")
+    with (
+        running_server(objects_of(PARTITIONS), directory, "moto, not versitygw") as server,
+        running_proxy(server.address) as running,
+    ):
+        yield running
+
+
+def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
+    # so many files in each, as is thought, that no page has two partitions
+    enumeration = Enumeration(proxy.endpoint, PARTITIONS, range(PARTITIONS), files_each=999)
+    proxy.begin(Behaviour(delay_seconds=0.02, most_at_once=AT_ONCE))
+    enumeration.run()  # checks how many files there are
+    counts = proxy.counts()
+    # 32 begin; had as many kept coming, more would have been refused than were answered
+    assert 0 < counts.refused < PARTITIONS
+    # what was refused is counted, too
+    assert enumeration.enumerator.metrics.storage_requests == counts.listings
+    notes = enumeration.enumerator.explain().notes
+    assert f"{counts.refused} requests to the storage failed and were made again" in notes
