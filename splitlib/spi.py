@@ -33,6 +33,7 @@ __all__ = [
     "SupportsIdentityCheck",
     "SupportsPartitionDetails",
     "SupportsPhysicalNames",
+    "SupportsStorageOptions",
     "SupportsTableNames",
     "check_options",
 ]
@@ -193,6 +194,21 @@ class SupportsHosts(Protocol):
         """The names of the hosts of each file, in the order of ``paths``; empty = not known.
 
         Asked with the files of one listing at a time, in parallel.
+        """
+
+
+@runtime_checkable
+class SupportsStorageOptions(Protocol):
+    """The table's files are reached with credentials that its readers do not have by themselves."""
+
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """Options of fsspec's filesystem of ``protocol`` that reach the files; empty = none needed.
+
+        They are those that the user has given, or that the catalog has handed out for this table,
+        as of when it was opened. Nothing is asked of the source.
+
+        Args:
+            protocol: fsspec's name of it, such as ``s3``.
         """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ from splitlib.connector_checks import checked_files, checked_partitions
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
-from splitlib.redaction import redact
+from splitlib.redaction import redact, remember
 from splitlib.remote.bounded_calls import run_bounded
 from splitlib.remote.calls import current_call
 from splitlib.remote.retry import source_call
@@ -27,6 +27,7 @@ from splitlib.spi import (
     SupportsIdentityCheck,
     SupportsPartitionDetails,
     SupportsPhysicalNames,
+    SupportsStorageOptions,
 )
 
 T = TypeVar("T")
@@ -182,6 +183,18 @@ class Table:
             return found
 
         return self._call(ask, config)
+
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`.
+
+        Empty = whoever reads the files reaches them by itself, or not at all.
+        """
+        if not isinstance(connector := self.connector, SupportsStorageOptions):
+            return {}
+        with self._context():
+            found = connector.storage_options(protocol)
+        remember(self.name, found)
+        return found
 
     @property
     def knows_physical_names(self) -> bool:

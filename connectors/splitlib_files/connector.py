@@ -77,6 +77,10 @@ class FilesConnector(Connector):
         files, requests = self._storage.list_files(locations)
         yield FileBatch(files, self._metadata.read_format, Requests(storage=requests))
 
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """See :class:`splitlib.spi.SupportsStorageOptions`."""
+        return self._storage.given_options(protocol)
+
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`; a table is its root directory."""
         try:

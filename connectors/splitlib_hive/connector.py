@@ -222,6 +222,10 @@ class HiveConnector(Connector):
             files, requests = self._storage.list_files(locations, below=is_recursive(form))
             yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
 
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """See :class:`splitlib.spi.SupportsStorageOptions`."""
+        return self._storage.given_options(protocol)
+
     def close(self) -> None:
         """Close the connection."""
         self._client.close()

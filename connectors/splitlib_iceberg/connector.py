@@ -44,6 +44,7 @@ from splitlib_iceberg.schema import (
     renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
+from splitlib_iceberg.storage_options import s3_options
 
 _BY_ID = ReadFormat.of("parquet", columns="id")
 
@@ -185,6 +186,10 @@ class IcebergConnector(Connector):
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
         """See :class:`splitlib.spi.SupportsDeletionVectors`."""
         return read_vector(self._io, delete)
+
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        """See :class:`splitlib.spi.SupportsStorageOptions`; known of S3."""
+        return s3_options(self._io.properties) if protocol == "s3" else {}
 
     def close(self) -> None:
         """Let go of the catalog and of what was read."""

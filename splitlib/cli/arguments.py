@@ -12,6 +12,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.errors import ConfigError
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.registry import open_table
+from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
 
 # Options of a connector that are mappings themselves: storage_options.key=value.
@@ -104,6 +105,9 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
             raise ConfigError(f"{name!r} is no option of a connector.")
         else:
             options[name] = value
+    if storage := options.get("storage_options"):
+        values = {name: option_value(value) for name, value in storage.items()}
+        options["storage_options"] = nested_options(values)
     if args.uri is not None:
         options["uri"] = args.uri
     connector = args.connector or ("hive" if args.uri is not None else None)

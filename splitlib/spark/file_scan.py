@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,6 +68,8 @@ class FileScan:
     :func:`splitlib.spark.scan.files.why_no_field_ids`."""
     row_index: str | None = None
     """Name of a further, last column: where in its file each row lies, from 0. Parquet only."""
+    s3: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Options of s3fs with which files on S3 are reached; empty = as the session reaches them."""
 
     def __post_init__(self) -> None:
         options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}

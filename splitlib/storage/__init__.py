@@ -9,6 +9,7 @@ from splitlib.storage.files import (
     of_rows,
 )
 from splitlib.storage.locations import local_path
+from splitlib.storage.options import nested_options, option_value
 from splitlib.storage.storage import OptionsByProtocol, Storage
 
 __all__ = [
@@ -20,5 +21,7 @@ __all__ = [
     "file_batch",
     "is_data",
     "local_path",
+    "nested_options",
     "of_rows",
+    "option_value",
 ]

@@ -208,6 +208,10 @@ class Storage:
                 return Level(files, sorted(filter(is_data, directories)), requests)
         return self._level_of_fsspec(location, base)
 
+    def given_options(self, protocol: str) -> Mapping[str, Any]:
+        """What a user has given for a protocol; empty where the session has told its own."""
+        return {} if isinstance(self._options, OptionsByProtocol) else self._options
+
     def _options_of(self, protocol: str) -> Mapping[str, Any]:
         if isinstance(self._options, OptionsByProtocol):
             return self._options.get(protocol, {})

@@ -21,6 +21,8 @@ from tests.interop.reference.record import Version
 
 DIRECTORY = "INTEROP_REFERENCE"
 """Names the directory of the reference tables; ``make interop`` writes and passes it."""
+S3_JARS = "INTEROP_S3_JARS"
+"""Names the directory of the jars that reach S3; ``make interop`` fetches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": tmp_path_factory.mktemp("events").as_uri(),
+        "spark.eventLog.compress": "false",
         # hundreds of tiny queries: compiling the JVM's code well costs more than it saves
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
@@ -69,6 +74,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # instants look the same in every zone when they are compared, and days differ
         "spark.sql.session.timeZone": "America/New_York",
     }
+    if jars := os.environ.get(S3_JARS):
+        settings["spark.jars"] = ",".join(map(str, sorted(Path(jars).glob("*.jar"))))
     builder = SparkSession.builder.master("local[2]").appName("splitlib-interop")
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +32,8 @@ class S3Server:
         """The parameters of each request that lists, in the order in which they came."""
         self.others = 0
         """Requests for anything else."""
+        self.keys: list[str] = []
+        """The access key that each request was signed with, ``""`` for none."""
         self.filled_at = 0.0
         """When objects were stored last."""
 
@@ -67,10 +70,13 @@ class S3Server:
         with self._lock:
             self.listings.clear()
             self.others = 0
+            self.keys.clear()
 
     def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         asked = {k: v[0] for k, v in parse_qs(environ["QUERY_STRING"]).items()}
+        signed = re.search("Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
         with self._lock:
+            self.keys.append(signed[1] if signed else "")
             if "list-type" in asked:
                 self.listings.append(asked)
             else:

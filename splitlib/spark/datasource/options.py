@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -14,6 +13,7 @@ from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.redaction import show
 from splitlib.registry import open_table
+from splitlib.storage import nested_options, option_value
 from splitlib.suggestions import nearest
 from splitlib.table import Table
 
@@ -62,12 +62,12 @@ class ReadOptions:
                 key = name.removeprefix(prefix)
                 if key in storage:
                     raise ConfigError(f"Option {key!r} of the storage is given twice.")
-                storage[key] = _structured(value)
+                storage[key] = option_value(value)
             elif name == "filter" or name.startswith(_FILTER):
                 filters.append(_filter(name, value))
             elif name not in own and name != "path":
                 _refuse_misspelt(name, known)
-                others[name] = _structured(value)
+                others[name] = option_value(value)
         table, path = options.get("table"), options.get("path")
         if not (table or path) or (table and path and table != path):
             raise ConfigError("Which table?", hint='.option("table", "db.t"), or load("db.t").')
@@ -80,7 +80,7 @@ class ReadOptions:
             time_zone=options.get("timezone"),
             max_bytes_per_trigger=_byte_count(options, "maxBytesPerTrigger", _MAX_BYTES),
             config=SplitConfig.resolve(arguments),
-            storage=storage,
+            storage=nested_options(storage),
             others=others,
         )
 
@@ -139,16 +139,6 @@ def _refuse_misspelt(name: str, known: list[str]) -> None:
     meant = nearest(name, known, similarity=_NEAR)
     if meant:
         raise ConfigError(f"Unknown option {name!r}.", hint=f"did you mean {meant!r}?")
-
-
-def _structured(value: str) -> Any:
-    """JSON objects, lists and true or false as such; everything else, numbers too, as text."""
-    if value[:1] in ("{", "[") or value in ("true", "false"):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
 
 
 def _filter(name: str, value: str) -> DynamicFilteringData:

@@ -39,6 +39,7 @@ class MappedReader:
         self.spark = spark
         self.table = table
         self.how = how
+        self.s3 = table.storage_options("s3")
         # the other defaults are filled in here, for which the columns of each file must be known
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
@@ -102,6 +103,7 @@ class MappedReader:
             files=pa.table(files.files),
             by_field_id=find == "id",
             row_index=row_index,
+            s3=self.s3,
         )
         names = [alias(field_id(field)) for field in fields]
         df = scan_files(self.spark, scan, self.how)

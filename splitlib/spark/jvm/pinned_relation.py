@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from splitlib.spark.jvm.dataframes import dataframe_of_relation, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
+from splitlib.spark.jvm.hadoop_options import s3a_settings, scan_options
 from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import Scala, scala_of
 from splitlib.spark.local_rows import typed_columns
@@ -62,6 +64,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
         session.parseDataType(scan.data_schema.json()).asNullable(),
         scan.format,
         with_pinned_options(scan.options),
+        _own_storage(scan),
         _finding_by_id(session) if scan.by_field_id else session,
     )
 
@@ -114,7 +117,7 @@ def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
     scala, session = scala_of(spark), spark._jsparkSession
     index = index_of_directory(scala, session, location)
     columns = session.parseDataType(StructType().json())
-    relation = relation_of_index(scala, index, columns, columns, "text", {}, session)
+    relation = relation_of_index(scala, index, columns, columns, "text", {}, {}, session)
     return dataframe_of_relation(spark, relation)
 
 
@@ -125,6 +128,7 @@ def relation_of_index(
     data: Any,
     format_name: str,
     options: Mapping[str, str],
+    hadoop: Mapping[str, str],
     session: Any,
 ) -> Any:
     """A ``HadoopFsRelation`` of the files of an index.
@@ -136,15 +140,24 @@ def relation_of_index(
         data: The ``StructType`` of what is in the files.
         format_name: Spark's short name.
         options: Of the data source.
+        hadoop: Hadoop's settings for this scan, whose names know case.
         session: Spark's, with whose settings they are read.
     """
+    given = scala.map(options)
+    if not hadoop:
+        given = case_insensitive(scala, given)
+    else:
+        # Spark hands a map that knows no case to Hadoop in lower case. In this one a format that
+        # does not mind the case itself finds its options by the name given, or in lower case.
+        lower = {name.lower(): value for name, value in options.items()}
+        given = scala.map({**lower, **options, **hadoop})
     return scala.jvm.class_("org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
         index,
         keys,
         data,
         scala.none,
         _file_format(scala, format_name, session),
-        case_insensitive(scala, scala.map(options)),
+        given,
         session,
     )
 
@@ -159,6 +172,16 @@ def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
     """Options of a data source, whose names know no case, with those of a pinned scan."""
     pinned = {name.lower() for name in PINNED_OPTIONS}
     return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
+
+
+def _own_storage(scan: FileScan) -> dict[str, str]:
+    """Options for the files on S3, where they are reached otherwise than the session does."""
+    settings = s3a_settings(scan.s3)
+    if not settings:
+        return {}
+    found = pc.extract_regex(scan.files["path"], r"^(?P<root>s3[an]?://[^/]+)/")
+    roots = pc.unique(pc.struct_field(found, "root").drop_null()).to_pylist()
+    return scan_options(settings, [tuple(root.split("://")) for root in roots])
 
 
 def _finding_by_id(session: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +58,8 @@ def scan_selected(
         groups[table.metadata.read_format] = FileGroup()
     keys = StructType([schema[key] for key in table.partition_keys])
     data = StructType([f for f in schema if f.name not in table.partition_keys])
-    scans = [_scan(spark, form, group, data, keys, how) for form, group in groups.items()]
+    s3 = table.storage_options("s3")
+    scans = [_scan(spark, form, group, data, keys, how, s3) for form, group in groups.items()]
     return reduce(DataFrame.union, scans)
 
 
@@ -68,6 +70,7 @@ def _scan(
     data: StructType,
     keys: StructType,
     how: str,
+    s3: Mapping[str, Any],
 ) -> DataFrame:
     lines = form.name.startswith("hive-")
     nothing = pa.table({key: pa.array([], pa.string()) for key in keys.names})
@@ -78,6 +81,7 @@ def _scan(
         partition_schema=keys,
         partitions=group.values(none=nothing),
         files=group.files(),
+        s3=s3,
     )
     df = scan_files(spark, scan, how)
     if not lines:

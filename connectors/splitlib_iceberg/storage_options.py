@@ -1,0 +1,62 @@
+"""What a table's files are reached with: properties of PyIceberg's ``FileIO`` as options of fsspec.
+
+A catalog that hands out credentials for a table has put them among these properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyiceberg.io import (
+    AWS_ACCESS_KEY_ID,
+    AWS_PROFILE_NAME,
+    AWS_REGION,
+    AWS_ROLE_ARN,
+    AWS_SECRET_ACCESS_KEY,
+    AWS_SESSION_TOKEN,
+    S3_ACCESS_KEY_ID,
+    S3_ANONYMOUS,
+    S3_ENDPOINT,
+    S3_FORCE_VIRTUAL_ADDRESSING,
+    S3_PROFILE_NAME,
+    S3_REGION,
+    S3_ROLE_ARN,
+    S3_SECRET_ACCESS_KEY,
+    S3_SESSION_TOKEN,
+    S3_SIGNER,
+)
+
+_NAMES: Final = {
+    "key": (S3_ACCESS_KEY_ID, AWS_ACCESS_KEY_ID),
+    "secret": (S3_SECRET_ACCESS_KEY, AWS_SECRET_ACCESS_KEY),
+    "token": (S3_SESSION_TOKEN, AWS_SESSION_TOKEN),
+    "endpoint_url": (S3_ENDPOINT,),
+}
+# What makes the driver's client somebody else than whose keys these are.
+_OTHERS: Final = (S3_SIGNER, S3_ROLE_ARN, AWS_ROLE_ARN, S3_PROFILE_NAME, AWS_PROFILE_NAME)
+
+
+def s3_options(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of s3fs; empty where the properties say nothing, or what they say has none."""
+    if any(properties.get(name) for name in _OTHERS):
+        return {}
+    options: dict[str, Any] = {}
+    for option, names in _NAMES.items():
+        if (value := _first(properties, names)) is not None:
+            options[option] = value
+    if region := _first(properties, (S3_REGION, AWS_REGION)):
+        options["client_kwargs"] = {"region_name": region}
+    if _is_true(properties.get(S3_ANONYMOUS)):
+        options["anon"] = True
+    if _is_true(properties.get(S3_FORCE_VIRTUAL_ADDRESSING)):
+        options["config_kwargs"] = {"s3": {"addressing_style": "virtual"}}
+    return options
+
+
+def _first(properties: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((properties[name] for name in names if properties.get(name)), None)
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() in ("true", "1", "yes", "y", "t", "on")

@@ -1,0 +1,203 @@
+"""Tables on S3, which Spark reaches with what splitlib was given and the session does not have."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
+from pyiceberg.catalog import load_catalog
+
+import splitlib
+from splitlib.testing import HiveMetastore
+from tests.interop.s3.vending_catalog import vending_catalog
+from tests.support.s3_server import S3Server
+from tests.support.thrift_client import parquet_table, thrift_client
+
+pytestmark = pytest.mark.spark
+
+VENDED = {"key": "vended-quokka-key", "secret": "vended-quokka-secret", "token": "vended-quokka"}
+GIVEN = {"key": "given-wombat-key", "secret": "given-wombat-secret"}
+SECRETS = (*VENDED.values(), *GIVEN.values())
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with S3Server().running() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def files(s3):
+    """A table of directories, in Parquet and in CSV."""
+    objects = {}
+    for k in range(3):
+        rows = io.BytesIO()
+        pq.write_table(pa.table({"a": [10 * k, 10 * k + 1]}), rows)
+        objects[f"parquet/k={k}/f.parquet"] = rows.getvalue()
+        objects[f"csv/k={k}/f.csv"] = f"a;b\n{k};x\n".encode()
+    s3.fill("lake", objects)
+    return "s3a://lake"
+
+
+@pytest.fixture
+def plain(spark, s3):
+    """The session, which has credentials of its own for as long as a test takes."""
+    settings = {
+        "access.key": "plain-bandicoot",
+        "secret.key": "plain-bandicoot-secret",
+        "endpoint": s3.endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+    }
+    for name, value in settings.items():
+        spark.conf.set(f"fs.s3a.{name}", value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(f"fs.s3a.{name}")
+
+
+def scan(spark, s3, path, given=GIVEN, **more):
+    options = {**given, "endpoint_url": s3.endpoint}
+    reader = splitlib.read(spark).table(
+        path, "files", storage_options=options, partition_schema="k int", **more
+    )
+    return reader.where("k > 0").load()
+
+
+def seen(df):
+    """Whatever Spark and splitlib show of a DataFrame."""
+    execution = df._jdf.queryExecution()
+    plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
+    explained = df.sparkSession._jvm.PythonSQLUtils.explainString
+    modes = ("simple", "extended", "codegen", "cost", "formatted")
+    report = splitlib.explain(df)
+    return [
+        *(plan.toJSON() for plan in plans),
+        *(plan.treeString() for plan in plans),
+        *(explained(execution, mode) for mode in modes),
+        str(report),
+        report._repr_html_(),
+        json.dumps(report.to_dict(), default=str),
+    ]
+
+
+def test_rows_of_files_are_those_of_plain_spark(spark, s3, files, plain):
+    for form, more in {
+        "parquet": {},
+        "csv": {
+            "format": "csv",
+            "schema": "a int, b string",
+            "read_options": {"HEADER": "true", "Sep": ";"},
+        },
+    }.items():
+        reader = plain.read.options(header="true", sep=";")
+        if form == "csv":
+            reader = reader.schema("a int, b string, k int")
+        expected = reader.format(form).load(f"{files}/{form}").where("k > 0")
+        columns = ("*", "_metadata.file_path")
+        found = scan(spark, s3, f"{files}/{form}", **more)
+        s3.forget()
+        rows = found.select(*columns).collect()
+        assert set(s3.keys) == {GIVEN["key"]}
+        assert sorted(rows) == sorted(expected.select(*columns).collect())
+
+
+def test_scans_of_one_bucket_keep_their_credentials(spark, s3, files, plain):
+    path = f"{files}/parquet"
+    one, same, other = (scan(spark, s3, path, given) for given in (GIVEN, GIVEN, VENDED))
+    for df, key in ((one, GIVEN["key"]), (other, VENDED["key"]), (one, GIVEN["key"])):
+        s3.forget()
+        assert df.count() == 4
+        assert set(s3.keys) == {key}
+    s3.forget()
+    assert plain.read.parquet(path).count() == 6
+    assert set(s3.keys) == {"plain-bandicoot"}
+    assert one.sameSemantics(same)
+    assert not one.sameSemantics(other)
+
+
+def test_a_file_takes_no_file_system_of_its_own(spark, s3, files):
+    scan(spark, s3, f"{files}/parquet").collect()
+    threads = spark._jvm.java.lang.Thread
+    counts = []
+    for _ in range(8):
+        scan(spark, s3, f"{files}/parquet").collect()
+        names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
+        counts.append(sum(name.startswith("sdk-ScheduledExecutor") for name in names))
+    # of one file system there are five at most
+    assert counts[-1] - counts[0] <= 5
+
+
+def test_a_table_of_hive(spark, s3, files, plain, tmp_path):
+    directories = [f"{files}/parquet/k={k}" for k in range(3)]
+    with HiveMetastore(tmp_path) as metastore:
+        with thrift_client(metastore) as client:
+            column, key = (
+                FieldSchema(name, kind) for name, kind in (("a", "bigint"), ("k", "int"))
+            )
+            client.create_table(parquet_table("t", column, [key]))
+        metastore.bulk_add_partitions("default", "t", [("0",), ("1",), ("2",)], directories)
+        options = {**GIVEN, "client_kwargs": {"endpoint_url": s3.endpoint}}
+        reader = splitlib.read(spark).table(
+            "default.t", "hive", uri=metastore.uri, storage_options=options
+        )
+        df = reader.where("k > 0").load()
+    s3.forget()
+    rows = df.collect()
+    assert set(s3.keys) == {GIVEN["key"]}
+    assert sorted(rows) == sorted(plain.read.parquet(f"{files}/parquet").where("k > 0").collect())
+    assert_not_shown(spark, df)
+
+
+def test_iceberg_with_vended_credentials(spark, s3, tmp_path):
+    s3.fill("iceberg", {})
+    vended = {
+        "s3.access-key-id": VENDED["key"],
+        "s3.secret-access-key": VENDED["secret"],
+        "s3.session-token": VENDED["token"],
+        "s3.endpoint": s3.endpoint,
+    }
+    written = load_catalog(
+        "written", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse="s3://iceberg", **vended
+    )
+    written.create_namespace("ns")
+    rows = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "a": ["x", "y", "z"]})
+    table = written.create_table("ns.t", schema=rows.schema)
+    table.append(rows)
+    location = table.metadata_location
+    metadata = json.loads(table.metadata.model_dump_json())
+    written.close()
+    with vending_catalog(location, metadata, vended) as address:
+        df = splitlib.read(spark).table("ns.t", "iceberg", type="rest", uri=address).load()
+    s3.forget()
+    found = df.collect()
+    assert set(s3.keys) == {VENDED["key"]}
+    assert sorted(row.asDict().items() for row in found) == sorted(
+        row.items() for row in rows.to_pylist()
+    )
+    assert_not_shown(spark, df)
+
+
+def test_credentials_are_not_shown(spark, s3, files):
+    df = scan(spark, s3, f"{files}/parquet")
+    df.join(df, "k").collect()
+    df.cache().count()
+    df.unpersist()
+    assert_not_shown(spark, df)
+
+
+def assert_not_shown(spark, df):
+    texts = seen(df)
+    log = Path(urlparse(spark.conf.get("spark.eventLog.dir")).path)
+    logs = [path for path in log.rglob("*") if path.is_file() and "events" in path.name]
+    assert logs
+    texts += [path.read_text() for path in logs]
+    assert any("SparkListenerSQLExecutionStart" in text for text in texts)
+    for secret in SECRETS:
+        assert not any(secret in text for text in texts)

@@ -1,0 +1,45 @@
+"""Properties of PyIceberg as options of fsspec."""
+
+from __future__ import annotations
+
+import pytest
+
+from splitlib_iceberg.storage_options import s3_options
+
+KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "options"),
+    [
+        ({}, {}),
+        ({"uri": "http://x", "token": "t"}, {}),
+        (KEYS, {"key": "k", "secret": "s"}),
+        (KEYS | {"client.access-key-id": "x"}, {"key": "k", "secret": "s"}),
+        (
+            {"client.access-key-id": "k", "client.secret-access-key": "s"},
+            {"key": "k", "secret": "s"},
+        ),
+        (
+            KEYS | {"s3.session-token": "t", "s3.endpoint": "http://e", "client.region": "r"},
+            {
+                "key": "k",
+                "secret": "s",
+                "token": "t",
+                "endpoint_url": "http://e",
+                "client_kwargs": {"region_name": "r"},
+            },
+        ),
+        ({"s3.anonymous": "true"}, {"anon": True}),
+        (
+            {"s3.force-virtual-addressing": "True"},
+            {"config_kwargs": {"s3": {"addressing_style": "virtual"}}},
+        ),
+        # the files are signed, or reached by a role: the keys alone may not do
+        (KEYS | {"s3.signer": "S3V4RestSigner"}, {}),
+        (KEYS | {"s3.role-arn": "arn:x"}, {}),
+        (KEYS | {"client.profile-name": "p"}, {}),
+    ],
+)
+def test_s3(properties, options):
+    assert s3_options(properties) == options

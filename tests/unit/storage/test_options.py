@@ -1,0 +1,49 @@
+"""Storage options as text."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from splitlib.cli.arguments import table_of
+from splitlib.config import SplitConfig
+from splitlib.errors import ConfigError
+from splitlib.spark.datasource.options import ReadOptions
+from splitlib.storage import nested_options, option_value
+
+FLAT = {"key": "k", "anon": "true", "client_kwargs.endpoint_url": "http://x", "a.b.c": "1"}
+NESTED = {
+    "key": "k",
+    "anon": True,
+    "client_kwargs": {"endpoint_url": "http://x"},
+    "a": {"b": {"c": "1"}},
+}
+
+
+def test_values():
+    given = ("true", "false", "1", '{"a": 1}', "[1]", "{", "x")
+    assert [option_value(text) for text in given] == [True, False, "1", {"a": 1}, [1], "{", "x"]
+
+
+@pytest.mark.parametrize("flat", [{"a": "1", "a.b": "2"}, {"a.b": "2", "a": "1"}])
+def test_a_value_and_options(flat):
+    with pytest.raises(ConfigError, match=r"'a'"):
+        nested_options(flat)
+
+
+@pytest.mark.parametrize("prefix", ["storage_options.", "storage."])
+def test_of_the_data_source(prefix):
+    given = {"table": "t", **{prefix + name: value for name, value in FLAT.items()}}
+    assert ReadOptions.parse(given).storage == NESTED
+
+
+def test_of_the_command_line(monkeypatch):
+    opened = {}
+    monkeypatch.setattr(
+        "splitlib.cli.arguments.open_table", lambda *_, **options: opened.update(options)
+    )
+    options = [f"storage_options.{name}={value}" for name, value in FLAT.items()]
+    args = argparse.Namespace(table="t", connector="files", uri=None, option=options)
+    table_of(args, SplitConfig())
+    assert opened["storage_options"] == NESTED
