@@ -1,5 +1,12 @@
 """Listing directories of data files by Hive's and Spark's rules, on a disk or an object store."""
 
+from splitlib.storage.allowed import (
+    AllowedLocations,
+    is_restricted,
+    only_within,
+    refuse_files_outside,
+    refuse_outside,
+)
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     Level,
@@ -13,12 +20,17 @@ from splitlib.storage.storage import OptionsByProtocol, Storage
 
 __all__ = [
     "SELECTING_OPTIONS",
+    "AllowedLocations",
     "Level",
     "OptionsByProtocol",
     "Storage",
     "StoredFile",
     "file_batch",
     "is_data",
+    "is_restricted",
     "local_path",
     "of_rows",
+    "only_within",
+    "refuse_files_outside",
+    "refuse_outside",
 ]
