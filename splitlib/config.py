@@ -87,6 +87,11 @@ class SplitConfig:
         "Paths and URIs of directories; whatever lies outside of them is an error before it is "
         "listed or read. In text separated by commas; unset, or 'none': everything is allowed.",
     )
+    verify_files: bool = _setting(
+        False,
+        "Whether splitlib's own readers compare the modification time of a file, too, with what it "
+        "was when it was listed; its size always. Spark's scans compare neither.",
+    )
     retry_attempts: int = _setting(5, "Calls of a source that is unavailable, in all.", minimum=1)
     retry_max_seconds: float = _setting(
         30.0, "No further attempt starts after this long.", minimum=0

@@ -16,7 +16,7 @@ from splitlib.storage.files import (
     of_rows,
 )
 from splitlib.storage.locations import local_path
-from splitlib.storage.storage import OptionsByProtocol, Storage
+from splitlib.storage.storage import OptionsByProtocol, Storage, modified
 
 __all__ = [
     "SELECTING_OPTIONS",
@@ -29,6 +29,7 @@ __all__ = [
     "is_data",
     "is_restricted",
     "local_path",
+    "modified",
     "of_rows",
     "only_within",
     "refuse_files_outside",

@@ -326,7 +326,7 @@ class Storage:
         ]
         children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
         files = [
-            StoredFile(f"{base}/{name}", int(info["size"]), _modified(info))
+            StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
             for name, info in children
             if info["type"] == "file"
         ]
@@ -397,7 +397,8 @@ def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
     return target
 
 
-def _modified(info: Mapping[str, Any]) -> int:
+def modified(info: Mapping[str, Any]) -> int:
+    """Milliseconds since the epoch of what fsspec tells of a file; 0 = unknown."""
     for key in _MODIFIED:
         value = info.get(key)
         if isinstance(value, datetime):

@@ -22,6 +22,7 @@ DEFAULTS = {
     "max_partitions": 1_000_000,
     "missing_partition": "error",
     "allowed_locations": None,
+    "verify_files": False,
     "retry_attempts": 5,
     "retry_max_seconds": 30.0,
     "call_deadline_seconds": 300.0,

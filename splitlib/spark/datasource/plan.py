@@ -60,7 +60,13 @@ class SplitReader:
             paths = [split.path for split in partition.splits]
             AllowedLocations(allowed).refuse_files_outside(paths)
         for split in partition.splits:
-            yield from read_split(split, self._schema, storage, row_groups=self._row_groups)
+            yield from read_split(
+                split,
+                self._schema,
+                storage,
+                row_groups=self._row_groups,
+                verify=self._config.verify_files,
+            )
 
 
 class Planned(NamedTuple):

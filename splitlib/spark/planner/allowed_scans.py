@@ -6,21 +6,37 @@ back or run.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from splitlib.config import SplitConfig
+from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.storage import only_within, refuse_files_outside, refuse_outside
 
+_SETTING: Final = "allowed_locations"
 _AT_ONCE: Final = 1000
 """Partitions fetched by one call."""
+
+
+def allowed_by(spark: SparkSession) -> SplitConfig:
+    """The setting that the session has for this; what else is set may be wrong and is left alone.
+
+    Raises:
+        ConfigError: if this setting is malformed.
+    """
+    key, variable = f"{SPARK_PREFIX}{option_name(_SETTING)}", f"{ENV_PREFIX}{_SETTING.upper()}"
+    return SplitConfig.resolve(
+        spark_conf={k: v for k, v in settings_of(spark).items() if k == key},
+        environ={k: v for k, v in os.environ.items() if k == variable},
+    )
 
 
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> None:
