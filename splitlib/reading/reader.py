@@ -129,8 +129,10 @@ def _refuse_missing(fields: list[pa.Field]) -> None:
 def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     fs, path = storage.filesystem(split.path)
     # 0 is a time that the catalog does not know
-    if verify and split.modified and (found := modified(fs.info(path))) != split.modified:
-        raise _changed("modification time", _time(split.modified), _time(found))
+    if verify and split.modified:
+        found = modified(fs.info(path))
+        if not _is_same_time(split.modified, found):
+            raise _changed("modification time", _time(split.modified), _time(found))
     if path == local_path(split.path) and path.startswith("/"):
         file = pa.OSFile(path)
     else:
@@ -148,6 +150,15 @@ def _changed(what: str, listed: str, found: str) -> FileChanged:
         f"The file has changed since it was listed: its {what} was {listed} and is {found}.",
         hint="read it again.",
     )
+
+
+def _is_same_time(listed: int, found: int) -> bool:
+    """Whether two answers tell one time, in milliseconds.
+
+    Clients round it up or down, and an object store may tell seconds of one object.
+    """
+    in_seconds = listed % 1000 == 0 or found % 1000 == 0
+    return abs(listed - found) <= 1 or (in_seconds and listed // 1000 == found // 1000)
 
 
 def _time(milliseconds: int) -> str:

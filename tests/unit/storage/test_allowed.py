@@ -58,7 +58,8 @@ def test_names_are_compared_whole(root, path, more):
 @given(ROOTS, PATHS, PATHS, st.integers(1, 6))
 def test_nothing_climbs_out(root, above, below, ups):
     location = spelled(root, [*above, *below, *[".."] * ups, "x"])
-    climbed = [*above, *below][: max(0, len(above) + len(below) - ups)] + ["x"]
+    left = max(0, len(above) + len(below) - ups)
+    climbed = [*[*above, *below][:left], "x"]
     assert is_allowed(location, spelled(root, above)) is (climbed[: len(above)] == above)
 
 
