@@ -52,9 +52,10 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     """
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):
-            refuse_command(spark, text, allowed_by(spark))
             # parameters would have to be bound in each of its parts
             command = None if args or kwargs else planned_command(spark, text, tables)
+            if command is None or command.plan is None:
+                refuse_command(spark, text, allowed_by(spark))
             if command is not None and command.plan is not None:
                 df = dataframe_of_plan(spark, command.plan)
             else:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from typing import Any, Final
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.session import settings_of
@@ -49,12 +50,15 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
     """
     if config.allowed_locations is None:
         return
-    if internals_unavailable(df.sparkSession) is None:
-        catalyst = Catalyst(df.sparkSession)
-        refuse_scans(catalyst, analyzed_plan(df), config, partitions=partitions)
-    elif partitions:
+    if internals_unavailable(df.sparkSession) is not None:
         with only_within(config.allowed_locations):
-            refuse_files_outside(df.inputFiles())
+            refuse_files_outside(unquote(uri) for uri in df.inputFiles())
+    elif not ran_a_command(df):  # what is made of its plan would run it again
+        catalyst = Catalyst(df.sparkSession)
+        plan = analyzed_plan(df)
+        if partitions:  # without the relations that only stand beside a pruned scan
+            plan = catalyst.optimized(catalyst.analyzed(df))
+        refuse_scans(catalyst, plan, config, partitions=partitions)
 
 
 def refuse_scans(

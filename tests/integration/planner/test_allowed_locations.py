@@ -12,6 +12,7 @@ from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import rows_of
 from tests.integration.planner.ways import CATALOG, settings
+from tests.support.hive_tables import way_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -107,10 +108,12 @@ def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
     assert splitlib.optimize(inside).count() == 15
 
 
+@pytest.mark.parametrize("connector", ["hive", "session"])
 @pytest.mark.parametrize("table", [FACTS, TEXTS])
-def test_readers(spark: SparkSession, metastore: HiveMetastore, way, table: str) -> None:
+def test_readers(spark: SparkSession, metastore: HiveMetastore, connector: str, table: str) -> None:
     """By the session's own catalog and by address."""
     days = {"day": [1, 2]}
+    way = way_of(metastore, connector)
     reader = splitlib.read(spark).table(f"default.{table}", **way)
     assert reader.filtered_by(days).load().count() == 6
     with refused() as caught:
@@ -157,3 +160,9 @@ def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
         reader.option("allowedLocations", str(metastore.warehouse)).load(
             f"default.{FACTS}"
         ).collect()
+
+
+def test_what_spark_does_not_verify_is_told(spark: SparkSession) -> None:
+    reader = splitlib.read(spark).table(f"default.{FACTS}").filtered_by({"day": [1]})
+    assert "verify_files" in str(splitlib.explain(reader.config(verify_files=True).load()))
+    assert "verify_files" not in str(splitlib.explain(reader.load()))

@@ -258,7 +258,7 @@ def test_a_file_written_again_in_the_same_size(tmp_path):
     os.utime(path, ns=(0, (listed + 5123) * 10**6))
     assert path.stat().st_size == split.file_size
     assert rows([split], schema).to_pydict() == {"a": [2]}
-    with pytest.raises(FileChanged, match="modification time was .* and is") as caught:
+    with pytest.raises(FileChanged, match=r"modification time was .* and is") as caught:
         rows([split], schema, verify=True)
     assert str(path) in str(caught.value)
     # what the catalog does not know is not compared
