@@ -10,7 +10,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Self, get_args, get_type_hints
+from types import UnionType
+from typing import Any, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from splitlib.errors import ConfigError
 from splitlib.suggestions import did_you_mean
@@ -22,6 +23,7 @@ SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
 
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _SIZE = re.compile(r"(-?\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -80,6 +82,16 @@ class SplitConfig:
         "When a partition's directory does not exist: 'error', or 'skip' it.",
         choices=("error", "skip"),
     )
+    allowed_locations: tuple[str, ...] | None = _setting(
+        None,
+        "Paths and URIs of directories; whatever lies outside of them is an error before it is "
+        "listed or read. In text separated by commas; unset, or 'none': everything is allowed.",
+    )
+    verify_files: bool = _setting(
+        False,
+        "Whether splitlib's own readers compare the modification time of a file, too, with what it "
+        "was when it was listed; its size always. Spark's scans compare neither.",
+    )
     retry_attempts: int = _setting(5, "Calls of a source that is unavailable, in all.", minimum=1)
     retry_max_seconds: float = _setting(
         30.0, "No further attempt starts after this long.", minimum=0
@@ -127,9 +139,13 @@ class SplitConfig:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        given: Any = self.allowed_locations
+        if isinstance(given, list):
+            object.__setattr__(self, "allowed_locations", tuple(given))
         types = get_type_hints(SplitConfig)
         for spec in fields(self):
             _check(spec.name, getattr(self, spec.name), types[spec.name], spec.metadata)
+        _check_locations(self.allowed_locations)
 
     @classmethod
     def resolve(
@@ -204,7 +220,7 @@ def _refuse_unknown(
 
 
 def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) -> None:
-    accepted = get_args(declared) or (declared,)
+    accepted = _kinds(declared)
     if float in accepted:
         accepted = (*accepted, int)
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
@@ -218,9 +234,28 @@ def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) ->
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
+def _check_locations(locations: Any) -> None:
+    for location in locations or ():
+        is_absolute = isinstance(location, str) and _ABSOLUTE.match(location)
+        if not is_absolute:
+            raise ConfigError(
+                f"allowed_locations must be absolute paths and URIs, not {location!r}.",
+                hint="write /data/sales or s3://bucket/sales; in text, 'none' allows everything.",
+            )
+
+
+def _kinds(declared: Any) -> tuple[Any, ...]:
+    """The classes that a declaration such as ``tuple[str, ...] | None`` names."""
+    kinds = get_args(declared) if get_origin(declared) is UnionType else (declared,)
+    return tuple(get_origin(kind) or kind for kind in kinds)
+
+
 def _from_text(source: str, text: str, declared: Any) -> Any:
-    accepted = get_args(declared) or (declared,)
+    accepted = _kinds(declared)
     text = text.strip()
+    if tuple in accepted:
+        parts = tuple(part.strip() for part in text.split(","))
+        return None if text.lower() == "none" else parts
     if str in accepted:
         return text
     if bool in accepted:

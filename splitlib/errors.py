@@ -17,8 +17,10 @@
     ├── MissingPartition       (FileNotFoundError)  a partition's directory does not exist
     ├── MissingFile            (FileNotFoundError)  a file that the table is made of has gone
     ├── AccessDenied           (PermissionError)    the catalog or storage refuses
+    │   └── LocationNotAllowed                      a location outside of ``allowed_locations``
     ├── SourceUnavailable      (OSError)            worth another try later
     └── SourceError            (OSError)            the catalog or storage failed for good
+        └── FileChanged                             a file is not what it was when it was listed
 """
 
 from __future__ import annotations
@@ -177,6 +179,10 @@ class AccessDenied(SplitlibError, PermissionError):
     """The catalog or the storage refuses the credentials in use."""
 
 
+class LocationNotAllowed(AccessDenied):
+    """A location outside of ``allowed_locations``; nothing was asked of it."""
+
+
 class SourceUnavailable(SplitlibError, OSError):
     """The catalog or the storage cannot be reached now; the same call may succeed later.
 
@@ -189,6 +195,10 @@ class SourceUnavailable(SplitlibError, OSError):
 
 class SourceError(SplitlibError, OSError):
     """The catalog or the storage failed in a way that another try will not mend."""
+
+
+class FileChanged(SourceError):
+    """A file is not what it was when it was listed: it was written again, or replaced."""
 
 
 @contextmanager

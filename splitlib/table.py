@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -29,6 +30,7 @@ from splitlib.spi import (
     SupportsPhysicalNames,
     SupportsStorageOptions,
 )
+from splitlib.storage import is_restricted, only_within, refuse_files_outside, refuse_outside
 
 T = TypeVar("T")
 
@@ -47,7 +49,11 @@ class Table:
         connector_name: Of the connector, for errors.
         connector: What answers.
         config: How often calls are made again, and how long they may take, where a method is given
-            no settings of its own; by default those of the environment.
+            no settings of its own; by default those of the environment. What it does not allow
+            stays outside whatever settings a method is given.
+
+    Raises:
+        LocationNotAllowed: if the table lies outside of ``allowed_locations``.
     """
 
     def __init__(
@@ -63,6 +69,8 @@ class Table:
         self._config = config
         with self._context():
             self.metadata: TableMetadata = connector.describe()
+            with self._only_allowed(self._settings(config)):
+                self._refuse_location()
 
     @property
     def schema(self) -> pa.Schema:
@@ -106,6 +114,7 @@ class Table:
         config = self._settings(config)
 
         def begin() -> tuple[Iterator[PartitionBatch], PartitionBatch | None]:
+            self._refuse_location()
             batches = self.connector.list_partitions(predicate)
             return batches, following(batches)
 
@@ -157,11 +166,18 @@ class Table:
     def list_files(
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error."""
+        """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error.
+
+        Raises:
+            LocationNotAllowed: for a file outside of ``allowed_locations``.
+        """
 
         def find() -> list[FileBatch]:
             found = self.connector.list_files(partitions, predicate)
-            return [checked_files(batch, partitions, self.metadata) for batch in found]
+            batches = [checked_files(batch, partitions, self.metadata) for batch in found]
+            for batch in batches:
+                _refuse_files(batch)
+            return batches
 
         return self._call(find, config)
 
@@ -251,12 +267,33 @@ class Table:
         config = self._settings(config)
 
         def call() -> T:
-            return source_call(work, config, connector=self.connector_name, table=self.name)
+            with self._only_allowed(config):
+                return source_call(work, config, connector=self.connector_name, table=self.name)
 
         if current_call() is not None:  # whoever waits for it ends the wait
             return call()
         with self._context():
             return run_bounded(call, config)
+
+    def refuse_outside(self, paths: Iterable[str], config: SplitConfig | None = None) -> None:
+        """Make sure that files of the table, which somebody else names, may be read.
+
+        Raises:
+            LocationNotAllowed: for one outside of ``allowed_locations``.
+        """
+        with self._context(), self._only_allowed(self._settings(config)):
+            refuse_files_outside(paths)
+
+    @contextmanager
+    def _only_allowed(self, config: SplitConfig) -> Iterator[None]:
+        """What both the table and a call of it allow."""
+        own = None if self._config is None else self._config.allowed_locations
+        with only_within(own), only_within(config.allowed_locations):
+            yield
+
+    def _refuse_location(self) -> None:
+        if is_restricted() and self.metadata.location:
+            refuse_outside(self.metadata.location)
 
     def _settings(self, config: SplitConfig | None) -> SplitConfig:
         return config or self._config or SplitConfig.resolve()
@@ -273,6 +310,17 @@ class Table:
     def __repr__(self) -> str:
         keys = ", ".join(self.partition_keys) or "unpartitioned"
         return f"Table({redact(self.name)!r}, connector={self.connector_name!r}, keys=[{keys}])"
+
+
+def _refuse_files(batch: FileBatch) -> None:
+    """Make sure that files, and those that delete rows of them, may be read.
+
+    Raises:
+        LocationNotAllowed: for one outside of ``allowed_locations``.
+    """
+    if is_restricted():
+        refuse_files_outside(batch.files["path"].to_pylist())
+        refuse_files_outside(file.path for deletes in batch.delete_sets for file in deletes)
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:

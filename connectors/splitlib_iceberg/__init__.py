@@ -3,7 +3,8 @@
 The modules, in the order in which a query comes to them:
 
 1. ``connector``: what the engine calls; each step is in one of the others.
-2. ``pinning``, ``sql_catalog``: which table of which catalog, and which snapshot of it.
+2. ``pinning``, ``sql_catalog``: which table of which catalog, and which snapshot of it;
+   ``guarded_io`` opens nothing outside of ``allowed_locations`` meanwhile.
 3. ``schema``, ``partition_specs``, ``transforms``, ``bounds``: what columns, partition values and
    stored bounds mean, as Arrow.
 4. ``snapshot``: the manifest list, the manifests that may match, and what those hold. They are

@@ -44,6 +44,7 @@ from splitlib.errors import (
     UnsupportedTable,
 )
 from splitlib.redaction import get_logger
+from splitlib.storage import refuse_outside
 
 _log = get_logger(__name__)
 
@@ -78,7 +79,12 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Around reading the bytes of one of a table's files."""
+    """Around reading the bytes of one of a table's files.
+
+    Raises:
+        LocationNotAllowed: if it lies outside of ``allowed_locations``.
+    """
+    refuse_outside(path)
     try:
         yield
     except SplitlibError:

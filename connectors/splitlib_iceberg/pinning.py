@@ -14,7 +14,9 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound, TableNotFound
+from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import of_catalog
+from splitlib_iceberg.guarded_io import guarded
 from splitlib_iceberg.sql_catalog import name_in_database
 
 PINS = ("snapshot_id", "ref", "as_of")
@@ -57,10 +59,11 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         else:
             # nothing is to be written, not even the tables of an empty catalog
             properties.setdefault("init_catalog_tables", "false")
-            catalog = own = load_catalog(given, **properties)
+            catalog = own = load_catalog(given, **guarded(properties))
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=given is None)
+        refuse_outside(table.metadata_location)  # which another's catalog has opened already
         snapshot, schema = _choose(table, pins)
     except BaseException:
         if own is not None:

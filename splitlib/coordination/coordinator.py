@@ -30,6 +30,11 @@ _FIRST_DELAY_SECONDS = 0.01
 _MOST_DOUBLINGS = 4
 
 
+def _paths_of(split: FileSplit) -> list[str]:
+    """The files that it takes to read a split."""
+    return [split.path, *(delete.path for delete in split.deletes)]
+
+
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
     """Read this, and acknowledge it.
@@ -122,8 +127,12 @@ class DynamicFileSplitEnumerator:
         Raises:
             InvalidCheckpoint: if ``state`` was damaged, or is of another table or snapshot.
             InvalidFilter: if a producer has given ``enumerator`` another filter than before.
+            LocationNotAllowed: for a file outside of ``allowed_locations``.
         """
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
+        splits = [tracked.split for tracked in checkpoint.splits]
+        paths = {path for split in splits for path in _paths_of(split)}
+        enumerator.table.refuse_outside(sorted(paths), enumerator.config)
         for event in checkpoint.filters:
             enumerator.set_dynamic_filtering_data(event.data, event.producer)
         restored = cls(enumerator, assigner)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from splitlib.errors import (
     AccessDenied,
+    FileChanged,
     MissingFile,
     SourceError,
     SplitlibError,
@@ -21,7 +23,7 @@ from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
 from splitlib.reading.columns import NATIVE
 from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.redaction import redact
-from splitlib.storage import Storage, local_path
+from splitlib.storage import Storage, local_path, modified
 
 BATCH_ROWS = 2**16
 # Options of Spark's Parquet source that change values.
@@ -35,6 +37,7 @@ def read_split(
     *,
     row_groups: RowGroupFilter | None = None,
     batch_rows: int = BATCH_ROWS,
+    verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``split`` in batches of ``schema``.
 
@@ -46,10 +49,12 @@ def read_split(
         storage: How to reach the file; by default without options.
         row_groups: Leaves out row groups of Parquet that hold none of its keys.
         batch_rows: At most so many rows in a batch.
+        verify: Whether the file's time is compared, too; of its size this always is.
 
     Raises:
         UnsupportedTable: if the file cannot be read as Spark would.
-        SourceError: if the file has changed since it was listed, or is damaged.
+        FileChanged: if its size, or its time if that is compared, is not what was listed.
+        SourceError: if the file is damaged.
         MissingFile: if it has gone.
         AccessDenied: if the storage refuses.
     """
@@ -65,7 +70,7 @@ def read_split(
         if field.name.lower() in keys
     }
     data = [field for field in fields if field.name not in constant]
-    with _naming(split), _open(split, storage or Storage()) as file:
+    with _naming(split), _open(split, storage or Storage(), verify) as file:
         for rows, columns in _columns(file, split, data, row_groups, batch_rows):
             _refuse_missing([f for f in schema if f.name not in {*columns, *constant}])
             for start in range(0, rows, batch_rows):
@@ -121,17 +126,45 @@ def _refuse_missing(fields: list[pa.Field]) -> None:
             )
 
 
-def _open(split: FileSplit, storage: Storage) -> pa.NativeFile:
+def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     fs, path = storage.filesystem(split.path)
+    # 0 is a time that the catalog does not know
+    if verify and split.modified:
+        found = modified(fs.info(path))
+        if not _is_same_time(split.modified, found):
+            raise _changed("modification time", _time(split.modified), _time(found))
     if path == local_path(split.path) and path.startswith("/"):
         file = pa.OSFile(path)
     else:
         # pyarrow asks for the ranges it needs; reading ahead would fetch what is between them
         file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
     if file.size() != split.file_size:
+        found = file.size()
         file.close()
-        raise SourceError("The file has changed since it was listed.", hint="read it again.")
+        raise _changed("size", f"{split.file_size} bytes", f"{found} bytes")
     return file
+
+
+def _changed(what: str, listed: str, found: str) -> FileChanged:
+    return FileChanged(
+        f"The file has changed since it was listed: its {what} was {listed} and is {found}.",
+        hint="read it again.",
+    )
+
+
+def _is_same_time(listed: int, found: int) -> bool:
+    """Whether two answers tell one time, in milliseconds.
+
+    Clients round it up or down, and an object store may tell seconds of one object.
+    """
+    in_seconds = listed % 1000 == 0 or found % 1000 == 0
+    return abs(listed - found) <= 1 or (in_seconds and listed // 1000 == found // 1000)
+
+
+def _time(milliseconds: int) -> str:
+    if not milliseconds:
+        return "unknown"
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TypeVar
 from splitlib.config import SplitConfig
 from splitlib.errors import SourceUnavailable, error_context
 from splitlib.remote.calls import Call, current_call, working_on
+from splitlib.storage import only_within
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
 
     Args:
         call: What is called.
-        config: How often to try again, and for how long.
+        config: How often to try again, for how long, and which locations may be reached.
         connector: Name of the connector, for errors.
         table: Name of the table, for errors.
 
@@ -92,5 +93,6 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
         with error_context(connector=connector, table=table):
             return call()
 
-    with error_context(connector=connector, table=table):  # for a deadline's error
+    # for a deadline's error
+    with error_context(connector=connector, table=table), only_within(config.allowed_locations):
         return retrying(attempt, config)

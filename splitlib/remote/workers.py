@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -49,6 +50,7 @@ class Task(Generic[T]):
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
+        self._context = copy_context()  # such as which locations are allowed
 
     def run(self) -> None:
         """Do the work, unless it was abandoned before."""
@@ -56,7 +58,7 @@ class Task(Generic[T]):
             return
         try:
             with working_on(self.call):
-                result = self._work()
+                result = self._context.run(self._work)
         except BaseException as error:  # raised again by whoever asks for the outcome
             self.outcome.set_exception(error)
         else:

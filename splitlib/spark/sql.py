@@ -11,6 +11,7 @@ from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.named_tables.placeholders import named_tables
 from splitlib.spark.plan_records import remember
+from splitlib.spark.planner.allowed_scans import allowed_by, refuse_command
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
@@ -29,6 +30,7 @@ def optimize(df: DataFrame) -> DataFrame:
     Raises:
         TooManyPartitions: if more than ``max_partitions`` are left of a table.
         MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
+        LocationNotAllowed: if the query would read outside of ``allowed_locations``.
     """
     planned, report = plan(given_dataframe(df))
     remember(planned, report, _again if planned is df else lambda _: _again(df))
@@ -46,11 +48,14 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
     Raises:
         SplitlibError: if such a table cannot be read; and as :func:`optimize`.
+        ConfigError: for ``allowed_locations`` on Spark Connect, where they cannot be kept to.
     """
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):
             # parameters would have to be bound in each of its parts
             command = None if args or kwargs else planned_command(spark, text, tables)
+            if command is None or command.plan is None:
+                refuse_command(spark, text, allowed_by(spark))
             if command is not None and command.plan is not None:
                 df = dataframe_of_plan(spark, command.plan)
             else:

@@ -17,9 +17,16 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
+from splitlib.errors import (
+    ConnectorNotInstalled,
+    LocationNotAllowed,
+    MissingPartition,
+    SourceError,
+    SourceUnavailable,
+)
 from splitlib.model import FILE_SCHEMA
 from splitlib.redaction import get_logger
+from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.files import Level, StoredFile, are_data, file_batch, is_data
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.s3 import (
@@ -66,7 +73,12 @@ class Storage:
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
             CorruptMetadata: for no path at all, which fsspec takes for the working directory.
+            LocationNotAllowed: if it is outside of what may be reached.
         """
+        refuse_outside(location)
+        return self._filesystem(location)
+
+    def _filesystem(self, location: str) -> tuple[Any, str]:
         place = located(location)
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
@@ -184,7 +196,9 @@ class Storage:
 
         Raises:
             MissingPartition: if there is no such directory: on an object store, nothing at all.
+            LocationNotAllowed: if it is outside of what may be reached.
         """
+        refuse_outside(location)
         place = located(location)
         base = local_path(location).rstrip("/")
         listing = self._s3_listing() if place.protocol == "s3" else None
@@ -235,6 +249,7 @@ class Storage:
         """
         places = [located(location) for location in locations]
         listing = self._s3_listing() if {place.protocol for place in places} == {"s3"} else None
+        refuse_outside(*locations)
         if listing is None:
             raise NotFollowed("They are not on S3, or obstore is not installed.")
         buckets: dict[str, dict[str, int]] = {}
@@ -244,6 +259,7 @@ class Storage:
         found, requests = [], 0
         for name, rows in buckets.items():
             prefixes = sorted(rows)
+            self._refuse_between(name, prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
             if nested or sum(map(len, buckets.values())) < len(places):
                 raise NotFollowed("One directory is in another one, or the same.")
@@ -260,6 +276,19 @@ class Storage:
             requests += len(pages)
         (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
         return batch, requests
+
+    def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
+        """Let directories be listed together only if what lies between them is allowed, too.
+
+        Raises:
+            NotFollowed: if it is not.
+        """
+        if is_restricted():
+            above = os.path.commonpath([prefixes[0], prefixes[-1]])
+            try:
+                refuse_outside(f"s3://{bucket}/{above}")
+            except LocationNotAllowed as error:
+                raise NotFollowed("Between them there may be what is not allowed.") from error
 
     def _files_of(self, location: str, below: bool) -> tuple[list[StoredFile], int]:
         try:
@@ -282,7 +311,7 @@ class Storage:
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        fs, path = self.filesystem(bucket)
+        fs, path = self._filesystem(bucket)  # which may be above what is allowed
         try:
             fs.ls(path)
         except FileNotFoundError as error:
@@ -306,7 +335,7 @@ class Storage:
         ]
         children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
         files = [
-            StoredFile(f"{base}/{name}", int(info["size"]), _modified(info))
+            StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
             for name, info in children
             if info["type"] == "file"
         ]
@@ -377,7 +406,8 @@ def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
     return target
 
 
-def _modified(info: Mapping[str, Any]) -> int:
+def modified(info: Mapping[str, Any]) -> int:
+    """Milliseconds since the epoch of what fsspec tells of a file; 0 = unknown."""
     for key in _MODIFIED:
         value = info.get(key)
         if isinstance(value, datetime):

@@ -21,6 +21,8 @@ DEFAULTS = {
     "target_split_bytes": 128 * 2**20,
     "max_partitions": 1_000_000,
     "missing_partition": "error",
+    "allowed_locations": None,
+    "verify_files": False,
     "retry_attempts": 5,
     "retry_max_seconds": 30.0,
     "call_deadline_seconds": 300.0,
@@ -62,6 +64,8 @@ def test_precedence():
         ("filter_max_values", "7", 7),
         ("dynamic_filtering_enabled", "off", False),
         ("retry_max_seconds", "1.5", 1.5),
+        ("allowed_locations", " s3://b/x , /data ", ("s3://b/x", "/data")),
+        ("allowed_locations", "none", None),
     ],
 )
 def test_text_values(name, text, value):
@@ -89,12 +93,23 @@ def test_text_values(name, text, value):
             lambda: SplitConfig.resolve(spark_conf={"spark.splitlib.listingThread": "1"}),
             "did you mean 'spark.splitlib.listingThreads'",
         ),
+        (lambda: untyped(allowed_locations="/data"), "must be tuple or NoneType, not '/data'"),
+        (lambda: SplitConfig(allowed_locations=("data",)), "absolute paths and URIs, not 'data'"),
+        # what was to be filled in must not allow everything
+        (lambda: SplitConfig.resolve(environ={"SPLITLIB_ALLOWED_LOCATIONS": ""}), "not ''"),
+        (lambda: SplitConfig.resolve({"allowed_locations": "/a,,/b"}), "not ''"),
+        (lambda: untyped(allowed_locations=[1]), "absolute paths and URIs, not 1"),
         (lambda: SplitConfig.resolve(environ={"SPLITLIB_THREADS": "1"}), "SPLITLIB_THREADS"),
     ],
 )
 def test_nonsense_is_refused(make, says):
     with pytest.raises(ConfigError, match=says):
         make()
+
+
+def test_locations_may_be_a_list():
+    assert untyped(allowed_locations=["/data"]).allowed_locations == ("/data",)
+    assert SplitConfig(allowed_locations=()).allowed_locations == ()
 
 
 def test_named_catalogs_are_no_settings():

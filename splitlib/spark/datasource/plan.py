@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from splitlib.config import SplitConfig
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.selected_files import SelectedFiles
@@ -21,7 +22,7 @@ from splitlib.reading.reader import read_split, refuse_unreadable
 from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.schema import arrow_schema, wanted_schema
-from splitlib.storage import Storage
+from splitlib.storage import AllowedLocations, Storage
 
 LOAD_AGAIN: Final = (
     "leave it out, choose columns by the option 'columns', and load a table again that has been "
@@ -40,18 +41,32 @@ class SplitReader:
     """Reads splits. It alone is sent to executors, and so knows nothing of the catalog."""
 
     def __init__(
-        self, schema: pa.Schema, storage: Mapping[str, Any], row_groups: RowGroupFilter
+        self,
+        schema: pa.Schema,
+        storage: Mapping[str, Any],
+        row_groups: RowGroupFilter,
+        config: SplitConfig,
     ) -> None:
         self._schema = schema
         self._storage = storage
         self._row_groups = row_groups
+        self._config = config
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of all splits of a task."""
         assert isinstance(partition, SplitsPartition)
-        storage = Storage(self._storage)
+        storage, allowed = Storage(self._storage), self._config.allowed_locations
+        if allowed is not None:  # a link may lead elsewhere by now
+            paths = [split.path for split in partition.splits]
+            AllowedLocations(allowed).refuse_files_outside(paths)
         for split in partition.splits:
-            yield from read_split(split, self._schema, storage, row_groups=self._row_groups)
+            yield from read_split(
+                split,
+                self._schema,
+                storage,
+                row_groups=self._row_groups,
+                verify=self._config.verify_files,
+            )
 
 
 class Planned(NamedTuple):
@@ -87,6 +102,7 @@ class SplitPlanner(ABC):
             arrow_schema(self._schema),
             self._options.storage,
             self.row_groups(),
+            self._options.config,
         )
 
     def plan(self) -> Planned:

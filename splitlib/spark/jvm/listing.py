@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.jvm.file_statuses import FILE_STATUS
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.storage import is_restricted, refuse_outside
 
 PATH: Final = "org.apache.hadoop.fs.Path"
 _INDEX: Final = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
@@ -53,9 +54,13 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
         conf: Its Hadoop configuration, which takes long to be made.
         paths: A ``Seq[Path]``, spelled as their filesystems spell what they list.
         threads: How many at a time; as many as there are processors where nothing is waited for.
+
+    Raises:
+        LocationNotAllowed: for a directory outside of ``allowed_locations``.
     """
     if paths.isEmpty():
         return files_of(scala, paths, paths)
+    refuse_directories(scala, paths)
     jvm, functions = scala.jvm, scala.functions
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
@@ -79,6 +84,17 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
     missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
     return _right_in(scala, found, directories)._replace(missing=missing)
+
+
+def refuse_directories(scala: Scala, paths: Any) -> None:
+    """Make sure that directories, a ``Seq[Path]``, may be listed.
+
+    Raises:
+        LocationNotAllowed: for one outside of ``allowed_locations``.
+    """
+    if is_restricted() and paths.nonEmpty():
+        names = paths.map(scala.functions.calling(PATH, "toString"))
+        refuse_outside(*scala.text(names, _END).split(_END))
 
 
 def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:

@@ -191,6 +191,29 @@ class Relations(Plans):
             found.update(self.roots_of(leaf))
         return frozenset(found)
 
+    def directories_of_leaf(self, leaf: Any) -> list[str]:
+        """Where a leaf reads: of a table of a catalog without the places of its partitions.
+
+        Partitions that it has been told to read are among them. What is neither files nor says its
+        location has none.
+        """
+        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
+            table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
+            if self._jvm.is_a(table, _DATASOURCES + "v2.FileTable"):
+                return [str(path.toString()) for path in each(table.fileIndex().rootPaths())]
+            location = table.properties().get("location")
+            return [] if location is None else [str(location)]
+        if not self.is_of_hive(leaf):
+            if self.kind(leaf) != "LogicalRelation" or not self.reads_files(leaf):
+                return []
+            return [] if self.is_pinned(leaf) else self.roots_of(leaf)
+        path = self._jvm.class_(PATH)
+        told = leaf.prunedPartitions()
+        partitions = [] if told.isEmpty() else list(each(told.get()))
+        found = [str(path(partition.location()).toString()) for partition in partitions]
+        location = self.location_of(leaf)
+        return found if location is None else [location, *found]
+
     def directories_at(self, locations: Sequence[str]) -> Any:
         """A ``Seq[Path]`` of directories as Hadoop spells them."""
         path = self._jvm.class_(PATH)

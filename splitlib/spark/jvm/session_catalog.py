@@ -21,6 +21,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.listing import PATH, qualified
 from splitlib.spark.jvm.scala import Scala, each
+from splitlib.storage import is_restricted, refuse_outside
 
 _log = get_logger(__name__)
 
@@ -200,7 +201,9 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
 
     Raises:
         UnsupportedTable: if Spark has no data source for it.
+        LocationNotAllowed: if it lies outside of ``allowed_locations``.
     """
+    _refuse_location(catalyst, name)
     try:
         # what it remembers of a table (files, too) is not for the user's session
         plan = catalyst.own_session.table(name).queryExecution().analyzed()
@@ -218,6 +221,23 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
         leaf = plan.newInstance()  # under attributes of its own
         return TableRead(leaf, leaf)
     return TableRead(plan, _relation_below(catalyst, plan) or plan)
+
+
+def _refuse_location(catalyst: Catalyst, name: str) -> None:
+    """Make sure that a table may be read, before Spark lists its directory to make sense of it."""
+    if not is_restricted():
+        return
+    state = catalyst.own_session.sessionState()
+    try:
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        if not state.catalog().tableExists(identifier):
+            return
+        location = state.catalog().getTableMetadata(identifier).storage().locationUri()
+    except JVM_ERRORS:
+        _log.debug("The session does not know %s.", name, exc_info=True)
+        return
+    if location.isDefined():
+        refuse_outside(str(catalyst.scala.jvm.class_(PATH)(location.get()).toString()))
 
 
 def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:

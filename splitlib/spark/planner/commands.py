@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
-from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
@@ -70,7 +70,7 @@ def planned_command(
                 return _of_condition(catalyst, command)
             case "merge":
                 return _of_merge(catalyst, command)
-    except (TooManyPartitions, MissingPartition):
+    except (LocationNotAllowed, TooManyPartitions, MissingPartition):
         raise
     except Exception as error:
         if named and isinstance(error, SplitlibError):

@@ -18,6 +18,7 @@ from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
 from splitlib.spark.logical_plan import Expression
+from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
 
@@ -106,6 +107,7 @@ class KeyQueries:
 
     def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
         started = time.perf_counter()
+        refuse_scans(self._catalyst, plan, self._config)
         rows = self._catalyst.dataframe_of_part(plan)
         reason = why_not_deterministic(rows)
         if reason is not None:

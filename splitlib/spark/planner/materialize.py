@@ -7,10 +7,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from splitlib.config import SplitConfig
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.materializable import Materializable, inputs_of_joins, rdds_of
@@ -45,7 +47,7 @@ def materialize(
     leaves = _by_path(query.analyzed_tree, computed)
     optimized = query.catalyst.replaced(query.optimized, _by_path(query.optimized_tree, computed))
     for group in run_once:
-        rows = _rows_of(query.catalyst, optimized, group, executor)
+        rows = _rows_of(query.catalyst, optimized, group, executor, query.config)
         leaves |= {one.place: rows[one.leaf.path] for one in group}
         optimized = query.catalyst.replaced(optimized, rows)
     return Materialized(optimized, leaves)
@@ -94,7 +96,11 @@ def _by_path(root: Node, plans: Mapping[frozenset[int], Any]) -> dict[Path, Any]
 
 
 def _rows_of(
-    catalyst: Catalyst, optimized: Any, group: Sequence[Materializable], executor: Executor
+    catalyst: Catalyst,
+    optimized: Any,
+    group: Sequence[Materializable],
+    executor: Executor,
+    config: SplitConfig,
 ) -> dict[Path, Any]:
     """Leaves of given rows under the attributes of those that they replace, by path.
 
@@ -112,6 +118,8 @@ def _rows_of(
         catalyst.projected(plan, list(shown(catalyst, plan, ones[0].leaf, _read_in(ones))))
         for plan, ones in alike
     ]
+    for plan in plans:
+        refuse_scans(catalyst, plan, config)
     rows = executor.map(lambda plan: internal_rows(catalyst.dataframe_of_part(plan)), plans)
     return {
         one.leaf.path: catalyst.local_relation(

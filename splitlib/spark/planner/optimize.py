@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig, resolve_settings
-from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -27,6 +27,7 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
+from splitlib.spark.planner.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.dead_scans import dead_scans
@@ -67,12 +68,15 @@ def plan(
         SplitlibError: if a table of a named catalog cannot be read.
         TooManyPartitions: if more than ``max_partitions`` are left of any table.
         MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
+        LocationNotAllowed: if the query would read outside of ``allowed_locations``.
     """
     started = time.perf_counter()
     named = named or {}
+    allowed = allowed_by(df.sparkSession)
+    refuse_query(df, allowed, partitions=False)
     try:
         planned, report = _planned(df, named)
-    except (TooManyPartitions, MissingPartition):
+    except (LocationNotAllowed, TooManyPartitions, MissingPartition):
         raise
     except SplitlibError as error:
         if error.connector != SESSION and named:
@@ -81,6 +85,7 @@ def plan(
     except Exception as error:
         planned, report = None, left_to_spark(error)
     planned = planned or _opened_up(df, named)
+    refuse_query(planned, allowed, partitions=True)
     return planned, replace(report, seconds=time.perf_counter() - started)
 
 

@@ -24,6 +24,8 @@ from splitlib.table import Table
 
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
 
+_NOT_VERIFIED: Final = "verify_files does not reach Spark's own scan, which compares no times"
+
 
 def pruned_rows(
     spark: SparkSession,
@@ -64,10 +66,11 @@ def pruned_scan(
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
     relation = relation_of(table)
+    notes = (_NOT_VERIFIED,) if config.verify_files else ()
     if relation is not None and not relation.names_files:
         rows = relation.scan_of_partitions(enumerator.select_partitions())
         report = enumerator.explain()
-        return rows, replace(report, notes=(*report.notes, _LISTED_LATER))
+        return rows, replace(report, notes=(*report.notes, _LISTED_LATER, *notes))
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
@@ -88,4 +91,5 @@ def pruned_scan(
     for name, keys, or_null in many_keys(columns, filters):
         if len(keys) <= MOST_KEYS:
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
-    return rows, enumerator.explain()
+    report = enumerator.explain()
+    return rows, replace(report, notes=(*report.notes, *notes))

@@ -63,6 +63,7 @@ class CatalogTable(RelationTable):
         """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
         before, names = self._partitions.requests, partitions.refs.to_pylist()
         found = set(self._partitions.fetch(names))
+        self._partitions.refuse_outside(sorted(found))  # Hive's own reader lists them by itself
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
         requests = Requests(catalog=self._partitions.requests - before)

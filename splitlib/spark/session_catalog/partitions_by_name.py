@@ -16,9 +16,10 @@ from splitlib.hive.partition_values import NULL_PARTITION, escape, parse, split_
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import Listing, list_directories
+from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, quoted
+from splitlib.storage import is_restricted
 
 # The values in one filter: some metastores refuse more (one on Derby refuses 200).
 _VALUES_PER_FILTER = 50
@@ -111,6 +112,17 @@ class PartitionsByName:
                 (fetched.partitions, [fetched.positions[name] for name in some])
                 for fetched, some in chosen
             )
+
+    def refuse_outside(self, names: Sequence[str]) -> None:
+        """Make sure that the directories of some that were fetched may be read.
+
+        Raises:
+            LocationNotAllowed: for one outside of ``allowed_locations``.
+        """
+        if is_restricted():
+            catalyst = self._catalyst
+            found = self._catalog.directories(self.partitions(names), catalyst.hadoop_conf)
+            refuse_directories(catalyst.scala, found)
 
     def rows(self, names: Sequence[str]) -> Any:
         """The values of some that were fetched, an ``Array[InternalRow]`` in this order."""

@@ -22,6 +22,7 @@ from splitlib.hive.partition_values import NULL_PARTITION
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.scan.paths import without_globs
 from splitlib.spark.sql_text import quoted
+from splitlib.storage import refuse_outside
 
 # Tasks of a listing: by itself Spark gives every large file one of its own.
 _TASKS = 64
@@ -113,7 +114,9 @@ class PublicStatements:
 
         Raises:
             MissingPartition: if a directory does not exist.
+            LocationNotAllowed: if one is outside of ``allowed_locations``.
         """
+        refuse_outside(*directories)
         paths = without_globs(pa.array(directories, pa.string()))
         with _told():
             # the format that gives a row for each file, whose columns are read only if selected

@@ -27,6 +27,7 @@ from splitlib.spark.session_catalog.directory_files import files_by_directory
 from splitlib.spark.session_catalog.public_statements import PublicStatements
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate
+from splitlib.storage import refuse_outside
 
 # Operators that show rows as files have them.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
@@ -51,6 +52,8 @@ class PublicTable(Connector):
     def __init__(self, spark: SparkSession, name: str, threads: int) -> None:
         self._ask = PublicStatements(spark)
         self._described = self._ask.described(name)
+        if location := self._described.get("location"):
+            refuse_outside(location)  # before Spark lists it to know its columns
         self._threads = threads
         # some rounds of all threads: enough to keep them busy, few enough to have the first soon
         self.partitions_per_details = self.partitions_per_listing = 4 * threads

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import pickle
 from datetime import date, datetime
 
@@ -15,7 +17,7 @@ from pyarrow import orc
 
 from splitlib import DynamicFilteringData, FileSplit, ReadFormat
 from splitlib.enumeration.splitting import byte_ranges
-from splitlib.errors import MissingFile, SourceError, UnsupportedTable
+from splitlib.errors import FileChanged, MissingFile, SourceError, UnsupportedTable
 from splitlib.model import DeleteFile
 from splitlib.reading.columns import fit
 from splitlib.reading.reader import read_split
@@ -220,7 +222,7 @@ def test_a_file_that_has_changed_gone_or_broken(tmp_path):
     path = write(tmp_path / "f", {"a": [1]})
     found = of_file(path)
     path.write_bytes(path.read_bytes() + b" ")
-    with pytest.raises(SourceError, match="has changed"):
+    with pytest.raises(FileChanged, match="has changed"):
         rows(found, schema)
     with pytest.raises(SourceError, match=str(path)):
         rows(of_file(path), schema)
@@ -243,3 +245,46 @@ def test_what_arrow_does_not_read_exactly_is_refused(tmp_path):
     deletes = (DeleteFile("position", "d", 1, "parquet"),)
     with pytest.raises(UnsupportedTable, match="deleted"):
         rows(of_file(path, deletes=deletes), schema)
+
+
+def test_a_file_written_again_in_the_same_size(tmp_path):
+    path = write(tmp_path / "f", {"a": [1]})
+    listed = Storage().files(str(tmp_path))[0].modified
+    (split,) = of_file(path)
+    split = dataclasses.replace(split, modified=listed)
+    schema = pa.schema([("a", pa.int64())])
+    assert rows([split], schema, verify=True).to_pydict() == {"a": [1]}
+    write(path, {"a": [2]})
+    os.utime(path, ns=(0, (listed + 5123) * 10**6))
+    assert path.stat().st_size == split.file_size
+    assert rows([split], schema).to_pydict() == {"a": [2]}
+    with pytest.raises(FileChanged, match=r"modification time was .* and is") as caught:
+        rows([split], schema, verify=True)
+    assert str(path) in str(caught.value)
+    # what the catalog does not know is not compared
+    unknown = dataclasses.replace(split, modified=0)
+    assert rows([unknown], schema, verify=True).to_pydict() == {"a": [2]}
+    path.unlink()
+    with pytest.raises(MissingFile, match=str(path)):
+        rows([split], schema, verify=True)
+
+
+def test_times_in_seconds_and_in_milliseconds(tmp_path):
+    """As of stores that tell them so; what a client rounds is the same time, too."""
+    path = write(tmp_path / "f", {"a": [1]})
+    schema = pa.schema([("a", pa.int64())])
+    (split,) = of_file(path)
+    for listed, found, same in [
+        (5000, 5678, True),
+        (5678, 5000, True),
+        (5678, 5679, True),
+        (5678, 5680, False),
+        (5000, 6000, False),
+    ]:
+        os.utime(path, ns=(0, found * 10**6))
+        changed = dataclasses.replace(split, modified=listed)
+        if same:
+            assert rows([changed], schema, verify=True).num_rows == 1
+        else:
+            with pytest.raises(FileChanged):
+                rows([changed], schema, verify=True)

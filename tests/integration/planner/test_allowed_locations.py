@@ -1,0 +1,168 @@
+"""``allowed_locations``: no way to a table reads outside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.testing import HiveMetastore
+from tests.integration.planner.tables import rows_of
+from tests.integration.planner.ways import CATALOG, settings
+from tests.support.hive_tables import way_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+FACTS, DAYS, TEXTS = "al_facts", "al_days", "al_texts"
+OUTSIDE = 6
+"""The day whose partition lies elsewhere; it is of week 1."""
+JOIN = "SELECT f.v, f.day FROM {} f JOIN al_days d ON f.day = d.id WHERE d.week = {}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
+    """Two fact tables of 15 partitions, one of which lies elsewhere, and their dimension."""
+    spark.sql(f"""CREATE TABLE {FACTS} USING parquet PARTITIONED BY (day) AS
+        SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
+    spark.sql(f"""CREATE TABLE {TEXTS} (v bigint) PARTITIONED BY (day int)
+        STORED AS TEXTFILE""")
+    with changed(spark, {"hive.exec.dynamic.partition.mode": "nonstrict"}):
+        spark.sql(f"INSERT INTO {TEXTS} SELECT v, day FROM {FACTS}")
+    for table in (FACTS, TEXTS):
+        elsewhere = metastore.directory / "elsewhere" / table
+        directory = metastore.warehouse / table / f"day={OUTSIDE}"
+        elsewhere.parent.mkdir(exist_ok=True)
+        directory.rename(elsewhere)
+        spark.sql(
+            f"ALTER TABLE {table} PARTITION (day={OUTSIDE}) SET LOCATION '{elsewhere.as_uri()}'"
+        )
+        spark.catalog.refreshTable(table)
+    spark.sql(f"""CREATE TABLE {DAYS} USING parquet AS
+        SELECT CAST(id AS int) AS id, id % 5 AS week FROM range(15)""")
+    yield
+    for table in (FACTS, TEXTS, DAYS):
+        spark.sql(f"DROP TABLE {table}")
+
+
+@pytest.fixture(autouse=True)
+def restricted(spark: SparkSession, metastore: HiveMetastore, tables: None) -> Iterator[None]:
+    with changed(spark, {"spark.splitlib.allowedLocations": str(metastore.warehouse)}):
+        yield
+
+
+@pytest.fixture
+def unrestricted(spark: SparkSession, restricted: None) -> Iterator[None]:
+    with changed(spark, {"spark.splitlib.allowedLocations": "none"}):
+        yield
+
+
+def refused():
+    return pytest.raises(splitlib.LocationNotAllowed, match="elsewhere")
+
+
+@pytest.mark.parametrize("table", [FACTS, TEXTS])
+def test_only_what_matters_is_compared(spark: SparkSession, table: str) -> None:
+    """A query that does not need the partition elsewhere is pruned as ever."""
+    found = rows_of(splitlib.sql(spark, JOIN.format(table, 2)))
+    with changed(spark, {"spark.splitlib.allowedLocations": "none"}):
+        assert found == rows_of(spark.sql(JOIN.format(table, 2)))
+    with refused():
+        splitlib.sql(spark, JOIN.format(table, 1))
+    with refused():
+        splitlib.optimize(spark.sql(JOIN.format(table, 1)))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT count(*) FROM {FACTS}",
+        f"SELECT count(*) FROM {TEXTS}",
+        f"SELECT 1 WHERE EXISTS (SELECT 1 FROM {FACTS} WHERE day = {OUTSIDE})",
+        f"CREATE TABLE al_copy USING parquet AS SELECT * FROM {FACTS}",
+    ],
+)
+def test_nothing_is_left_to_spark_in_silence(spark: SparkSession, query: str) -> None:
+    """Queries without a join, subqueries and commands read through Spark alone."""
+    with refused():
+        splitlib.sql(spark, query)
+    with changed(spark, {"spark.splitlib.dynamicFilteringEnabled": "false"}), refused():
+        splitlib.sql(spark, query)
+    assert not spark.catalog.tableExists("al_copy")
+
+
+def test_a_dimension_is_not_run_for_its_keys(spark: SparkSession) -> None:
+    query = f"SELECT d.id FROM {DAYS} d JOIN {FACTS} f ON f.day = d.id WHERE f.v > 40"
+    with refused():
+        splitlib.sql(spark, query)
+
+
+def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
+    """Spark has listed them by the time that splitlib sees the query."""
+    path = metastore.directory / "elsewhere" / FACTS
+    with refused():
+        splitlib.optimize(spark.read.parquet(str(path)))
+    inside = spark.read.parquet(str(metastore.warehouse / DAYS))
+    assert splitlib.optimize(inside).count() == 15
+
+
+@pytest.mark.parametrize("connector", ["hive", "session"])
+@pytest.mark.parametrize("table", [FACTS, TEXTS])
+def test_readers(spark: SparkSession, metastore: HiveMetastore, connector: str, table: str) -> None:
+    """By the session's own catalog and by address."""
+    days = {"day": [1, 2]}
+    way = way_of(metastore, connector)
+    reader = splitlib.read(spark).table(f"default.{table}", **way)
+    assert reader.filtered_by(days).load().count() == 6
+    with refused() as caught:
+        reader.load()
+    assert "connector=" in str(caught.value)
+    elsewhere = {"allowed_locations": [str(metastore.directory / "elsewhere")]}
+    with pytest.raises(splitlib.LocationNotAllowed, match="warehouse"):
+        reader.config(**elsewhere).filtered_by(days).load()
+
+
+@pytest.mark.parametrize("how", ["auto", "paths"])
+def test_the_table_itself_is_elsewhere(
+    spark: SparkSession, metastore: HiveMetastore, unrestricted: None, how: str
+) -> None:
+    place = metastore.directory / "elsewhere" / f"whole_{how}"
+    spark.sql(f"CREATE TABLE al_whole USING parquet LOCATION '{place.as_uri()}' AS SELECT 1 AS v")
+    try:
+        inside = {"allowed_locations": str(metastore.warehouse), "spark_scan": how}
+        with refused():
+            splitlib.read(spark).table("default.al_whole").config(**inside).load()
+        with changed(spark, {"spark.splitlib.allowedLocations": str(metastore.warehouse)}):
+            with refused():
+                splitlib.sql(spark, "SELECT * FROM al_whole")
+            with refused():
+                splitlib.sql(spark, f"SELECT * FROM al_whole, {DAYS}")
+    finally:
+        spark.sql("DROP TABLE al_whole")
+
+
+def test_named_catalogs(spark: SparkSession, metastore: HiveMetastore) -> None:
+    with changed(spark, settings(metastore.uri)):
+        table = f"{CATALOG}.default.{FACTS}"
+        assert splitlib.sql(spark, JOIN.format(table, 2)).count() == 9
+        with refused():
+            splitlib.sql(spark, JOIN.format(table, 1))
+
+
+def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
+    spark.dataSource.register(splitlib.SplitlibDataSource)
+    reader = spark.read.format("splitlib").options(connector="hive", uri=metastore.uri)
+    allowed = reader.option("allowedLocations", f"{metastore.warehouse},{metastore.directory}")
+    assert allowed.load(f"default.{FACTS}").count() == 45
+    with pytest.raises(Exception, match="outside of allowed_locations"):
+        reader.option("allowedLocations", str(metastore.warehouse)).load(
+            f"default.{FACTS}"
+        ).collect()
+
+
+def test_what_spark_does_not_verify_is_told(spark: SparkSession) -> None:
+    reader = splitlib.read(spark).table(f"default.{FACTS}").filtered_by({"day": [1]})
+    assert "verify_files" in str(splitlib.explain(reader.config(verify_files=True).load()))
+    assert "verify_files" not in str(splitlib.explain(reader.load()))

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from splitlib import LocationNotAllowed
+from splitlib.remote.workers import Workers
+from splitlib.storage import (
+    AllowedLocations,
+    Storage,
+    is_restricted,
+    only_within,
+    refuse_files_outside,
+    refuse_outside,
+)
+
+NAMES = st.text("ab%2=.é ", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))
+PATHS = st.lists(NAMES, min_size=1, max_size=3)
+ROOTS = st.sampled_from(["s3://bucket", "gs://bucket", "hdfs://name:9000", "memory://", "/nowhere"])
+
+
+def is_allowed(location: str, *prefixes: str) -> bool:
+    try:
+        AllowedLocations(prefixes).refuse_outside([location])
+    except LocationNotAllowed:
+        return False
+    return True
+
+
+def spelled(root: str, names: list[str]) -> str:
+    return "/".join([root, *names])
+
+
+@given(ROOTS, PATHS, PATHS)
+def test_what_is_below_is_inside(root, above, below):
+    prefix = spelled(root, above)
+    assert is_allowed(spelled(prefix, below), prefix)
+    assert is_allowed(prefix, f"{prefix}/")
+    assert is_allowed(f"{prefix}/", prefix)
+
+
+@given(ROOTS, PATHS, PATHS)
+def test_what_is_not_below_is_outside(root, one, other):
+    inside = other[: len(one)] == one
+    assert is_allowed(spelled(root, other), spelled(root, one)) is inside
+
+
+@given(ROOTS, PATHS, NAMES)
+def test_names_are_compared_whole(root, path, more):
+    prefix = spelled(root, path)
+    assert not is_allowed(prefix + more, prefix)
+
+
+@given(ROOTS, PATHS, PATHS, st.integers(1, 6))
+def test_nothing_climbs_out(root, above, below, ups):
+    location = spelled(root, [*above, *below, *[".."] * ups, "x"])
+    left = max(0, len(above) + len(below) - ups)
+    climbed = [*[*above, *below][:left], "x"]
+    assert is_allowed(location, spelled(root, above)) is (climbed[: len(above)] == above)
+
+
+@given(ROOTS, ROOTS, PATHS)
+def test_another_root_is_outside(one, other, path):
+    assert is_allowed(spelled(one, path), spelled(other, path)) is (one == other)
+
+
+@given(ROOTS, st.lists(PATHS, max_size=8), PATHS)
+def test_many_files_as_each_by_itself(root, files, prefix):
+    paths = [spelled(root, names) for names in files]
+    allowed = [spelled(root, prefix)]
+    outside = [path for path in paths if not is_allowed(path, *allowed)]
+    if not outside:
+        AllowedLocations(allowed).refuse_files_outside(paths)
+        return
+    with pytest.raises(LocationNotAllowed) as caught:
+        AllowedLocations(allowed).refuse_files_outside(paths)
+    assert repr(outside[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "prefix"),
+    [
+        ("s3a://b/warehouse/t", "s3://b/warehouse"),
+        ("s3n://b/warehouse", "s3a://b/warehouse/"),
+        ("S3://b/warehouse", "s3://b/warehouse"),
+        ("s3://b/anything", "s3://b"),
+        ("s3://b", "s3://b/"),
+        ("gcs://b/t", "gs://b"),
+        ("abfss://c@account.dfs.core.windows.net/t", "wasb://c@Account.blob.core.windows.net/"),
+        ("hdfs://NameNode:8020/t", "hdfs://namenode/t"),
+        ("hdfs:/t/x", "hdfs:///t"),
+        ("file:/data/t", "/data"),
+        ("file:///data/t", "file:/data/"),
+        ("/data//t", "file:///data"),
+        ("/data/./t", "/data"),
+        ("/other/../data/t", "/data"),
+        ("local:///data/t", "/data"),
+        ("s3://b/warehouse/a/../t", "s3://b/warehouse"),
+        ("ftp://me:flamingo9@host/t", "ftp://host/t"),
+    ],
+)
+def test_spellings_of_one_place(location, prefix):
+    assert is_allowed(location, prefix)
+
+
+@pytest.mark.parametrize(
+    ("location", "prefix"),
+    [
+        ("s3://b/warehouse2", "s3://b/warehouse"),
+        ("s3://b/warehouse/../x", "s3://b/warehouse"),
+        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # a key of this name is below `x`
+        ("s3://b//warehouse/t", "s3://b/warehouse"),  # a key may begin with a slash
+        ("s3://B/warehouse", "s3://b/warehouse"),  # another bucket
+        ("s3://b2/warehouse", "s3://b/warehouse"),
+        ("s3://b/ware%68ouse", "s3://b/warehouse"),
+        ("s3://b/warehouse%2F..%2Fx", "s3://b/warehouse%2F"),
+        ("s3://b/", "s3://b/warehouse"),
+        ("gs://b/t", "s3://b"),
+        ("hdfs://other/t", "hdfs://namenode/t"),
+        ("hdfs:///t", "hdfs://namenode/t"),  # which host that is, is not known here
+        ("abfss://d@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/"),
+        ("memory://A/t", "memory://a"),
+        ("simplecache::file:///data", "/data"),
+        ("/data/../etc/passwd", "/data"),
+        ("file:///data/../etc", "/data"),
+        ("/Data/t", "/data"),
+        ("/database", "/data"),
+        ("s3://b/data", "/"),
+    ],
+)
+def test_other_places(location, prefix):
+    assert not is_allowed(location, prefix)
+
+
+def test_links_are_followed(tmp_path):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "f").touch()
+    (inside / "away").symlink_to(outside)
+    (inside / "file").symlink_to(outside / "f")
+    (outside / "back").symlink_to(inside)
+    (tmp_path / "name").symlink_to(inside)
+    assert not is_allowed(f"{inside}/away", str(inside))
+    assert not is_allowed(f"file:{inside}/away/f", str(inside))
+    assert is_allowed(f"{outside}/back/f", str(inside))
+    # up from where the link leads, or up from where it is
+    assert not is_allowed(f"{outside}/back/../inside/f", str(inside))
+    assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
+    with pytest.raises(LocationNotAllowed, match="file'"):
+        AllowedLocations([str(inside)]).refuse_files_outside([f"{inside}/f", f"{inside}/file"])
+
+
+def test_the_error_says_what_is_allowed():
+    with pytest.raises(LocationNotAllowed) as caught:
+        AllowedLocations(["s3://b/x", "/data"]).refuse_outside(["s3://b/x/1", "s3://b/y"])
+    assert "'s3://b/y' is outside of allowed_locations. Hint: allowed: s3://b/x, /data." in str(
+        caught.value
+    )
+    assert isinstance(caught.value, PermissionError)
+    with pytest.raises(LocationNotAllowed, match="allowed: none"):
+        AllowedLocations([]).refuse_outside(["/data"])
+
+
+def test_what_is_in_force_only_gets_narrower():
+    refuse_outside("/anywhere")
+    refuse_files_outside(["/anywhere/f"])
+    with only_within(None):
+        assert not is_restricted()
+    with only_within(["/data"]), only_within(["/data/a", "/other"]), only_within(None):
+        assert is_restricted()
+        refuse_outside("/data/a/t")
+        for outside in ("/data/b", "/other"):
+            with pytest.raises(LocationNotAllowed):
+                refuse_outside(outside)
+            with pytest.raises(LocationNotAllowed):
+                refuse_files_outside([f"{outside}/f"])
+    assert not is_restricted()
+
+
+def test_threads_of_workers_take_it_over():
+    with only_within(["/data"]), Workers(2, "test") as pool:
+        assert list(pool.map(lambda _: is_restricted(), range(4))) == [True] * 4
+        seen = []
+        other = threading.Thread(target=lambda: seen.append(is_restricted()))
+        other.start()
+        other.join()
+        assert seen == [False]
+    with Workers(1, "test") as pool:
+        assert list(pool.map(lambda _: is_restricted(), range(1))) == [False]
+
+
+def test_a_storage_asks_nothing_outside(tmp_path, monkeypatch):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "f").write_text("x")
+    (inside / "away").symlink_to(outside)
+    storage = Storage()
+    listed = []
+    scandir = os.scandir
+
+    def noting(path):
+        listed.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    with only_within([str(inside)]):
+        assert [f.path for f in storage.files(str(inside))] == [f"{inside}/f"]
+        for ask in (
+            lambda: storage.files(str(outside)),
+            lambda: storage.directories(f"{inside}/away"),
+            lambda: storage.files_below(str(inside)),
+            lambda: storage.list_files([str(inside), str(outside)]),
+            lambda: storage.filesystem(f"{outside}/f"),
+        ):
+            with pytest.raises(LocationNotAllowed):
+                ask()
+    assert set(listed) == {str(inside)}
