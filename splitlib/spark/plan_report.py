@@ -32,7 +32,8 @@ class ScanPruning:
     Attributes:
         table: Name of the table.
         filters: The keys that reached it.
-        partitions_total: None = not asked for.
+        partitions_total: None = not known, as the partitions that the keys say were asked for by
+            name, or not asked for, as nothing is read.
         partitions_kept: How many are read; None = it was not pruned.
         files: Left to be read; None = Spark finds out when it runs, or the table's source does.
         nbytes: Of these files; None as there.
@@ -42,6 +43,8 @@ class ScanPruning:
             splitlib; None = they were not.
         strip: In the catalog's order, a character per partition (or per run of them, where there
             are many): ``#`` where one is kept, ``.`` where none is.
+        asked_for: How partitions were asked for if not for all of them, as in
+            :attr:`splitlib.ScanReport.asked_for`.
         reasons: Why joins on it do not prune, or why it is left to Spark.
     """
 
@@ -55,6 +58,7 @@ class ScanPruning:
     nbytes_total: int | None = None
     condition: str | None = None
     strip: str = ""
+    asked_for: str = ""
     reasons: tuple[str, ...] = ()
 
     @property
@@ -123,7 +127,9 @@ def _block(scan: ScanPruning) -> list[str]:
     for used in scan.filters:
         text = f"filter {', '.join(used.fields)}: {used.description}"
         lines.append(f"{text} ({used.nbytes:,} bytes, {used.seconds:.2f} s)")
-    if scan.partitions_kept == 0 and scan.partitions_total is None:
+    if scan.asked_for:
+        lines.append(f"partitions {scan.partitions_kept or 0:,}, asked for {scan.asked_for}")
+    elif scan.partitions_kept == 0 and scan.partitions_total is None:
         lines.append("not read: the result does not depend on its rows")
     elif scan.partitions_kept is not None:
         lines.append(f"partitions {scan.partitions_kept:,} of {scan.partitions_total:,}")

@@ -203,9 +203,12 @@ def counted(report: ScanPruning, scan: PrunableScan, looks: Sequence[ScanReport]
     metrics, relation = [look.metrics for look in looks], scan.relation
     counts_files = relation is None or relation.names_files
     files_total, nbytes_total = (None, None) if relation is None else relation.listed_before
+    totals = [look.metrics.partitions_total for look in looks if not look.asked_for]
+    totals += [] if report.partitions_total is None else [report.partitions_total]
     return replace(
         report,
-        partitions_total=max(report.partitions_total or 0, *(m.partitions_total for m in metrics)),
+        partitions_total=max(totals, default=None),
+        asked_for="" if totals else looks[0].asked_for,
         partitions_kept=sum(m.partitions_matched for m in metrics),
         files=sum(m.files_selected for m in metrics) if counts_files else None,
         nbytes=sum(m.bytes_selected for m in metrics) if counts_files else None,

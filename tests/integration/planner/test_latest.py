@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.testing import HiveMetastore
 from tests.integration.planner.tables import explained, rows_of
-from tests.integration.planner.ways import Way
+from tests.integration.planner.ways import Way, settings
 
 pytestmark = pytest.mark.spark
 NAMED = ("l_sales", "l_text")
@@ -260,6 +261,19 @@ def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "20"}):
         planned = splitlib.sql(spark, "SELECT max(day) FROM l_sales")
     assert not [scan for scan in explained(planned).scans if scan.is_pruned]
+
+
+@pytest.mark.newest_spark
+def test_the_report_says_what_was_asked_for_by_name(
+    spark: SparkSession, metastore: HiveMetastore
+) -> None:
+    """How many partitions there are besides is not known, and not told."""
+    with changed(spark, settings(metastore.uri)):
+        way = Way(spark, NAMED, is_named=True)
+        planned = way.sql(ASKED["of text"][0])
+    scans = explained(planned).scans
+    assert [(s.partitions_kept, s.partitions_total) for s in scans] == [(1, None), (1, None)]
+    assert str(explained(planned)).count("partitions 1, asked for by name") == 2
 
 
 def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:
