@@ -130,10 +130,18 @@ def static_filters(
 
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
-    """What a conjunct says of columns whose statistics the catalog has; None if nothing."""
-    if not table.has_statistics:
+    """What a conjunct says of columns whose statistics the catalog has; None if nothing.
+
+    Without statistics it is what it says of plain strings among the partition keys: by such values
+    a catalog may be asked for partitions, instead of for all of them.
+    """
+    if table.has_statistics:
+        return known_of(conjunct.expression, table.filter_schema)
+    plain = [key for key in table.partition_schema if key.type == pa.string() and not key.metadata]
+    read, names = set(conjunct.reads), {key.name for key in plain}
+    if conjunct.later is not None or not read or not read <= names:
         return None
-    return known_of(conjunct.expression, table.filter_schema)
+    return known_of(conjunct.expression, pa.schema(plain))
 
 
 def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:

@@ -51,6 +51,11 @@ def enumerated(table, *filters):
     return set(found), enumerator.metrics, str(enumerator.explain())
 
 
+def rows_of(df):
+    """The rows in an order of their own."""
+    return sorted(map(str, df.collect()))
+
+
 def rows(*keys, fields=("day", "place")):
     """Join keys: tuples of the first fields."""
     fields = fields[: len(keys[0])]
@@ -90,6 +95,29 @@ def test_a_later_key_alone_takes_all_names(visits):
     assert found == {(day, "a") for day in [*DAYS, None]}
     assert metrics.partitions_total == 35
     assert "─ partitions 4 of 35\n" in told
+
+
+@pytest.mark.parametrize(
+    ("condition", "plan"),
+    [
+        ("day = '2024-01-01'", "by the start of their names: 1 prefix"),
+        (
+            "day IN ('2024-01-01', '2025-01-01') AND a > 0",
+            "by the start of their names: 2 prefixes",
+        ),
+        ("day = '2024-01-01' AND place IN ('a', 'b')", "by name"),
+        ("day = '2024-01-01' OR day = '2024-01-02'", "by the start of their names: 2 prefixes"),
+        ("place = 'a'", ""),
+        ("day > '2024-01-01'", ""),
+        ("upper(day) = '2024-01-01'", ""),
+        ("day = '2024-01-01' OR place = 'a'", ""),
+    ],
+)
+def test_what_a_condition_says_is_asked_for_as_well(visits, spark, metastore, condition, plan):
+    reader = splitlib.read(spark).table("default.visits", "hive", uri=metastore.uri)
+    found = reader.where(condition).load()
+    assert splitlib.explain(found).asked_for == plan
+    assert rows_of(found) == rows_of(spark.table("visits").where(condition))
 
 
 def test_keys_that_no_partition_has(visits):
