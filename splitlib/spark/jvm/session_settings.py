@@ -20,3 +20,13 @@ def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def hadoop_settings_below(spark: SparkSession, prefixes: Iterable[str]) -> dict[str, str]:
+    """Settings of Hadoop's whose names begin so; by these names."""
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    return {
+        f"{prefix}{name}": str(value)
+        for prefix in prefixes
+        for name, value in configuration.getPropsWithPrefix(prefix).items()
+    }

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 import splitlib
-from splitlib.spark.storage_settings import s3_options, storage_options_of
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.storage_settings import (
+    azure_options,
+    google_options,
+    s3_options,
+    storage_options_of,
+)
 from splitlib.storage import Storage
 
 pytestmark = pytest.mark.spark
@@ -60,6 +66,18 @@ def test_they_are_for_s3_alone(session, tmp_path):
     assert len(Storage(options).files(str(tmp_path))) == 1
 
 
+def test_of_azure_and_google_as_well(spark):
+    settings = {
+        "fs.azure.account.key.lakehouse.dfs.core.windows.net": "key-of-the-lakehouse",
+        "fs.gs.auth.service.account.json.keyfile": "/keys/of-the-session.json",
+    }
+    with changed(spark, settings):
+        assert storage_options_of(spark) == {
+            "abfss": {"account_key": "key-of-the-lakehouse"},
+            "gs": {"token": "/keys/of-the-session.json"},
+        }
+
+
 def test_without_settings_clients_look_for_themselves(spark):
     assert storage_options_of(spark) == {}
 
@@ -95,3 +113,65 @@ def test_without_settings_clients_look_for_themselves(spark):
 )
 def test_settings_as_options(settings, options):
     assert s3_options(settings) == options
+
+
+OAUTH = {
+    "fs.azure.account.auth.type.a.dfs.core.windows.net": "OAuth",
+    "fs.azure.account.oauth.provider.type.a.dfs.core.windows.net": (
+        "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
+    ),
+    "fs.azure.account.oauth2.client.endpoint": (
+        "https://login.microsoftonline.com/some-tenant/oauth2/token"
+    ),
+    "fs.azure.account.oauth2.client.id": "some-client",
+    "fs.azure.account.oauth2.client.secret": "some-secret",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({}, {}),
+        ({"fs.azure.account.key": "k"}, {"account_key": "k"}),
+        ({"fs.azure.account.key.a.blob.core.windows.net": " k "}, {"account_key": "k"}),
+        (
+            {f"fs.azure.account.key.{a}.dfs.core.windows.net": a for a in ("one", "two")},
+            {},
+        ),
+        ({"fs.azure.sas.fixed.token.a.dfs.core.windows.net": "sv=1"}, {"sas_token": "sv=1"}),
+        ({"fs.azure.sas.fixed.token": "sv=1"}, {"sas_token": "sv=1"}),
+        (
+            OAUTH,
+            {
+                "tenant_id": "some-tenant",
+                "client_id": "some-client",
+                "client_secret": "some-secret",
+            },
+        ),
+        ({k: v for k, v in OAUTH.items() if "provider" not in k}, {}),
+        ({k: v for k, v in OAUTH.items() if "secret" not in k}, {}),
+    ],
+)
+def test_settings_of_azure_as_options(settings, options):
+    assert azure_options(settings) == options
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({}, {}),
+        ({"fs.gs.project.id": "p"}, {"project": "p"}),
+        ({"fs.gs.auth.service.account.json.keyfile": "/k.json"}, {"token": "/k.json"}),
+        ({"google.cloud.auth.service.account.json.keyfile": "/k.json"}, {"token": "/k.json"}),
+        (
+            {
+                "fs.gs.auth.service.account.json.keyfile": "/own.json",
+                "google.cloud.auth.service.account.json.keyfile": "/other.json",
+            },
+            {"token": "/own.json"},
+        ),
+        ({"fs.gs.auth.type": "UNAUTHENTICATED"}, {"token": "anon"}),
+    ],
+)
+def test_settings_of_google_as_options(settings, options):
+    assert google_options(settings) == options
