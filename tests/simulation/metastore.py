@@ -87,7 +87,8 @@ class _Callers:
         client, names = self._client, names_of(table)
         kind = self._setting.random.choice(["table", "names", "partitions"])
         if kind == "names":
-            return lambda: client.get_partition_names("db", table), [] if table == GONE else names
+            expected = [] if table == GONE else names
+            return lambda: client.get_partition_names("db", table).to_pylist(), expected
         if kind == "table":
             return lambda: client.get_table("db", table).tableName, table
         return (

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from thrift.transport.TSocket import TSocket
 
@@ -68,7 +69,7 @@ def test_a_table_that_was_dropped_and_perhaps_created_anew(
 def test_partitions_that_were_dropped_one_by_one_are_skipped(spark, metastore, monkeypatch):
     create(spark, "thinned")
     with open_(metastore, "thinned") as table:
-        names = ["k=1", "k=2", "k=3"]
+        names = pa.array(["k=1", "k=2", "k=3"])
         spark.sql("ALTER TABLE thinned DROP PARTITION (k=2)")
         monkeypatch.setattr(MetastoreClient, "get_partition_names", lambda *_: names)
         assert [split.partition_values for split in splits(table)] == [{"k": 1}, {"k": 3}]
