@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from splitlib.spi import (
     SupportsIdentityCheck,
     SupportsPartitionDetails,
     SupportsPhysicalNames,
+    SupportsStorageOptions,
     SupportsTableNames,
 )
 from splitlib_conformance.base import (
@@ -38,6 +39,7 @@ _ABILITIES = (
     SupportsIdentityCheck,
     SupportsPartitionDetails,
     SupportsPhysicalNames,
+    SupportsStorageOptions,
     SupportsTableNames,
 )
 
@@ -146,6 +148,21 @@ class AbilitiesTests(KitBase):
         names_of = self._names_of(simple)
         with expect_error(TableNotFound, "by table_names of a database that does not exist"):
             names_of("no_such_database")
+
+    def test_storage_options(self, simple: Subject) -> None:
+        """Options by their names, the same whenever they are asked for."""
+        with self._able(simple, SupportsStorageOptions) as table:
+            found = table.storage_options("s3")
+            expect(
+                isinstance(found, Mapping) and all(isinstance(name, str) for name in found),
+                f"gave as storage options of s3 a {type(found).__name__}",
+                "a mapping from the names of fsspec's options",
+            )
+            expect(
+                table.storage_options("s3") == found,
+                "gave other storage options of s3 when it was asked again",
+                "those of when the table was opened",
+            )
 
     def test_hosts(self, simple: Subject) -> None:
         """A list for each file, the same whichever others are asked about."""

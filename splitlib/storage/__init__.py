@@ -1,4 +1,10 @@
-"""Listing directories of data files by Hive's and Spark's rules, on a disk or an object store."""
+"""Listing directories of data files by Hive's and Spark's rules, on a disk or an object store.
+
+What needs fsspec, which takes longer to import than all of splitlib, is imported when first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from splitlib.storage.allowed import (
     AllowedLocations,
@@ -17,7 +23,11 @@ from splitlib.storage.files import (
 )
 from splitlib.storage.locations import local_path
 from splitlib.storage.options import nested_options, option_value
-from splitlib.storage.storage import OptionsByProtocol, Storage, modified
+
+if TYPE_CHECKING:
+    from splitlib.storage.storage import OptionsByProtocol, Storage, modified
+
+_WITH_FSSPEC = frozenset({"OptionsByProtocol", "Storage", "modified"})
 
 __all__ = [
     "SELECTING_OPTIONS",
@@ -38,3 +48,9 @@ __all__ = [
     "refuse_files_outside",
     "refuse_outside",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_FSSPEC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.storage"), name)

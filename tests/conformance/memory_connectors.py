@@ -191,6 +191,9 @@ class AbleConnector(PlainConnector):
             if database in (None, found):
                 yield found, table
 
+    def storage_options(self, protocol: str) -> Mapping[str, Any]:
+        return {"key": "zq-of-the-source"} if protocol == "s3" else {}
+
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
         return [self.client.hosts(path) for path in paths]
 

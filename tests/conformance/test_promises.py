@@ -150,6 +150,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "database: None = of all": ("table_names",),
     "options: The same as for :meth:`Connector.open`": ("table_names",),
     "TableNotFound: if there is no such database": ("table_names_of_no_database",),
+    "Options of fsspec's filesystem of ``protocol``": ("storage_options",),
+    "They are those that the user has given": (
+        "storage_options",
+        "tests/unit/connectors/iceberg/test_storage_options.py::test_s3",
+    ),
+    "Nothing is asked of the source. protocol": ("storage_options",),
     "The names of the hosts of each file": ("hosts",),
     "Asked with the files of one listing": (
         f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
@@ -174,6 +180,7 @@ EXPLANATIONS = (
     "The catalog can tell a table from another",
     "The catalog says which tables it has",
     "The storage says on which hosts",
+    "The table's files are reached with credentials",
     "Columns are found by identifier",
     "Deleted rows may be kept as a vector",
     "Open the table ``name``",

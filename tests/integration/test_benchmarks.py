@@ -80,6 +80,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "coordinator": 1,
         "matching": 3,
         "memory": 1,
+        "many_partitions": 4,
         "pinning": 0,
         "iceberg": 4,
         "datasource": 3,

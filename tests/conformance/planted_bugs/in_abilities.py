@@ -104,6 +104,21 @@ class TakesNoDatabaseForEmpty(AbleConnector):
             yield from super().table_names(database, options)
 
 
+@caught_by("storage_options")
+class GivesNamesOfOptions(AbleConnector):
+    def storage_options(self, protocol):
+        return list(super().storage_options(protocol))
+
+
+@caught_by("storage_options")
+class HandsOutNewOptions(AbleConnector):
+    asked = 0
+
+    def storage_options(self, protocol):
+        self.asked += 1
+        return {**super().storage_options(protocol), "token": self.asked}
+
+
 @caught_by("hosts")
 class SortsHosts(AbleConnector):
     def hosts(self, paths):

@@ -31,6 +31,7 @@ ABILITIES = frozenset(
         spi.SupportsIdentityCheck,
         spi.SupportsPartitionDetails,
         spi.SupportsPhysicalNames,
+        spi.SupportsStorageOptions,
         spi.SupportsTableNames,
     }
 )
