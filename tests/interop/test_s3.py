@@ -42,7 +42,17 @@ def files(s3):
         objects[f"parquet/k={k}/f.parquet"] = rows.getvalue()
         objects[f"csv/k={k}/f.csv"] = f"a;b\n{k};x\n".encode()
     s3.fill("lake", objects)
+    s3.fill("pond", objects)
     return "s3a://lake"
+
+
+@pytest.fixture
+def unknown(files):
+    """The same in a bucket for which the session never has credentials.
+
+    Hadoop keeps the file system of a bucket as it was when it was first looked at.
+    """
+    return files.replace("lake", "pond")
 
 
 @pytest.fixture
@@ -122,12 +132,12 @@ def test_scans_of_one_bucket_keep_their_credentials(spark, s3, files, plain):
     assert not one.sameSemantics(other)
 
 
-def test_a_file_takes_no_file_system_of_its_own(spark, s3, files):
-    scan(spark, s3, f"{files}/parquet").collect()
+def test_a_file_takes_no_file_system_of_its_own(spark, s3, unknown):
+    scan(spark, s3, f"{unknown}/parquet").collect()
     threads = spark._jvm.java.lang.Thread
     counts = []
     for _ in range(8):
-        scan(spark, s3, f"{files}/parquet").collect()
+        scan(spark, s3, f"{unknown}/parquet").collect()
         names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
         counts.append(sum(name.startswith("sdk-ScheduledExecutor") for name in names))
     # of one file system there are five at most
@@ -184,8 +194,8 @@ def test_iceberg_with_vended_credentials(spark, s3, tmp_path):
     assert_not_shown(spark, df)
 
 
-def test_credentials_are_not_shown(spark, s3, files):
-    df = scan(spark, s3, f"{files}/parquet")
+def test_credentials_are_not_shown(spark, s3, unknown):
+    df = scan(spark, s3, f"{unknown}/parquet")
     df.join(df, "k").collect()
     df.cache().count()
     df.unpersist()
