@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from splitlib.coordination.coordinator import RequestIgnored
+from tests.simulation.faults import ThrottlingException
 from tests.simulation.history import Event, Span
 from tests.simulation.run import CALLS, EPSILON, Run
 from tests.simulation.setting import CONNECTOR, TABLE
@@ -130,10 +131,16 @@ def _again(before: Span, call: Span) -> bool:
 
 
 def retries_end(run: Run) -> Iterator[str]:
-    """A call is made ``retry_attempts`` times at most, and not after ``retry_max_seconds``."""
+    """A call is made ``retry_attempts`` times at most, and not after ``retry_max_seconds``.
+
+    A listing that the source throttled is made again as long as the source answers others.
+    """
     config = run.setting.config
     for one in _tries(run):
         first, last = one.attempts[0].begin, one.last.begin
+        throttled = [isinstance(each.fault.error, ThrottlingException) for each in one.attempts]
+        if len(one.attempts) > 1 and throttled[-2] and last.kind in _LISTINGS:
+            continue
         if len(one.attempts) > config.retry_attempts:
             yield f"{len(one.attempts)} attempts, not {config.retry_attempts}: {last}"
         took = last.at - first.at - (last.stalled - first.stalled)
