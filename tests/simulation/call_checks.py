@@ -138,13 +138,14 @@ def retries_end(run: Run) -> Iterator[str]:
     config = run.setting.config
     for one in _tries(run):
         first, last = one.attempts[0].begin, one.last.begin
-        throttled = [isinstance(each.fault.error, ThrottlingException) for each in one.attempts]
-        if len(one.attempts) > 1 and throttled[-2] and last.kind in _LISTINGS:
-            continue
-        if len(one.attempts) > config.retry_attempts:
+        throttled = [
+            last.kind in _LISTINGS and isinstance(each.fault.error, ThrottlingException)
+            for each in one.attempts[:-1]
+        ]
+        if not all(throttled[config.retry_attempts - 1 :]):
             yield f"{len(one.attempts)} attempts, not {config.retry_attempts}: {last}"
         took = last.at - first.at - (last.stalled - first.stalled)
-        if len(one.attempts) > 1 and took > config.retry_max_seconds + EPSILON:
+        if throttled and not throttled[-1] and took > config.retry_max_seconds + EPSILON:
             yield f"{took} seconds after the first: {last}"
 
 
