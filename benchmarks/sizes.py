@@ -19,6 +19,7 @@ class Sizes:
     repeat: int = _size(5, 1, "rounds, in each of which every contender runs once")
     warm_up: int = _size(8, 0, "rounds before those, whose times are dropped", minimum=0)
     partitions: int = _size(10_000, 60, "first_row, many_keys: partitions of the table")
+    more_partitions: int = _size(100_000, 120, "first_row: partitions of a larger table")
     files: int = _size(2, 2, "first_row, many_keys, slow_listing: files of each partition")
     matching: int = _size(30, 6, "partitions that the join needs, in every benchmark")
     keys: int = _size(2_000, 1_200, "many_keys: join keys, of which MATCHING have a partition")

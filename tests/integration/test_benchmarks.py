@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.queries import BY_HAND, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED
+from benchmarks.queries import BY_HAND, FLOOR, GIVEN_KEYS, JOIN_KEYS, SHIPPED, TUNED
 from benchmarks.runner import NAMES
 from tests.integration.conftest import SHORT_LIVED_JAVA
 
@@ -73,7 +73,7 @@ def test_a_picture_is_drawn(written):
 def test_targets_have_a_value_and_a_verdict(document):
     targets = {name: len(b["targets"]) for name, b in document["benchmarks"].items()}
     assert targets == {
-        "first_row": 3,
+        "first_row": 5,
         "many_keys": 2,
         "slow_listing": 0,
         "enumeration": 1,
@@ -96,7 +96,7 @@ def test_first_row_compares_what_it_says(document, comparison):
     fetched = {name: c["partitions_fetched"] for name, c in counts.items()}
     listed = {name: c["files_discovered"] - DIMENSION_FILES for name, c in counts.items()}
     dynamic = [SHIPPED, *TUNED]
-    assert list(counts) == [*dynamic, BY_HAND, JOIN_KEYS, GIVEN_KEYS]
+    assert list(counts) == [*dynamic, BY_HAND, GIVEN_KEYS, JOIN_KEYS, FLOOR]
     # Spark's own dynamic pruning is effective, and cold: all is fetched and listed, then dropped
     assert {name: fetched[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS)
     assert {name: listed[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS * FILES)
@@ -104,8 +104,17 @@ def test_first_row_compares_what_it_says(document, comparison):
     # Spark finds nothing where splitlib has pinned the files
     assert (fetched[JOIN_KEYS], listed[JOIN_KEYS]) == (0, 0)
     assert (fetched[GIVEN_KEYS], listed[GIVEN_KEYS]) == (0, 0)
+    # Spark looks at paths that it is given
+    assert (fetched[FLOOR], listed[FLOOR]) == (0, MATCHING * FILES)
     assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
     assert len({c["rows"] for c in counts.values()}) == 1
+
+
+def test_the_first_row_of_a_larger_table_reads_as_much(document):
+    counts = counts_of(document, "first_row", 2)
+    assert list(counts) == [JOIN_KEYS, FLOOR]
+    assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
+    assert {c["partitions_fetched"] for c in counts.values()} == {0}
 
 
 def test_many_keys_are_a_range_to_the_metastore(document):
