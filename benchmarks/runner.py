@@ -18,6 +18,7 @@ NAMES = (
     "memory",
     "many_partitions",
     "pinning",
+    "runtime_filter",
     "iceberg",
     "datasource",
 )

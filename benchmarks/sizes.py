@@ -37,6 +37,7 @@ class Sizes:
     planned: int = _size(2_000, 200, "iceberg: files in one manifest, half of which match", 2)
     in_manifest: int = _size(2_000, 10, "iceberg: files in each of 50 manifests, 2 needed", 3)
     paths: int = _size(1_000, 40, "pinning: files given to spark.read at the most")
+    joined: int = _size(30_000_000, 20_000, "runtime_filter: rows of the larger fact table")
     rows: int = _size(4_000_000, 20_000, "datasource: rows of the table", 4)
 
     @classmethod

@@ -117,6 +117,12 @@ class SplitConfig:
     planner_small_fact_partitions: int = _setting(
         4, "A table of so few partitions is left to Spark.", minimum=0
     )
+    runtime_filter_bytes: int = _setting(
+        2**28,
+        "A scan of at least so much is tried with a Bloom filter of the keys of a smaller, pruned "
+        "side of a join by a shuffle, and drops what it does not keep.",
+        minimum=0,
+    )
     condition_literals: int = _setting(
         200, "Literals in a condition made of join keys; more keys become ranges.", minimum=2
     )

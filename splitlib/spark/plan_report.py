@@ -26,6 +26,36 @@ class FilterUse:
 
 
 @dataclass(frozen=True, slots=True)
+class RowFilter:
+    """A Bloom filter of the keys of a smaller table, tried on rows of a scan.
+
+    Attributes:
+        columns: Of the scan, which the smaller table is joined by.
+        nbytes: Size of the filter.
+        rows_sampled: Rows of the scan that were tested; 0 = there are too many keys for a filter.
+        rows_kept: How many of these it keeps.
+        is_used: Whether the scan drops what it does not keep; not if it keeps too many.
+        seconds: To read the keys and the sample.
+    """
+
+    columns: tuple[str, ...]
+    nbytes: int
+    rows_sampled: int
+    rows_kept: int
+    is_used: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        sample = f"{self.rows_kept:,} of {self.rows_sampled:,} sampled rows"
+        if self.is_used:
+            text = f"keeps {sample}"
+        else:
+            text = f"not used, keeps {sample}" if self.rows_sampled else "not used, too many keys"
+        on = ", ".join(self.columns)
+        return f"Bloom filter {on}: {text} ({self.nbytes:,} bytes, {self.seconds:.2f} s)"
+
+
+@dataclass(frozen=True, slots=True)
 class ScanPruning:
     """What became of one scan.
 
@@ -45,6 +75,7 @@ class ScanPruning:
             are many): ``#`` where one is kept, ``.`` where none is.
         asked_for: How partitions were asked for if not for all of them, as in
             :attr:`splitlib.ScanReport.asked_for`.
+        row_filter: What it leaves out of the rows that are read; None = nothing was tried.
         reasons: Why joins on it do not prune, or why it is left to Spark.
     """
 
@@ -59,6 +90,7 @@ class ScanPruning:
     condition: str | None = None
     strip: str = ""
     asked_for: str = ""
+    row_filter: RowFilter | None = None
     reasons: tuple[str, ...] = ()
 
     @property
@@ -145,6 +177,7 @@ def _block(scan: ScanPruning) -> list[str]:
         lines.append(f"files {scan.files:,}{of_files}, {scan.nbytes or 0:,} bytes{skipped}")
     elif scan.nbytes is not None and scan.nbytes_total is not None:
         lines.append(f"{scan.nbytes:,} of {scan.nbytes_total:,} bytes")
+    lines += [] if scan.row_filter is None else [str(scan.row_filter)]
     lines += [f"not pruned: {reason}" for reason in scan.reasons]
     tree = [f"{'└─' if i == len(lines) - 1 else '├─'} {line}" for i, line in enumerate(lines)]
     return [scan.table, *tree]

@@ -29,6 +29,7 @@ DEFAULTS = {
     "enumeration_deadline_seconds": 3600.0,
     "planner_dimension_bytes": 2**30,
     "planner_small_fact_partitions": 4,
+    "runtime_filter_bytes": 2**28,
     "condition_literals": 200,
     "condition_literals_jdbc": 1000,
     "spark_scan": "auto",

@@ -71,7 +71,7 @@ def rows_that_may_match(
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
     (attribute,) = (a for a in catalyst.output(plan) if a.name() == column)
-    condition = catalyst.might_contain(bloom_filter, attribute)
+    condition = catalyst.might_contain(bloom_filter, [attribute])
     if or_null:
         condition = catalyst.or_null(condition, attribute)
     return catalyst.dataframe(catalyst.filtered(plan, condition))

@@ -59,12 +59,15 @@ class Expressions:
         """A condition that does not hold."""
         return self._jvm.object_(f"{EXPRESSIONS}.Literal").FalseLiteral()
 
-    def might_contain(self, bloom_filter: bytes, attribute: Any) -> Any:
-        """Whether a value's hash is in a Bloom filter, as Spark serializes it."""
+    def hashed(self, values: Sequence[Any]) -> Any:
+        """A hash of all values together."""
+        return self._expression("XxHash64", self.scala.seq(values))
+
+    def might_contain(self, bloom_filter: bytes, values: Sequence[Any]) -> Any:
+        """Whether the hash of all values is in a Bloom filter, as Spark serializes it."""
         binary = self._jvm.object_(f"{_TYPES}.BinaryType")
         literal = self._expression("Literal", bloom_filter, binary)
-        hashed = self._expression("XxHash64", self.scala.seq([attribute]))
-        return self._expression("BloomFilterMightContain", literal, hashed)
+        return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
     def attempted(self, expression: Any) -> Any:
         """The expression with a null in the place of what it raises."""

@@ -17,7 +17,6 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
-from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
@@ -53,6 +52,25 @@ class Collected(NamedTuple):
         return {name: named[name] for name in self.keys.data.fields}
 
 
+def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) -> Any:
+    """The plan of a dimension, semi-joined with what narrows it; of a value, one row.
+
+    Args:
+        catalyst: Of the session.
+        optimized: The plan that the dimension is a part of.
+        dimension: The dimension.
+    """
+    if dimension.is_value:  # the subquery is part of the key
+        return catalyst.one_row()
+    plan = catalyst.node(optimized, dimension.node.path)
+    for other, conditions in dimension.narrowed_by:
+        expressions = [catalyst.expression_at(optimized, c.place) for c in conditions]
+        plan = catalyst.semi_joined(
+            plan, plan_of_dimension(catalyst, optimized, other), expressions
+        )
+    return plan
+
+
 class KeyQueries:
     """The keys of the dimensions of one query; equal ones are run once.
 
@@ -77,11 +95,10 @@ class KeyQueries:
 
         The future raises :class:`Unusable` if they cannot decide what the comparisons say.
         """
-        keys = [
-            self._catalyst.alias(self._expression(c.key), f"k{i}")
-            for i, c in enumerate(comparisons)
-        ]
-        plan = self._catalyst.projected(self._plan(dimension), keys)
+        found = [self._catalyst.expression_at(self._optimized, c.key.place) for c in comparisons]
+        keys = [self._catalyst.alias(key, f"k{i}") for i, key in enumerate(found)]
+        rows = plan_of_dimension(self._catalyst, self._optimized, dimension)
+        plan = self._catalyst.projected(rows, keys)
         bounds = _bounds(comparisons)
         operators = tuple(c.operator for c in comparisons)
         asked = operators, bounds
@@ -91,19 +108,6 @@ class KeyQueries:
         future = self._executor.submit(self._collect, plan, operators, bounds)
         self._asked.append((plan, asked, future))
         return future
-
-    def _plan(self, dimension: Dimension) -> Any:
-        """The plan of a dimension, semi-joined with what narrows it; of a value, one row."""
-        if dimension.is_value:  # the subquery is part of the key
-            return self._catalyst.one_row()
-        plan = self._catalyst.node(self._optimized, dimension.node.path)
-        for other, conditions in dimension.narrowed_by:
-            expressions = [self._expression(condition) for condition in conditions]
-            plan = self._catalyst.semi_joined(plan, self._plan(other), expressions)
-        return plan
-
-    def _expression(self, expression: Expression) -> Any:
-        return self._catalyst.expression_at(self._optimized, expression.place)
 
     def _collect(self, plan: Any, operators: Sequence[str], bounds: Sequence[Bounds]) -> Keys:
         started = time.perf_counter()

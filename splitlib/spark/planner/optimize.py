@@ -43,6 +43,7 @@ from splitlib.spark.planner.prune import (
 )
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.rewrite import is_command, rewritten_query
+from splitlib.spark.planner.runtime_filters import with_runtime_filters
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
 from splitlib.spark.session import settings_of
@@ -258,7 +259,14 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         own = [site for site in sites.values() if site.scan is scan]
         return scan_of_sites(scan, own, is_copied=scan in decisions.copied)
 
-    return _Pruned(sites, list(executor.map(outcome, query.scans)), materialized, dead)
+    outcomes = with_runtime_filters(
+        query,
+        materialized.optimized,
+        list(executor.map(outcome, query.scans)),
+        decisions.copied,
+        executor,
+    )
+    return _Pruned(sites, outcomes, materialized, dead)
 
 
 def _report(query: Query, pruned: _Pruned) -> PlanReport:
@@ -287,6 +295,10 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
         scan, node, nodes = outcome.scan, outcome.instead, new
         if isinstance(scan, FilteredScan) and outcome.report.condition is not None:
             node, nodes = scan.where(outcome.report.condition), narrowed
+        if outcome.rows is not None:
+            if node is None:
+                node, nodes = scan.leaf, narrowed
+            node = query.catalyst.filtered(node, outcome.rows)
         if node is not None:
             if scan in sharing_scans:
                 node = query.catalyst.not_broadcast(node)

@@ -105,6 +105,8 @@ class ScanOutcome:
     instead: Any
     """The node that takes its place; None if it stays, with or without a condition."""
     report: ScanPruning
+    rows: Any = None
+    """Catalyst's condition on its rows; None = all are read."""
 
     @classmethod
     def not_read(cls, scan: Scan) -> Self:

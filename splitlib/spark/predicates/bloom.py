@@ -34,5 +34,17 @@ def among(
     rows = local_rows(df.sparkSession, pa.table({"key": keys}))
     # the hash of a value depends on its type
     typed = F.col("key").cast(df.schema[column].dataType)
-    found = bloom_filter(rows.select(F.xxhash64(typed)), len(keys), _FALSE_POSITIVES)
+    found = filter_of_hashes(rows.select(F.xxhash64(typed)), len(keys))
     return rows_that_may_match(df, column, found, or_null=or_null)
+
+
+def filter_of_hashes(hashes: DataFrame, count: int) -> bytes:
+    """A Bloom filter of one column of hashes that is made for ``count`` different ones."""
+    # Spark fails to make one of no rows
+    at_least_one = hashes.union(hashes.sparkSession.range(1).select(F.lit(0).cast("bigint")))
+    return bloom_filter(at_least_one, count, _FALSE_POSITIVES)
+
+
+def share_of_bits(found: bytes) -> float:
+    """How full a Bloom filter is; half, with as many hashes as it was made for."""
+    return int.from_bytes(found).bit_count() / (8 * len(found))

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 # Queries over so few rows take much longer to compile, and to plan again and again, than to run.
 QUICK: Final = {
     "spark.splitlib.plannerSmallFactPartitions": "0",
+    "spark.splitlib.runtimeFilterBytes": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -1,0 +1,214 @@
+"""Runtime filters: rows of a large scan that a smaller side of a shuffled join cannot meet.
+
+A Bloom filter of the smaller side's keys drops them where they are read, before they are shuffled
+and sorted. Spark has the same (``InjectRuntimeFilter``), for tables from 10 GB on whose other side
+has a condition of its own that a statistic shows to be cheap; of a side that has been pruned, which
+is a condition too, it knows nothing.
+
+The keys are read while the query is planned. So the smaller side has to be what cannot change until
+it runs: scans whose files are pinned, and rows that are in the plan.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.plan_report import RowFilter
+from splitlib.spark.planner.allowed_scans import refuse_scans
+from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, discover
+from splitlib.spark.planner.keys import plan_of_dimension
+from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
+from splitlib.spark.planner.prune import ScanOutcome
+from splitlib.spark.planner.query import Query
+from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
+from splitlib.spark.predicates.bloom import MOST_KEYS, filter_of_hashes, share_of_bits
+
+# Reading a side of more than this share of the other one costs what it saves.
+_SMALLER: Final = 1 / 4
+_SAMPLE: Final = 20_000
+"""Rows of the larger side that are looked at."""
+_MOST_KEPT: Final = 0.7
+"""A filter that keeps more of them is not worth a hash of every row."""
+_FULL: Final = 0.5
+"""With more of its bits set, a Bloom filter of a megabyte lets too much pass."""
+# Those whose equality is that of their hashes.
+_HASHED: Final = frozenset(
+    {"byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "binary"}
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """The smaller side of a join, and the larger scan that it may leave out rows of."""
+
+    scan: PrunableScan
+    join_filter: JoinFilter
+    nbytes: int
+    """That reading the smaller side takes."""
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return self.join_filter.comparisons
+
+    @property
+    def column_ids(self) -> tuple[int, ...]:
+        """The columns of the scan that are compared."""
+        found = (c.lineage.column for c in self.comparisons)
+        return tuple(i for i in found if i is not None)
+
+
+def with_runtime_filters(
+    query: Query,
+    plan: Any,
+    outcomes: Sequence[ScanOutcome],
+    copied: Collection[Scan],
+    executor: Executor,
+) -> list[ScanOutcome]:
+    """What became of each scan, with a condition on the rows of those where one is worth it.
+
+    Args:
+        query: The query.
+        plan: Its optimized plan, with the rows of dimensions in it.
+        outcomes: What has become of its scans.
+        copied: Scans that may also stand where nothing is known of them.
+        executor: Where keys and samples are read, several at a time.
+    """
+    sides = _Sides(query, plan, outcomes, copied)
+    chosen = sides.smallest()
+    if not chosen:
+        return list(outcomes)
+    return list(executor.map(lambda o: sides.applied(o, chosen.get(o.scan)), outcomes))
+
+
+class _Sides:
+    """The scans of one query as the sides of its joins."""
+
+    def __init__(
+        self, query: Query, plan: Any, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
+    ) -> None:
+        self._query = query
+        self._tree = query.optimized_tree
+        places: dict[Scan, list[Node]] = {}
+        for leaf in (node for node in self._tree.walk() if node.is_leaf):
+            scan = query.scan_of(leaf)
+            if scan is not None:
+                places.setdefault(scan, []).append(leaf)
+        self._outcomes = {
+            places[o.scan][0].path: o
+            for o in outcomes
+            # a condition on the rows at one place need not hold of those at another one
+            if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
+        }
+        pinned = {path: o.instead for path, o in self._outcomes.items() if o.instead is not None}
+        self._plan = query.catalyst.replaced(plan, pinned)
+        self._pinned = frozenset(pinned)
+
+    def smallest(self) -> Mapping[Scan, _Side]:
+        """By the larger scans, the smallest side that each meets in a join by a shuffle."""
+        larger = {
+            path: o.scan
+            for path, o in self._outcomes.items()
+            if isinstance(o.scan, PrunableScan)
+            and (self._bytes_at(path) or 0) >= o.scan.config.runtime_filter_bytes
+        }
+        if not (larger and self._pinned and self._query.deterministic):
+            return {}
+        leaves = {node.path: node for node in self._tree.walk() if node.path in larger}
+        columns = frozenset(i for leaf in leaves.values() for i in leaf_ids(leaf))
+        found: dict[Scan, _Side] = {}
+        for join_filter in discover(self._tree, columns, self._is_fixed):
+            leaf = join_filter.leaf
+            kept = tuple(c for c in join_filter.comparisons if self._has_hashes(leaf, c))
+            nbytes = self._bytes_of(join_filter.dimension)
+            limit = _SMALLER * (self._bytes_at(leaf.path) or 0)
+            if not kept or nbytes is None or nbytes > limit:
+                continue
+            if self._query.broadcast_of(self._plan, join_filter.dimension.node) is not None:
+                continue  # which drops the same rows as early
+            scan = larger[leaf.path]
+            if scan not in found or nbytes < found[scan].nbytes:
+                found[scan] = _Side(scan, replace(join_filter, comparisons=kept), nbytes)
+        return found
+
+    def applied(self, outcome: ScanOutcome, side: _Side | None) -> ScanOutcome:
+        """What becomes of a scan, with a condition on its rows if that drops enough of them."""
+        if side is None:
+            return outcome
+        catalyst, started = self._query.catalyst, time.perf_counter()
+        keys = [catalyst.expression_at(self._plan, c.key.place) for c in side.comparisons]
+        rows = plan_of_dimension(catalyst, self._plan, side.join_filter.dimension)
+        hashes = catalyst.projected(rows, [catalyst.alias(catalyst.hashed(keys), "hash")])
+        refuse_scans(catalyst, hashes, self._query.config)
+        found = filter_of_hashes(catalyst.dataframe_of_part(hashes), MOST_KEYS)
+        looked: list[bool] = []
+        condition = None
+        if share_of_bits(found) <= _FULL:
+            scan = outcome.scan.leaf if outcome.instead is None else outcome.instead
+            own = {int(a.exprId().id()): a for a in catalyst.output(scan)}
+            condition = catalyst.might_contain(found, [own[i] for i in side.column_ids])
+            sample = catalyst.projected(scan, [catalyst.alias(condition, "kept")])
+            looked = [row[0] for row in catalyst.dataframe(sample).take(_SAMPLE)]
+        is_used = bool(looked) and sum(looked) <= _MOST_KEPT * len(looked)
+        told = RowFilter(
+            columns=tuple(side.scan.names[i] for i in side.column_ids),
+            nbytes=len(found),
+            rows_sampled=len(looked),
+            rows_kept=sum(looked),
+            is_used=is_used,
+            seconds=time.perf_counter() - started,
+        )
+        report = replace(outcome.report, row_filter=told)
+        return replace(outcome, report=report, rows=condition if is_used else None)
+
+    def _has_hashes(self, leaf: Node, comparison: Comparison) -> bool:
+        """Whether equal values of both sides have equal hashes, those of the bare column."""
+        column = comparison.lineage.column
+        if column is None or comparison.operator not in ("=", "<=>"):
+            return False
+        (attribute,) = (e for e in leaf_columns(leaf) if e.attribute_id == column)
+        kinds = {self._query.type_of(e) for e in (attribute, comparison.target, comparison.key)}
+        if len(kinds) != 1:
+            return False
+        kind = kinds.pop()
+        # a collation, which the catalog's name tells, makes other strings equal
+        is_plain_text = kind.in_catalog == "string"
+        return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
+
+    def _is_fixed(self, node: Node) -> bool:
+        """Whether a part of the plan gives the same rows whenever it is run."""
+        return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
+
+    def _is_fixed_leaf(self, leaf: Node) -> bool:
+        node = self._query.catalyst.node(self._plan, leaf.path)
+        kinds = ("LocalRelation", "OneRowRelation")
+        return leaf.path in self._pinned or self._query.catalyst.kind(node) in kinds
+
+    def _bytes_of(self, dimension: Dimension) -> int | None:
+        """What reading a dimension takes; None if that is not known, or if it may change."""
+        if dimension.is_value or not self._is_fixed(dimension.node):
+            return None
+        paths = [leaf.path for leaf in _leaves(dimension) if leaf.path in self._pinned]
+        sizes = [self._bytes_at(path) for path in paths]
+        return None if not paths or None in sizes else sum(size or 0 for size in sizes)
+
+    def _bytes_at(self, path: Path) -> int | None:
+        """What a scan reads."""
+        outcome = self._outcomes[path]
+        if outcome.instead is not None:
+            return outcome.report.nbytes
+        return self._query.size_of(_at(self._tree, path), ())
+
+
+def _leaves(dimension: Dimension) -> Iterator[Node]:
+    yield from (node for node in dimension.node.walk() if node.is_leaf)
+    for other, _ in dimension.narrowed_by:
+        yield from _leaves(other)
+
+
+def _at(root: Node, path: Path) -> Node:
+    return next(node for node in root.walk() if node.path == path)

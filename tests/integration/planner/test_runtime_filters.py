@@ -1,0 +1,195 @@
+"""Rows of a large scan dropped by a Bloom filter of the keys of a smaller, pruned side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from splitlib.spark.plan_report import RowFilter
+from tests.integration.planner.tables import explained, rows_of
+
+pytestmark = pytest.mark.spark
+
+# One sale of 31 is returned, within a few days.
+_SALES = """CREATE TABLE r_sales USING parquet PARTITIONED BY (day) AS
+  SELECT id AS ticket, CAST(id % 500 AS int) AS item, rand(7) AS price,
+         IF(id % 50 = 0, NULL, concat('t', id)) AS text, CAST(id AS double) AS real,
+         CAST(id AS decimal(20, 2)) AS amount,
+         date_add(DATE'2020-01-01', CAST(id % 3000 AS int)) AS d,
+         timestamp_millis(id * 1000) AS t, CAST(CAST(id AS string) AS binary) AS bytes,
+         CAST(concat('t', id) AS string COLLATE UTF8_LCASE) AS lower,
+         CAST(id % 20 AS int) AS day
+  FROM range(20000)"""
+_RETURNS = """CREATE TABLE r_returns USING parquet PARTITIONED BY (day) AS
+  SELECT ticket, item, text, real, amount, d, t, bytes, upper(lower) AS lower,
+         CAST((day + ticket % 3) % 20 AS int) AS day
+  FROM r_sales WHERE ticket % 31 = 0"""
+_DAYS = "(SELECT day FROM r_days WHERE week = 1)"
+_RETURNED = f"(SELECT r.* FROM r_returns r JOIN {_DAYS} days ON r.day = days.day)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    spark.sql(_SALES)
+    spark.sql(_RETURNS)
+    spark.sql(
+        "CREATE TABLE r_days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 5 AS week"
+        " FROM range(20)"
+    )
+    # otherwise nobody knows the size of what is not pruned
+    spark.sql("ANALYZE TABLE r_sales COMPUTE STATISTICS")
+    # small tables play large ones
+    settings = {
+        "spark.splitlib.runtimeFilterBytes": "0",
+        "spark.sql.autoBroadcastJoinThreshold": "100",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+    }
+    with changed(spark, settings):
+        yield
+    for table in ("r_sales", "r_returns", "r_days"):
+        spark.sql(f"DROP TABLE {table}")
+
+
+def filter_of_sales(spark: SparkSession, query: str) -> RowFilter | None:
+    """What is told of the scan of sales, after the rows were compared with plain Spark's."""
+    planned = splitlib.sql(spark, query)
+    assert rows_of(planned) == rows_of(spark.sql(query))
+    (found,) = {s.row_filter for s in explained(planned).scans if s.table.endswith("r_sales")}
+    text = planned._jdf.queryExecution().optimizedPlan().toString()
+    assert ("might_contain" in text) == (found is not None and found.is_used)
+    return found
+
+
+def test_rows_without_a_return_are_dropped_where_they_are_read(spark: SparkSession) -> None:
+    query = f"SELECT s.ticket, s.price FROM r_sales s JOIN {_RETURNED} r ON s.ticket = r.ticket"
+    found = filter_of_sales(spark, query)
+    assert found is not None
+    assert found.is_used
+    assert found.columns == ("ticket",)
+    assert 0 < found.rows_kept < found.rows_sampled / 20
+    assert "Bloom filter ticket: keeps" in str(splitlib.explain(splitlib.sql(spark, query)))
+
+
+def test_no_row_of_the_smaller_side_is_no_row_of_the_larger_one(spark: SparkSession) -> None:
+    query = f"""SELECT s.ticket FROM r_sales s JOIN {_RETURNED} r ON s.ticket = r.ticket
+        WHERE r.item < 0"""
+    found = filter_of_sales(spark, query)
+    assert found is not None
+    assert found.is_used
+    assert found.rows_kept <= 1
+
+
+def test_several_columns_are_one_key(spark: SparkSession) -> None:
+    on = "s.ticket = r.ticket AND s.item = r.item"
+    query = f"SELECT s.ticket, s.price FROM r_sales s JOIN {_RETURNED} r ON {on}"
+    found = filter_of_sales(spark, query)
+    assert found is not None
+    assert found.is_used
+    assert set(found.columns) == {"ticket", "item"}
+
+
+def test_a_filter_that_keeps_most_rows_is_not_used(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE r_items USING parquet PARTITIONED BY (day) AS SELECT item, day FROM r_days"
+        " CROSS JOIN (SELECT DISTINCT item FROM r_sales WHERE item % 10 < 8)"
+    )
+    try:
+        items = f"(SELECT i.item FROM r_items i JOIN {_DAYS} d ON i.day = d.day)"
+        query = f"SELECT count(*) FROM r_sales s JOIN {items} i ON s.item = i.item"
+        found = filter_of_sales(spark, query)
+        assert found is not None
+        assert not found.is_used
+        assert 0.7 * found.rows_sampled < found.rows_kept < 0.9 * found.rows_sampled
+    finally:
+        spark.sql("DROP TABLE r_items")
+
+
+@pytest.mark.newest_spark
+@pytest.mark.parametrize(
+    ("join", "drops"),
+    [
+        ("r_sales s {kind} {returned} r ON s.ticket = r.ticket", {"JOIN", "RIGHT JOIN"}),
+        ("{returned} r {kind} r_sales s ON s.ticket = r.ticket", {"JOIN", "LEFT JOIN"}),
+    ],
+    ids=["left", "right"],
+)
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+def test_rows_that_an_outer_join_keeps_stay(
+    spark: SparkSession, join: str, drops: set[str], kind: str
+) -> None:
+    source = join.format(kind=kind, returned=_RETURNED)
+    found = filter_of_sales(spark, f"SELECT s.ticket, r.item FROM {source}")
+    assert (found is not None and found.is_used) == (kind in drops)
+
+
+_SUBQUERIES = {
+    "IN": (True, "r_sales s WHERE s.ticket IN (SELECT ticket FROM {returned})"),
+    "EXISTS": (True, "r_sales s WHERE EXISTS (SELECT 1 FROM {returned} r WHERE {on})"),
+    "NOT EXISTS": (False, "r_sales s WHERE NOT EXISTS (SELECT 1 FROM {returned} r WHERE {on})"),
+    "NOT EXISTS, looked into": (
+        True,
+        "{returned} s WHERE NOT EXISTS (SELECT 1 FROM r_sales r WHERE {on} AND r.item < 9)",
+    ),
+    "EXISTS in an OR": (
+        False,
+        "r_sales s WHERE s.item = 3 OR EXISTS (SELECT 1 FROM {returned} r WHERE {on})",
+    ),
+}
+
+
+@pytest.mark.newest_spark
+@pytest.mark.parametrize("name", _SUBQUERIES)
+def test_subqueries(spark: SparkSession, name: str) -> None:
+    drops, source = _SUBQUERIES[name]
+    source = source.format(returned=_RETURNED, on="r.ticket = s.ticket")
+    found = filter_of_sales(spark, f"SELECT s.ticket, s.item FROM {source}")
+    assert (found is not None and found.is_used) == drops
+
+
+@pytest.mark.newest_spark
+@pytest.mark.parametrize("operator", ["=", "<=>"])
+@pytest.mark.parametrize("column", ["text", "amount", "d", "t", "bytes"])
+def test_types_whose_equality_is_that_of_their_hashes(
+    spark: SparkSession, column: str, operator: str
+) -> None:
+    on = f"s.{column} {operator} r.{column}"
+    query = f"SELECT s.ticket, r.ticket FROM r_sales s JOIN {_RETURNED} r ON {on}"
+    found = filter_of_sales(spark, query)
+    assert found is not None
+    assert found.is_used
+    assert found.columns == (column,)
+
+
+@pytest.mark.parametrize(
+    "on",
+    ["s.real = r.real", "s.lower = r.lower", "s.item = r.ticket", "s.ticket + 1 = r.ticket"],
+)
+def test_keys_that_may_be_equal_and_have_other_hashes(spark: SparkSession, on: str) -> None:
+    query = f"SELECT s.ticket, r.ticket FROM r_sales s JOIN {_RETURNED} r ON {on}"
+    assert filter_of_sales(spark, query) is None
+
+
+def test_a_side_that_may_change_until_the_query_runs_gives_no_filter(spark: SparkSession) -> None:
+    query = f"""SELECT s.ticket FROM r_sales s JOIN {_DAYS} days ON s.day = days.day
+        JOIN r_returns r ON s.ticket = r.ticket WHERE r.item < 100"""
+    assert filter_of_sales(spark, query) is None
+
+
+def test_a_scan_at_two_places_keeps_what_either_needs(spark: SparkSession) -> None:
+    query = f"""WITH s AS (SELECT * FROM r_sales), r AS (SELECT * FROM {_RETURNED})
+        SELECT s.ticket, 'returned' FROM s JOIN r ON s.ticket = r.ticket
+        UNION ALL SELECT ticket, 'cheap' FROM s WHERE price < 0.1"""
+    planned = splitlib.sql(spark, query)
+    assert rows_of(planned) == rows_of(spark.sql(query))
+    found = [s.row_filter for s in explained(planned).scans if s.table.endswith("r_sales")]
+    assert sum(one is not None and one.is_used for one in found) == 1
+
+
+def test_small_scans_are_left_alone(spark: SparkSession) -> None:
+    query = f"SELECT s.ticket FROM r_sales s JOIN {_RETURNED} r ON s.ticket = r.ticket"
+    with changed(spark, {"spark.splitlib.runtimeFilterBytes": "100000000"}):
+        assert filter_of_sales(spark, query) is None
