@@ -103,6 +103,11 @@ JOINS: Sequence[Join] = (
         f" (SELECT 1 FROM {_FACT} WHERE {_ON}) AS INT)) FROM ({_DAYS})",
     ),
     Join(
+        "days without a sale (anti)",
+        f"SELECT count(*), sum(d_dom) FROM ({_DAYS})"
+        f" WHERE NOT EXISTS (SELECT 1 FROM {_FACT} WHERE {_ON})",
+    ),
+    Join(
         "null-safe",
         f"SELECT {_WHAT} FROM {_FACT} JOIN ({_DAYS}) ON {_ON.replace('=', '<=>')}",
     ),

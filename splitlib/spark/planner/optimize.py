@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,6 +49,9 @@ from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, pruna
 from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
+
+# of an analyzed plan: the optimizer makes plain ones of the second
+_JOINS: Final = ("Join", "AsOfJoin")
 
 
 def plan(
@@ -181,7 +184,7 @@ def _query(
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
     tree = catalyst.tree(analyzed)
-    has_join = any(node.kind == "Join" or node.subqueries for node in tree.walk())
+    has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not asks_for_extremes(tree):
         return "it has no join."
     optimizing = executor.submit(_optimized, catalyst, analyzed)

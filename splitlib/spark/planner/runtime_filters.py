@@ -17,6 +17,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from splitlib.redaction import get_logger
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.plan_report import RowFilter
 from splitlib.spark.planner.allowed_scans import refuse_scans
@@ -27,6 +29,8 @@ from splitlib.spark.planner.prune import ScanOutcome
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
 from splitlib.spark.predicates.bloom import MOST_KEYS, filter_of_hashes, share_of_bits
+
+_log = get_logger(__name__)
 
 # Reading a side of more than this share of the other one costs what it saves.
 _SMALLER: Final = 1 / 4
@@ -139,6 +143,14 @@ class _Sides:
         """What becomes of a scan, with a condition on its rows if that drops enough of them."""
         if side is None:
             return outcome
+        try:
+            return self._with_filter(outcome, side)
+        except JVM_ERRORS:
+            # it need not fail in the query, which may have no row to compute it for
+            _log.debug("A runtime filter could not be made.", exc_info=True)
+            return outcome
+
+    def _with_filter(self, outcome: ScanOutcome, side: _Side) -> ScanOutcome:
         catalyst, started = self._query.catalyst, time.perf_counter()
         keys = [catalyst.expression_at(self._plan, c.key.place) for c in side.comparisons]
         rows = plan_of_dimension(catalyst, self._plan, side.join_filter.dimension)

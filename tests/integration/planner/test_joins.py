@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 from pyspark.sql import SparkSession
 
+import splitlib
 from tests.integration.planner.tables import (
     FACTS,
     INNER,
@@ -336,3 +337,17 @@ def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
     assert pruned(optimized) == list(kept)
     assert reason in str(explained(optimized))
     assert rows_of(optimized) == rows_of(spark.sql(sql))
+
+
+def test_what_a_join_as_of_looks_into_is_pruned(spark: SparkSession) -> None:
+    left, right = spark.sql("SELECT id, d FROM p_days WHERE week = 2"), spark.table("p_sales")
+    joined = left._joinAsOf(  # as merge_asof of the pandas API calls it
+        right,
+        leftAsOfColumn=left["id"] * 10,
+        rightAsOfColumn=right["v"],
+        on=left["id"] == right["day"],
+        how="left",
+    )
+    optimized = splitlib.optimize(joined)
+    assert rows_of(optimized) == rows_of(joined)
+    assert pruned(optimized) == [("p_sales", 4)]
