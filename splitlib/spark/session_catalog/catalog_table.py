@@ -144,7 +144,11 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
-        return self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
+        rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
+        # Spark believes of partitions that it is told that conditions on partition columns have
+        # chosen them, and tests no row by one that comes later; past a sample it does, even if that
+        # is of all rows
+        return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> Any:
         return self._partitions.rows(refs.to_pylist())
