@@ -75,12 +75,26 @@ def checked_files(
     within = pc.min_max(files["partition"])
     if len(files) and not 0 <= within["min"].as_py() <= within["max"].as_py() < len(partitions):
         _refuse(f"Files belong to others than the {len(partitions)} partitions asked for.")
+    if batch.partitions_listed is not None:
+        _check_listed(batch, partitions)
     if batch.deletes is not None:
         _check_deletes(batch)
     if not batch.statistics:
         return batch
     columns = {field.name.lower(): field for field in metadata.filterable}
     return replace(batch, statistics=_checked_statistics(batch, columns))
+
+
+def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:
+    """Make sure that a listing which stops before its end has come to it, or to some partition."""
+    listed = batch.partitions_listed
+    assert listed is not None
+    if not partitions.has_gaps:
+        _refuse("Only partitions between which there may be others are listed in part.")
+    if not 0 < listed <= len(partitions):
+        _refuse(f"Of {len(partitions)} partitions it says that {listed} were listed.")
+    if pc.any(pc.greater_equal(batch.files["partition"], listed)).as_py():
+        _refuse(f"Files belong to others than the first {listed} partitions.")
 
 
 def _check_deletes(batch: FileBatch) -> None:

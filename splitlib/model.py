@@ -356,6 +356,10 @@ class FileBatch:
         statistics: By column, as named in :attr:`TableMetadata.filterable`; a row per file.
         deletes: Per file: which of :attr:`delete_sets` applies to it; null = none.
         delete_sets: The sets of files that delete rows together.
+        partitions_listed: These are the files of so many of the first partitions that were asked
+            for, as no more came with the first; None = of all. Only of partitions between which
+            there may be others (:attr:`PartitionBatch.has_gaps`), and then the only batch: the rest
+            is asked for again, in pieces of as many.
     """
 
     files: pa.RecordBatch
@@ -364,6 +368,7 @@ class FileBatch:
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=lambda: MappingProxyType({}))
     deletes: pa.Array | None = None
     delete_sets: tuple[tuple[DeleteFile, ...], ...] = ()
+    partitions_listed: int | None = None
 
     def __len__(self) -> int:
         return int(self.files.num_rows)

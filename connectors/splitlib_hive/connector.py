@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
+from splitlib.filtering.partition_names import rows_with, wanted
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
     partition_name,
@@ -30,7 +31,6 @@ from splitlib_hive.client import (
     MetastoreClient,
     parse_uris,
 )
-from splitlib_hive.names import wanted
 from splitlib_hive.table import making_sense, read_format, table_metadata
 
 T = TypeVar("T")
@@ -147,7 +147,9 @@ class HiveConnector(Connector):
         """The partitions with some values of all keys; details come with them."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        names = pa.array([partition_name(keys, row) for row in rows], pa.string())
+        # in the order in which an object store lists their directories
+        ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
+        names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())
         yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
@@ -157,7 +159,10 @@ class HiveConnector(Connector):
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
-            yield replace(found, asked_for="prefix")
+            # the same partition may not come with two of them
+            exact = rows_with(found.values, leading)
+            kept = found.values.filter(exact), found.refs.filter(exact)
+            yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
         """Partitions of which no more is known than their names."""
@@ -215,7 +220,16 @@ class HiveConnector(Connector):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
         numbers = partitions.refs.field("read_format")
-        for number in pc.unique(numbers).to_pylist():
+        distinct = pc.unique(numbers).to_pylist()
+        if partitions.has_gaps and self.files_per_page and len(distinct) == 1:
+            form = self._formats[distinct[0]]
+            locations = partitions.refs.field("location").to_pylist()
+            below = is_recursive(form)
+            files, requests, listed = self._storage.list_first(locations, below=below)
+            took = Requests(storage=requests)
+            yield FileBatch(files, form, took, partitions_listed=listed)
+            return
+        for number in distinct:
             rows = pc.indices_nonzero(pc.equal(numbers, number))
             locations = partitions.refs.field("location").take(rows).to_pylist()
             form = self._formats[number]

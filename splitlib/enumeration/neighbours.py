@@ -14,34 +14,41 @@ def neighbours(
     batches: Iterator[MatchedPartitions],
     files_per_page: int,
     files_each: Callable[[], float],
-    threads: int,
 ) -> Iterator[MatchedPartitions]:
     """The same partitions in the same order, put together as they are to be listed.
 
     Partitions go together if all files from the first to the last of them, those of partitions in
     between too, fit in a page. One that has no such neighbour stays alone. Where it is not known
-    which lie in between, each thread gets its share: that is one request for each thread if there
-    are none, and no more than one for each partition if there are many.
+    what lies in between, those of a batch stay together: how many of them a page tells is known
+    when the first has come.
 
     Args:
         batches: What matched, of any number of partitions.
         files_per_page: How many files one request tells.
         files_each: About how many files a partition has, asked before each group; 0 = not known.
-        threads: How many listings run at once.
     """
-    share = 0
     rest: MatchedPartitions | None = None
     for batch in batches:
+        if batch.partitions.has_gaps:
+            yield from _in_groups(rest, files_per_page, files_each)
+            rest = None
+            yield batch
+            continue
         rest = batch if rest is None else rest.joined(batch)
-        share = -(-len(rest) // threads) if rest.partitions.has_gaps else len(rest)
         while rest is not None and (length := _together(rest, files_per_page, files_each())):
-            length = min(length, share)
             if length == len(rest):
                 break  # the next batch may have more that go with them
             yield rest.slice(0, length)
             rest = rest.slice(length)
+    yield from _in_groups(rest, files_per_page, files_each)
+
+
+def _in_groups(
+    rest: MatchedPartitions | None, files_per_page: int, files_each: Callable[[], float]
+) -> Iterator[MatchedPartitions]:
+    """What is left of all that are neighbours."""
     while rest is not None and len(rest):
-        length = min(share, _together(rest, files_per_page, files_each()))
+        length = _together(rest, files_per_page, files_each())
         yield rest.slice(0, length)
         rest = rest.slice(length)
 

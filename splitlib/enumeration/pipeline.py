@@ -38,12 +38,21 @@ from splitlib.table import Table
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
+class _Listed(NamedTuple):
+    """Files of partitions."""
+
+    batches: list[FileBatch]
+    partitions: int
+    """Of so many of those asked for, from the first on."""
+
+
 class _Listing(NamedTuple):
-    """Files being listed: of the matched partitions from ``offset`` on."""
+    """Files being listed: of ``length`` matched partitions from ``offset`` on, or fewer."""
 
     matched: MatchedPartitions
     offset: int
-    task: Task[list[FileBatch]]
+    length: int
+    task: Task[_Listed]
 
 
 class ScanPipeline:
@@ -77,13 +86,19 @@ class ScanPipeline:
         """The files that the filters leave, in batches."""
         pending: deque[_Listing] = deque()
         for matched, offset, length in self._listings(calls):
-            task = calls.submit(partial(self._list_files, matched, offset, length))
-            pending.append(_Listing(matched, offset, task))
+            pending.append(self._submit(calls, matched, offset, length))
             # twice the threads: enough to keep them busy, few enough to stay lazy
             if len(pending) >= 2 * self._config.listing_threads or self._is_to_learn():
                 yield from self._finish(calls, pending.popleft())
         while pending:
             yield from self._finish(calls, pending.popleft())
+
+    def _submit(
+        self, calls: BoundedCalls, matched: MatchedPartitions, offset: int, step: int
+    ) -> _Listing:
+        length = min(step, len(matched) - offset)
+        task = calls.submit(partial(self._list_files, matched, offset, length))
+        return _Listing(matched, offset, length, task)
 
     def _is_to_learn(self) -> bool:
         """Whether how many partitions go together is known only when the first are listed."""
@@ -93,9 +108,7 @@ class ScanPipeline:
         """Matched partitions, and from where on how many of them are listed by one call."""
         matching = self.matching_partitions(calls)
         if page := self._table.files_per_page:
-            for group in neighbours(
-                matching, page, self._tally.files_each, self._config.listing_threads
-            ):
+            for group in neighbours(matching, page, self._tally.files_each):
                 yield group, 0, len(group)
             return
         step = self._table.partitions_per_listing
@@ -178,14 +191,14 @@ class ScanPipeline:
             # some may have gone, the connector does not say which: near enough to be put together
             yield ready, at[: len(ready)]
 
-    def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> list[FileBatch]:
+    def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> _Listed:
         """The files of ``step`` partitions, listed in the thread of a worker.
 
         Partitions that a later filter has dropped meanwhile are not listed.
         """
         predicate = self._predicate()
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
-            return []
+            return _Listed([], step)
         piece = matched.partitions.slice(offset, step)
         try:
             with self._tally.timed("list_files"):
@@ -194,11 +207,11 @@ class ScanPipeline:
             if step > 1 and self._config.missing_partition == "skip":
                 # one of them is missing: each by itself
                 alone = range(offset, offset + len(piece))
-                found = [(i, b) for i in alone for b in self._list_files(matched, i, 1)]
-                return [_moved(batch, i - offset) for i, batch in found]
+                found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
+                return _Listed([_moved(batch, i - offset) for i, batch in found], step)
             self._tally.gone(1)
             if self._config.missing_partition == "skip":
-                return []
+                return _Listed([], step)
             error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
@@ -207,16 +220,20 @@ class ScanPipeline:
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise
-        files = np.zeros(len(piece), np.int64)
+        told = [b.partitions_listed for b in batches if b.partitions_listed is not None]
+        listed = min(told, default=len(piece))
+        files = np.zeros(listed, np.int64)
         if (call := current_call()) is not None:
             self._tally.made_again(call.failed_attempts)
             call.failed_attempts = 0
         for batch in batches:
             self._tally.requested(batch)
             self._tally.count(files_listed=len(batch))
-            files += np.bincount(batch.files["partition"], minlength=len(piece))
+            files += np.bincount(batch.files["partition"], minlength=listed)
         self._tally.listed(files.tolist(), together=bool(self._table.files_per_page))
-        return [self._with_hosts(batch) for batch in batches] if self._hosts else batches
+        if self._hosts:
+            batches = [self._with_hosts(batch) for batch in batches]
+        return _Listed(batches, listed)
 
     def _with_hosts(self, batch: FileBatch) -> FileBatch:
         hosts = self._table.hosts(batch.files["path"].to_pylist(), self._config)
@@ -227,15 +244,27 @@ class ScanPipeline:
 
     def _finish(self, calls: BoundedCalls, listing: _Listing) -> Iterator[SelectedFiles]:
         """The files of a listing that every filter leaves, as soon as it has come to its end."""
-        for batch in calls.result(listing.task):
+        found = calls.result(listing.task)
+        # what the first page does not tell others do, probably of as many partitions each; of one
+        # alone it may be that it lies elsewhere, so that each thread then has its share
+        start, end = listing.offset + found.partitions, listing.offset + listing.length
+        share = -(-(end - start) // self._config.listing_threads)
+        step = found.partitions if found.partitions > 1 else max(1, share)
+        more = [
+            self._submit(calls, listing.matched, offset, min(step, end - offset))
+            for offset in range(start, end, step)
+        ]
+        for batch in found.batches:
             listed = _moved(batch, listing.offset)
-            found = listed.filter(self._keeps(listed, listing.matched))
-            if len(found):
+            kept = listed.filter(self._keeps(listed, listing.matched))
+            if len(kept):
                 order = [("partition", "ascending"), ("path", "ascending")]
-                found = found.take(pc.sort_indices(found.files, sort_keys=order))
-                size = pc.sum(found.files["size"]).as_py()
-                self._tally.count(files_selected=len(found), bytes_selected=size)
-                yield SelectedFiles(listing.matched.partitions, found)
+                kept = kept.take(pc.sort_indices(kept.files, sort_keys=order))
+                size = pc.sum(kept.files["size"]).as_py()
+                self._tally.count(files_selected=len(kept), bytes_selected=size)
+                yield SelectedFiles(listing.matched.partitions, kept)
+        for one in more:
+            yield from self._finish(calls, one)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
         """A flag per file: by its partition, its size, and its statistics where there are some."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -56,3 +57,45 @@ def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, FILE_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
+
+
+def of_directories(
+    files: pa.Table, rows: Mapping[str, int], locations: Sequence[str], below: bool
+) -> pa.RecordBatch:
+    """What was listed of some directories, as of :data:`splitlib.model.FILE_SCHEMA`.
+
+    Args:
+        files: ``path``, ``size`` and ``modified``, also of others.
+        rows: By prefix, which of the directories it is.
+        locations: Of the directories, as the paths of files begin.
+        below: Whether files in directories below them count, too.
+    """
+    prefixes = sorted(rows)
+    directory, rest = _placed(files["path"].combine_chunks(), prefixes, below)
+    wanted = pc.indices_nonzero(pc.is_valid(directory))
+    row = pa.array([rows[prefix] for prefix in prefixes], pa.int64())
+    row = row.take(directory.take(wanted))
+    bases = pa.array([f"{location.rstrip('/')}/" for location in locations])
+    path = pc.binary_join_element_wise(bases.take(row), rest.take(wanted), "")
+    sizes, times = (files[c].combine_chunks().take(wanted) for c in ("size", "modified"))
+    return pa.RecordBatch.from_arrays([path, sizes, times, row], schema=FILE_SCHEMA)
+
+
+def _placed(
+    paths: pa.StringArray, prefixes: list[str], below: bool
+) -> tuple[pa.Int32Array, pa.StringArray]:
+    """Which of some directories each file is in, null = in none, and what it is called in it."""
+    if not below:
+        parents = pc.replace_substring_regex(paths, "[^/]*$", "")
+        names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
+        place = pc.index_in(parents, value_set=pa.array(prefixes))
+        return pc.if_else(are_data(names), place, None), names
+    places: list[int | None] = []
+    rests = []
+    for path in paths.to_pylist():
+        found = bisect_right(prefixes, path) - 1
+        inside = found >= 0 and path.startswith(prefixes[found])
+        rest = path[len(prefixes[found]) :] if inside else ""
+        places.append(found if inside and all(map(is_data, rest.split("/"))) else None)
+        rests.append(rest)
+    return pa.array(places, pa.int32()), pa.array(rests, pa.string())

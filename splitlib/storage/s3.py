@@ -95,6 +95,15 @@ class Bucket(NamedTuple):
         return cls(bucket, directory)
 
 
+class Page(NamedTuple):
+    """What one request tells of directories."""
+
+    files: pa.RecordBatch
+    """Of them, and perhaps of others: ``path``, ``size``, ``modified``."""
+    complete: int
+    """Of so many of the first directories there are no other files."""
+
+
 class S3Listing:
     """Buckets reached with the same options. Thread-safe.
 
@@ -162,6 +171,24 @@ class S3Listing:
             NotInOrder: if the store tells keys in another order.
             NotFollowed: if it tells one that obstore cannot name.
         """
+        for page in self._pages(bucket, prefixes, below=below):
+            yield page.files
+
+    def first_pages(
+        self, bucket: str, prefixes: Sequence[str], *, below: bool
+    ) -> tuple[list[pa.RecordBatch], int]:
+        """The first of :meth:`pages` that tell all of the first directory, mostly one.
+
+        And the number of the first directories of which these tell all.
+        """
+        found = []
+        for page in self._pages(bucket, prefixes, below=below):
+            found.append(page.files)
+            if page.complete:
+                return found, page.complete
+        return found, len(prefixes)
+
+    def _pages(self, bucket: str, prefixes: Sequence[str], *, below: bool) -> Iterator[Page]:
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
         # "." is the character before "/": nothing that is wanted lies before it
@@ -183,20 +210,22 @@ class S3Listing:
             if root and not pc.all(pc.starts_with(files["path"], f"{root}/"), min_count=0).as_py():
                 _refuse_others(Bucket(bucket, root), files["path"].slice(0, 1).to_pylist())
             last = _last(files, after)
-            yield files
             if len(objects) < FILES_PER_PAGE:
+                yield Page(files, len(prefixes))
                 return
             if last is None:
                 raise NotInOrder("A page without a file does not say where the next one begins.")
             position = bisect_left(prefixes, last)
             if position and last.startswith(prefix := prefixes[position - 1]):
+                yield Page(files, position - 1)
                 child, slash, _ = last[len(prefix) :].partition("/")
                 # past all that is in a directory in it, where there may be much
                 after = f"{prefix}{child}/{_GREATEST}" if slash and not below else last
-            elif position < len(prefixes):
-                after = max(last, prefixes[position][:-1] + ".")
-            else:
+                continue
+            yield Page(files, position)
+            if position == len(prefixes):
                 return
+            after = max(last, prefixes[position][:-1] + ".")
 
     def _store(self, bucket: str, *, patient: bool = False) -> Any:
         with self._lock:

@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import threading
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -24,10 +23,9 @@ from splitlib.errors import (
     SourceError,
     SourceUnavailable,
 )
-from splitlib.model import FILE_SCHEMA
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
-from splitlib.storage.files import Level, StoredFile, are_data, file_batch, is_data
+from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.s3 import (
     FILES_PER_PAGE,
@@ -145,6 +143,22 @@ class Storage:
             requests += took
         return file_batch(found), requests
 
+    def list_first(
+        self, locations: Sequence[str], *, below: bool = False
+    ) -> tuple[pa.RecordBatch, int, int]:
+        """As :meth:`list_files`, of the first directory, and of those after it that come with it.
+
+        Returns:
+            Files and requests as there, and of how many of the first directories these are.
+        """
+        if len(locations) > 1 and self._is_in_order:
+            try:
+                return self._listed_first(locations, below)
+            except NotFollowed as reason:
+                _log.info("Directories are listed one by one: %s", reason)
+                self._is_in_order &= not isinstance(reason, NotInOrder)
+        return (*self.list_files(locations[:1], below=below), 1)
+
     def files(self, location: str) -> list[StoredFile]:
         """The data files directly in a directory, by name; sub-directories are not looked into.
 
@@ -242,10 +256,47 @@ class Storage:
             return self._s3
 
     def _listed_together(self, locations: Sequence[str], below: bool) -> tuple[pa.RecordBatch, int]:
-        """See :meth:`list_files`, of neighbours in one bucket.
+        """See :meth:`list_files`, of neighbours.
 
         Raises:
             NotFollowed: if they are not that.
+        """
+        listing, buckets = self._in_buckets(locations)
+        found, requests = [], 0
+        for name, rows in buckets.items():
+            pages = list(listing.pages(name, sorted(rows), below=below))
+            files = pa.Table.from_batches(pages).combine_chunks()
+            found.append(of_directories(files, rows, list(map(local_path, locations)), below))
+            requests += len(pages)
+        (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
+        return batch, requests
+
+    def _listed_first(
+        self, locations: Sequence[str], below: bool
+    ) -> tuple[pa.RecordBatch, int, int]:
+        """See :meth:`list_first`, of directories in one bucket.
+
+        Raises:
+            NotFollowed: if they are not that.
+        """
+        listing, buckets = self._in_buckets(locations)
+        if len(buckets) > 1:
+            raise NotFollowed("They are in several buckets.")
+        ((name, rows),) = buckets.items()
+        first = min(rows, key=rows.__getitem__)
+        prefixes = sorted(prefix for prefix in rows if prefix >= first)
+        pages, complete = listing.first_pages(name, prefixes, below=below)
+        told = {rows[prefix] for prefix in prefixes[:complete]}
+        listed = next((row for row in range(len(locations)) if row not in told), len(locations))
+        places = list(map(local_path, locations))
+        files = of_directories(pa.Table.from_batches(pages), rows, places, below)
+        return files.filter(pc.less(files["partition"], listed)), len(pages), listed
+
+    def _in_buckets(self, locations: Sequence[str]) -> tuple[S3Listing, dict[str, dict[str, int]]]:
+        """What lists directories together; and by bucket and prefix, which of them it is.
+
+        Raises:
+            NotFollowed: if they cannot be listed together.
         """
         places = [located(location) for location in locations]
         listing = self._s3_listing() if {place.protocol for place in places} == {"s3"} else None
@@ -256,26 +307,13 @@ class Storage:
         for row, place in enumerate(places):
             at = Bucket.of(place.path)
             buckets.setdefault(at.name, {})[f"{at.directory}/"] = row
-        found, requests = [], 0
         for name, rows in buckets.items():
             prefixes = sorted(rows)
             self._refuse_between(name, prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
             if nested or sum(map(len, buckets.values())) < len(places):
                 raise NotFollowed("One directory is in another one, or the same.")
-            pages = list(listing.pages(name, prefixes, below=below))
-            files = pa.Table.from_batches(pages).combine_chunks()
-            directory, rest = _placed(files["path"].combine_chunks(), prefixes, below)
-            wanted = pc.indices_nonzero(pc.is_valid(directory))
-            row = pa.array([rows[prefix] for prefix in prefixes], pa.int64())
-            row = row.take(directory.take(wanted))
-            bases = pa.array([f"{local_path(location).rstrip('/')}/" for location in locations])
-            path = pc.binary_join_element_wise(bases.take(row), rest.take(wanted), "")
-            sizes, times = (files[c].combine_chunks().take(wanted) for c in ("size", "modified"))
-            found.append(pa.RecordBatch.from_arrays([path, sizes, times, row], schema=FILE_SCHEMA))
-            requests += len(pages)
-        (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
-        return batch, requests
+        return listing, buckets
 
     def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
         """Let directories be listed together only if what lies between them is allowed, too.
@@ -352,26 +390,6 @@ class Storage:
 
 def _bucket(place: Location) -> str:
     return "/".join(place.path.split("/")[:3])
-
-
-def _placed(
-    paths: pa.StringArray, prefixes: list[str], below: bool
-) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Which of some directories each file is in, null = in none, and what it is called in it."""
-    if not below:
-        parents = pc.replace_substring_regex(paths, "[^/]*$", "")
-        names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
-        place = pc.index_in(parents, value_set=pa.array(prefixes))
-        return pc.if_else(are_data(names), place, None), names
-    places: list[int | None] = []
-    rests = []
-    for path in paths.to_pylist():
-        found = bisect_right(prefixes, path) - 1
-        inside = found >= 0 and path.startswith(prefixes[found])
-        rest = path[len(prefixes[found]) :] if inside else ""
-        places.append(found if inside and all(map(is_data, rest.split("/"))) else None)
-        rests.append(rest)
-    return pa.array(places, pa.int32()), pa.array(rests, pa.string())
 
 
 def _name_in(directory: str, path: str) -> str:

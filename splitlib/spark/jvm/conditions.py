@@ -54,7 +54,7 @@ def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Ite
         return
     catalyst = Catalyst(spark)
     attributes = tuple(catalyst.output(plan))
-    open_ = [plan.condition()]
+    open_ = [catalyst.named_as(plan.condition(), plan.output())]
     while open_:
         node = open_.pop()
         if node.nodeName() == "And":

@@ -78,6 +78,18 @@ class Expressions:
         value = self._expression("CreateArray", self.scala.seq([expression]), False)
         return self._expression("IsNull", self.attempted(value))
 
+    def named_as(self, expression: Any, output: Any) -> Any:
+        """An expression whose attributes are spelled as in ``output``, and not as in the query.
+
+        Args:
+            expression: Over attributes with the ids of those in ``output``.
+            output: Of a plan, a ``Seq[Attribute]``.
+        """
+        strategy = self._jvm.object_(
+            "org.apache.spark.sql.execution.datasources.DataSourceStrategy"
+        )
+        return strategy.normalizeExprs(self.scala.seq([expression]), output).head()
+
     def sql(self, expression: Any) -> str:
         """An expression as it is shown."""
         return str(expression.sql())

@@ -51,6 +51,7 @@ _KNOWN: Final = {
     "org.apache.spark.sql.execution.datasources": {
         "CatalogFileIndex": "table()CatalogTable",
         "DataSource$": "lookupDataSource(String, SQLConf)Class",
+        "DataSourceStrategy$": "normalizeExprs(Seq, Seq)Seq",
         "FileStatusCache": "putLeafFiles(Path, FileStatus[])void",
         "FileStatusWithMetadata": "fileStatus()FileStatus",
         "HadoopFsRelation": """

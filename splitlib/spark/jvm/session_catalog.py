@@ -87,14 +87,28 @@ class CatalogPartitions:
         found: dict[str, Any] = json.loads(self._partition_schema.json())
         return found
 
-    def prepare(self) -> None:
-        """Find the way to partitions by name, which takes a request or two."""
-        self._hive()
+    def prepare(self) -> bool:
+        """Find the way to partitions by name, in a request or two; whether there is one."""
+        return self._hive() is not None
 
     def names(self) -> list[str]:
         """The names of all partitions."""
         found = self._catalog.listPartitionNames(self._identifier, self._scala.none)
         # control characters are escaped in a name: a line each
+        return _lines(self._scala.text(found, "\n"))
+
+    def names_with(self, values: Mapping[str, str]) -> list[str] | None:
+        """Names of partitions with some values, and maybe of others; None if it cannot be asked.
+
+        Args:
+            values: Of leading keys, each with letters, digits and ``_.-`` only.
+        """
+        spec = self._scala.some(self._scala.map(values))
+        try:
+            found = self._catalog.listPartitionNames(self._identifier, spec)
+        except JVM_ERRORS:
+            _log.debug("The catalog tells no names by %s.", list(values), exc_info=True)
+            return None
         return _lines(self._scala.text(found, "\n"))
 
     def by_name(self, names: Sequence[str]) -> Any | None:

@@ -13,9 +13,10 @@ from splitlib.spark.jvm.plan_text import plan_text
 from splitlib.spark.jvm.probe import internals_unavailable
 
 # Operators whose rows depend on the order in which others happen to arrive. A LIMIT below an ORDER
-# BY is among them: nothing says that the order has no ties.
+# BY is among them: nothing says that the order has no ties. A sample of all rows is not.
 _ARRIVAL = re.compile(
-    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample|Deduplicate)\b", re.MULTILINE
+    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate)\b",
+    re.MULTILINE,
 )
 # Functions whose result depends on that order, and which Spark believes to be deterministic.
 _ORDERED = re.compile(

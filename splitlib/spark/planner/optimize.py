@@ -44,8 +44,10 @@ from splitlib.spark.planner.prune import (
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.rewrite import is_command, rewritten_query
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
+from splitlib.spark.planner.scan_sites.bound_keys import named_tables
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
+from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
@@ -249,7 +251,13 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
     sites: PrunedSites = unpruned(query, decisions.sites)
     materialized = Materialized(query.optimized, {})
     if decisions.dimensions:
-        fetching = [executor.submit(s.scan.prepare) for s in sites.values() if s.site.filters]
+        prunable = [(s.scan, s.site) for s in sites.values() if isinstance(s, PrunedSite)]
+        named = named_tables(prunable)
+        fetching = [
+            executor.submit(scan.prepare, by_name=scan.name in named)
+            for scan, site in prunable
+            if site.filters
+        ]
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         # what could not be fetched by now is asked for again, with retries
         wait(fetching)

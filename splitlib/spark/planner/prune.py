@@ -162,6 +162,12 @@ def _of_session(
     if not keyed:
         because = report.because("no join compares its partition columns.", if_first=True)
         return ScanOutcome(scan, None, because)
+    if len(keyed) == len(sites) and _is_asked_by_name(scan, _needed(sites)):
+        # how many others there are is not known, and all names would have to be listed to know it
+        node, found = scan.pruned(*_needed(sites))
+        # of no keys at all it asks for nothing
+        found = found if found.asked_for else replace(found, asked_for="by name")
+        return ScanOutcome(scan, node, counted(report, scan, [found]))
     total = len(_mask(scan, _EVERYTHING))
     report = replace(report, partitions_total=total)
     if total <= scan.config.planner_small_fact_partitions:
@@ -192,6 +198,13 @@ def _needed(sites: Sequence[PrunedSite]) -> _Needed:
 def _read(sites: Sequence[PrunedSite]) -> _Needed:
     """The same without any keys: what the query itself leaves."""
     return _needed([replace(site, data=(), computed=()) for site in sites])
+
+
+def _is_asked_by_name(scan: PrunableScan, needed: _Needed) -> bool:
+    """Whether what is needed can be told from partitions that were asked for by name."""
+    if not scan.may_ask_by_name:
+        return False
+    return any(batch.has_gaps for batch, _ in scan.match(*needed))
 
 
 def _mask(scan: PrunableScan, needed: _Needed) -> pa.BooleanArray:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from splitlib.errors import MissingPartition
+from splitlib.filtering.partition_names import wanted
+from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
@@ -16,11 +18,16 @@ from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate
 
+# Each is several calls of the metastore, as Spark looks for database and table first.
+_MOST_PREFIXES: Final = 4
+
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class CatalogTable(RelationTable):
     """All names in one request, those that match in another, their directories in one call.
+
+    Those whose names the predicate says are asked for by name, or by the start of the name.
 
     Args:
         catalyst: Of the session that reads.
@@ -47,16 +54,59 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`; one of Hive's would still be known as the table it is."""
         return self.names_files
 
-    def prepare(self) -> None:
+    def prepare(self, *, by_name: bool) -> None:
         """See :class:`RelationTable`."""
-        self._partitions.prepare()
+        self._partitions.prepare(by_name=by_name)
+
+    @property
+    def has_names(self) -> bool:
+        """See :class:`RelationTable`."""
+        return self._partitions.has_names
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        """See :meth:`splitlib.spi.Connector.list_partitions`.
+
+        Where all names are known already, they are what is listed.
+        """
+        if not self.has_names:
+            for values in wanted(predicate, self._metadata.partition_schema, canonical=False):
+                with errors_of_the_jvm():
+                    found = self._with(values)
+                if found is not None:
+                    yield from found
+                    return
         before = self._partitions.requests
         with errors_of_the_jvm():
-            names, values = self._partitions.names()
-        yield PartitionBatch(values, names, Requests(catalog=self._partitions.requests - before))
+            names, columns = self._partitions.names()
+        yield PartitionBatch(columns, names, Requests(catalog=self._partitions.requests - before))
+
+    def _with(self, values: pa.Table) -> list[PartitionBatch] | None:
+        """The partitions with some values of leading keys; None if they are too many to ask for."""
+        partitions, before = self._partitions, self._partitions.requests
+        rows = list(zip(*values.to_pydict().values(), strict=True))
+        keys = partitions.schema.names
+        if values.num_columns == len(keys):
+            if len(rows) > self.partitions_per_details:
+                return None
+            existing = partitions.existing(rows)
+            if existing is None:
+                return None
+            names = pa.array(existing, pa.string())
+            requests = Requests(catalog=partitions.requests - before)
+            batch = PartitionBatch(split_names(names, keys), names, requests, asked_for="names")
+            return [batch]
+        if len(rows) > _MOST_PREFIXES:
+            return None
+        batches = []
+        for leading in rows:
+            before = partitions.requests
+            named = partitions.names_with(leading)
+            if named is None:
+                return None
+            names, columns = named
+            requests = Requests(catalog=partitions.requests - before)
+            batches.append(PartitionBatch(columns, names, requests, asked_for="prefix"))
+        return batches
 
     @errors_of_the_jvm()
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
@@ -94,7 +144,11 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
-        return self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
+        rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
+        # Spark believes of partitions that it is told that conditions on partition columns have
+        # chosen them, and tests no row by one that comes later; past a sample it does, even if that
+        # is of all rows
+        return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> Any:
         return self._partitions.rows(refs.to_pylist())

@@ -1,10 +1,13 @@
-"""Partitions of one table of a session's catalog: names first, then the few that are asked for."""
+"""Partitions of one table of a session's catalog: their names, then the few that are asked for.
+
+Where it is known what they are called, no names are asked for.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import SourceError, TableNotFound
-from splitlib.hive.partition_values import NULL_PARTITION, escape, parse, split_names
+from splitlib.filtering.partition_names import rows_with
+from splitlib.hive.partition_values import (
+    NULL_PARTITION,
+    escape,
+    parse,
+    partition_name,
+    split_names,
+)
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -53,6 +63,10 @@ class PartitionsByName:
         self._lock = threading.RLock()
         """Whoever comes second waits for the same answer."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
+        self._names_with: dict[tuple[str, ...], tuple[pa.Array, pa.RecordBatch]] = {}
+        """By the values of leading keys."""
+        self._absent: set[str] = set()
+        """Names that were asked for, and that no partition had."""
         self._fetched: dict[str, _Fetched | None] = {}
         self._files: dict[str, pa.RecordBatch | None] = {}
         self._statuses: Any = catalyst.scala.nil
@@ -70,21 +84,68 @@ class PartitionsByName:
         """Those of a ``CatalogTable``."""
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
-    def prepare(self) -> None:
-        """Ask for the names, and for the way to partitions, in whatever thread."""
-        self.names()
+    def prepare(self, *, by_name: bool) -> None:
+        """Ask for the way to partitions, and for all names, in whatever thread.
+
+        Args:
+            by_name: Whether it will be known what the partitions are called, so that names are
+                asked for only if the catalog gives none by their names.
+        """
         with self._lock:
-            self._catalog.prepare()
+            if not self._catalog.prepare() or not by_name:
+                self.names()
+
+    @property
+    def has_names(self) -> bool:
+        """Whether all names are known."""
+        return self._names is not None
 
     def names(self) -> tuple[pa.Array, pa.RecordBatch]:
         """All partition names, and the text of their values, a column per key."""
         with self._lock:
             if self._names is None:
-                names = pa.array(self._catalog.names(), pa.string())
-                self.requests += 1
-                self._check_keys(names)
-                self._names = names, split_names(names, self.schema.names)
+                self._names = self._read(self._catalog.names())
             return self._names
+
+    def names_with(self, leading: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch] | None:
+        """As :meth:`names`, of partitions with some values of leading keys.
+
+        None if the catalog tells none but all names.
+
+        Args:
+            leading: Values that have one spelling, of the first key and perhaps the next.
+        """
+        with self._lock:
+            values = tuple(leading)
+            if values not in self._names_with:
+                spec = dict(zip(self.schema.names, values, strict=False))
+                found = self._catalog.names_with(spec)
+                if found is None:
+                    return None
+                names, columns = self._read(found)
+                exact = rows_with(columns, values)
+                self._names_with[values] = names.filter(exact), columns.filter(exact)
+            return self._names_with[values]
+
+    def existing(self, rows: Iterable[Sequence[str]]) -> list[str] | None:
+        """The names of partitions with some values of all keys, of which no names are listed.
+
+        None if the catalog gives no partitions by name.
+
+        Args:
+            rows: Values that have one spelling.
+        """
+        names = [partition_name(self.schema.names, row) for row in rows]
+        with self._lock:
+            unknown = [n for n in names if n not in self._fetched and n not in self._absent]
+            if unknown:
+                found = self._catalog.by_name(unknown)
+                if found is None:
+                    return None
+                self.requests += 1
+                self._keep(found, unknown)
+                self._absent |= {name for name in unknown if name not in self._fetched}
+            return [name for name in names if self._fetched.get(name) is not None]
 
     def fetch(self, names: Sequence[str]) -> list[str]:
         """Those of some names that still exist, once the catalog has given them."""
@@ -153,6 +214,13 @@ class PartitionsByName:
                 f"{self.table} was dropped, created anew or moved since it was opened.",
                 hint="open it again.",
             )
+
+    def _read(self, told: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
+        """What a request for names has given."""
+        self.requests += 1
+        names = pa.array(told, pa.string())
+        self._check_keys(names)
+        return names, split_names(names, self.schema.names)
 
     def _check_keys(self, names: pa.Array) -> None:
         """Refuse names of other keys than the table had when it was opened."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from splitlib.spark.scan.paths import without_globs
 from splitlib.spark.sql_text import quoted
 from splitlib.storage import refuse_outside
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 # Tasks of a listing: by itself Spark gives every large file one of its own.
 _TASKS = 64
 
@@ -76,14 +78,19 @@ class PublicStatements:
         except MissingPartition:
             return None
 
-    def partition_names(self, table: str) -> pa.Array:
-        """The names of all partitions.
+    def partition_names(self, table: str, leading: Mapping[str, str] = _NONE) -> pa.Array:
+        """The names of all partitions, or of those with some values.
 
         Args:
             table: Its name in SQL.
+            leading: Values of keys, each with letters, digits and ``_.-`` only.
         """
+        statement = f"SHOW PARTITIONS {table}"
+        if leading:
+            spec = ", ".join(f"{quoted(key)} = '{value}'" for key, value in leading.items())
+            statement += f" PARTITION ({spec})"
         with _told():
-            names = self._spark.sql(f"SHOW PARTITIONS {table}").toArrow()
+            names = self._spark.sql(statement).toArrow()
         return names.column(0).combine_chunks().cast(pa.string())
 
     def schema(self, table: str) -> dict[str, Any]:

@@ -7,13 +7,14 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
+from splitlib.filtering.partition_names import rows_with, wanted
 from splitlib.hive.partition_values import NULL_PARTITION, split_names
 from splitlib.hive.table_formats import (
     is_recursive,
@@ -29,6 +30,8 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate
 from splitlib.storage import refuse_outside
 
+# Each is a statement.
+_MOST_PREFIXES: Final = 4
 # Operators that show rows as files have them.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
@@ -84,15 +87,32 @@ class PublicTable(Connector):
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`: all names in one request."""
+        """See :meth:`Connector.list_partitions`.
+
+        Asked for by the start of the name if the predicate says that, else all names in one
+        request. The whole of a name is its start, too.
+        """
         keys = self._metadata.partition_keys
         if not keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
             whole = self._ref(None, self._metadata.location, self._metadata.read_format)
             yield PartitionBatch(nothing, pa.array([whole], _REF))
             return
+        for values in wanted(predicate, self._metadata.partition_schema, canonical=False):
+            if values.num_rows <= _MOST_PREFIXES:
+                yield from map(self._with, values.to_pylist())
+                return
         names = self._ask.partition_names(self._table)
         yield PartitionBatch(split_names(names, keys), names, Requests(catalog=1))
+
+    def _with(self, leading: dict[str, str]) -> PartitionBatch:
+        """The partitions with some values of leading keys."""
+        names = self._ask.partition_names(self._table, leading)
+        columns = split_names(names, self._metadata.partition_keys)
+        exact = rows_with(columns, tuple(leading.values()))
+        requests = Requests(catalog=1)
+        kept = columns.filter(exact), names.filter(exact), requests
+        return PartitionBatch(*kept, asked_for="prefix")
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """See :class:`splitlib.spi.SupportsPartitionDetails`: one request for each partition."""

@@ -75,8 +75,17 @@ class RelationTable(Connector):
         """Whether a scan of no files saves something."""
         return False
 
-    def prepare(self) -> None:
-        """Ask for what will be needed, in whatever thread."""
+    def prepare(self, *, by_name: bool) -> None:
+        """Ask for what will be needed, in whatever thread.
+
+        Args:
+            by_name: Whether it will be known what the partitions are called that are needed.
+        """
+
+    @property
+    def has_names(self) -> bool:
+        """Whether it is known which partitions there are, so that none is asked for by name."""
+        return True
 
     @property
     def names_files(self) -> bool:

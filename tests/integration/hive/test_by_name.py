@@ -80,6 +80,18 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
     assert "─ partitions 12, asked for by the start of their names: 2 prefixes\n" in told
 
 
+def test_a_start_that_a_server_takes_for_a_pattern(spark, metastore):
+    """Each partition comes once, whichever of the values it was found by."""
+    spark.sql("DROP TABLE IF EXISTS places")
+    spark.sql("CREATE TABLE places (a INT) PARTITIONED BY (day STRING, place STRING) STORED AS ORC")
+    spark.sql("INSERT INTO places VALUES (1, 'a.b', 'x'), (2, 'aXb', 'x'), (3, 'a_b', 'y')")
+    wanted = [("a.b",), ("aXb",), ("a_b",)]
+    with splitlib.load_table("default.places", "hive", uri=metastore.uri) as table:
+        found, metrics, _ = enumerated(table, rows(*wanted))
+    assert found == {("a.b", "x"), ("aXb", "x"), ("a_b", "y")}
+    assert metrics.partitions_total == 3
+
+
 @pytest.mark.parametrize(
     "keys", [[("2024-01-01", "a b")], [("2024-01-01", None)], [("2024-01-01", "é")]]
 )

@@ -207,3 +207,26 @@ def test_a_provider_that_spark_does_not_have(tables, provider):
     with pytest.raises(splitlib.UnsupportedTable, match=provider) as caught:
         tables.open(table)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("form", ["PARQUET", "TEXTFILE"])
+def test_conditions_on_partition_columns_that_come_later(tables, form):
+    """Spark takes those of a SerDe's table for what its partitions were chosen by."""
+    table = tables.create(
+        f"(a INT) PARTITIONED BY (k INT, s STRING) STORED AS {form}",
+        "INSERT INTO {t} SELECT id, id % 8, concat('s', id % 3) FROM range(48)",
+    )
+    keys = DynamicFilteringData.from_values({"k": [1, 2, 3, 4]})
+    loaded = tables.session_reader(table).filtered_by(keys).load()
+    plain = tables.spark.table(table).where("k IN (1, 2, 3, 4)")
+    for condition in ("k = 2", "s = 's1'", "k > 2 AND a > 20", "k + a > 30", "k IS NULL", "K < 3"):
+        found, expected = (df.where(condition).collect() for df in (loaded, plain))
+        assert sorted(found) == sorted(expected), condition
+        read = tables.session_reader(table).where(condition).load()
+        assert sorted(read.collect()) == sorted(
+            tables.spark.table(table).where(condition).collect()
+        )
+    assert loaded.schema == plain.schema
+    # its rows are the same each time, and so they may say what another table is asked for
+    other = tables.session_reader(table).filtered_by(loaded.where("k = 2"), "k").load()
+    assert splitlib.explain(other).metrics.partitions_matched == 3

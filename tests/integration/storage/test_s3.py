@@ -144,19 +144,21 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
     assert any("as neighbours together" in note for note in enumerator.explain().notes)
 
 
-def test_of_partitions_by_name_each_thread_lists_its_share(lake, metastore, create):
-    create("s3_named", [f"{k:04d}" for k in range(PARTITIONS)])
-    with of_metastore(metastore, lake, "s3_named") as table:
+@pytest.mark.parametrize(
+    "keys",
+    [range(300), range(0, PARTITIONS, 3), range(0, PARTITIONS, 100), [0, 1, 899], [5]],
+    ids=["neighbours", "scattered", "far apart", "two places", "one"],
+)
+def test_partitions_by_name_take_no_more_pages_than_others(lake, metastore, create, keys):
+    """It is not known how many lie in between, but the first page tells."""
+    name = f"s3_named_{len(keys)}_{max(keys)}"
+    create(name, [f"{k:04d}" for k in range(PARTITIONS)])
+    with of_metastore(metastore, lake, name) as table:
         lake.forget()
-        found, enumerator = selected(table, range(300))
-    assert found == 600
-    # one thread's share lies in one page
-    assert len(lake.listings) <= enumerator.config.listing_threads
+        found, enumerator = selected(table, keys)
+    assert found == FILES * len(keys)
     assert enumerator.metrics.metastore_requests == 1
-    lake.forget()
-    with of_metastore(metastore, lake, "s3_named") as table:
-        found, _ = selected(table, range(0, PARTITIONS, 100))
-    assert found == 2 * len(lake.listings)  # no page has two of these
+    assert len(lake.listings) == enumerator.metrics.storage_requests == least(list(keys))
 
 
 def test_a_partition_without_objects_has_no_rows(lake, metastore, create):

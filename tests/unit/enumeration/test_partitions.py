@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
+from splitlib.model import FileBatch, PartitionBatch, Requests
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
 
 SOME = splitlib.DynamicFilteringData.from_values({"k": [3, 7]})
@@ -121,3 +122,79 @@ def test_partitions_that_all_match_are_told_alone():
     enumerator = enumerator_of(AskedConnector(2))
     assert len(list(enumerator.enumerate_splits())) == 4
     assert "├─ partitions 2, asked for by name\n" in str(enumerator.explain())
+
+
+class PagesConnector(AskedConnector):
+    """Lists of partitions by name what one page tells: all that are less than ten places apart.
+
+    Attributes:
+        pages: Of each listing, the first of the partitions and how many were asked for.
+    """
+
+    files_per_page = 10
+
+    def __init__(self, names, **more):
+        texts = pa.array(map(str, names))
+        super().__init__([PartitionBatch(pa.record_batch({"k": texts}), texts)], **more)
+        self.pages: list[tuple[int, int]] = []
+
+    def list_files(self, partitions, predicate):
+        places = [int(k) for k in partitions.refs.to_pylist()]
+        self.pages.append((places[0], len(places)))
+        told = [place < places[0] + 10 for place in places]
+        listed = told.index(False) if False in told else len(told)
+        batches = list(super().list_files(partitions.slice(0, listed), predicate))
+        files = pa.Table.from_batches([b.files for b in batches]).combine_chunks().to_batches()[0]
+        took = Requests(storage=1)
+        yield FileBatch(files, batches[0].read_format, took, partitions_listed=listed)
+
+
+@pytest.mark.parametrize(
+    ("names", "pages"),
+    [
+        (range(10), 1),
+        (range(40), 4),
+        (range(0, 200, 5), 20),
+        (range(0, 1000, 20), 50),
+        ([0, *range(500, 540)], 5),  # of which the first tells nothing
+        ([*range(9), *range(100, 200, 20)], 6),
+        ([7], 1),
+    ],
+)
+def test_neighbours_by_name_are_found_out_by_the_first_page(names, pages):
+    connector = PagesConnector(names)
+    enumerator = enumerator_of(connector, listing_threads=4)
+    assert ks(enumerator.enumerate_splits()) == [k for k in names for _ in range(2)]
+    assert connector.pages[0] == (names[0], len(names))
+    assert len(connector.pages) == enumerator.metrics.storage_requests <= pages
+    assert sorted(connector.listed) == list(names)
+
+
+def test_of_partitions_by_name_a_missing_directory_is_skipped_alone():
+    def list_one(k):
+        if k in (3, 25):
+            raise splitlib.MissingPartition("Its directory does not exist.", partition=f"k={k}")
+
+    names = range(0, 60, 5)
+    connector = PagesConnector([3, *names], on_list=list_one)
+    enumerator = enumerator_of(connector, missing_partition="skip")
+    kept = [k for k in names if k != 25]
+    assert ks(enumerator.enumerate_splits()) == [k for k in kept for _ in range(2)]
+
+
+@pytest.mark.parametrize("listed", [0, 3, -1])
+def test_a_listing_that_says_it_has_come_nowhere_is_refused(listed):
+    class Wrong(PagesConnector):
+        def list_files(self, partitions, predicate):
+            for batch in super().list_files(partitions, predicate):
+                yield replace(batch, partitions_listed=listed)
+
+    with pytest.raises(splitlib.CorruptMetadata, match="listed"):
+        list(enumerator_of(Wrong([1, 2])).enumerate_splits())
+
+
+def test_only_partitions_by_name_are_listed_in_part():
+    connector = PagesConnector([1, 2])
+    connector.asked_for = "all"
+    with pytest.raises(splitlib.CorruptMetadata, match="listed in part"):
+        list(enumerator_of(connector).enumerate_splits())

@@ -76,6 +76,57 @@ def test_every_file_of_every_directory_once(keys, directories, below):
     assert requests >= 1
 
 
+@given(
+    keys=st.dictionaries(_KEYS, st.sampled_from([b"x", b"x", b""]), max_size=40),
+    directories=st.lists(
+        st.lists(_NAMES, min_size=1, max_size=3).map("/".join), min_size=1, max_size=8
+    ),
+    below=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_request_by_request_the_same_files(keys, directories, below):
+    keys = {k: v for k, v in keys.items() if not any(o.startswith(f"{k}/") for o in keys)}
+    locations = [f"s3a://lake/{directory}/" for directory in directories]
+    found: list[tuple[str, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        store(patch, keys)
+        storage, first = Storage(OPTIONS), 0
+        while first < len(locations):
+            files, _, listed = storage.list_first(locations[first:], below=below)
+            rows = files["partition"].to_pylist()
+            assert all(row < listed for row in rows)
+            found += zip(files["path"].to_pylist(), (first + row for row in rows), strict=True)
+            first += listed
+    assert len(found) == len(set(found))
+    assert set(found) == wanted(keys, directories, below=below)
+
+
+def test_how_far_the_first_request_reaches(monkeypatch):
+    keys = {f"t/k={k}/{name}": b"x" for k in range(5) for name in "ab"}
+    store(monkeypatch, keys)
+    directories = [f"s3://lake/t/k={k}" for k in range(5)]
+
+    def first(which):
+        files, requests, listed = Storage(OPTIONS).list_first([directories[k] for k in which])
+        return files.num_rows, requests, listed
+
+    # that a page ends with a file of a directory does not say that it has no other
+    assert first([0, 1, 2, 3, 4]) == (2, 1, 1)
+    assert first([0, 2, 4]) == (2, 1, 1)
+    assert first([3, 4]) == (2, 1, 1)
+    assert first([4]) == (2, 1, 1)
+    monkeypatch.setattr(s3, "FILES_PER_PAGE", 7)
+    assert first([0, 1, 2, 3, 4]) == (6, 1, 3)
+    assert first([0, 1, 2]) == (6, 1, 3)
+    assert first([0, 4]) == (2, 1, 1)
+    # in the order asked for, whatever that of the keys is
+    assert first([1, 2, 0, 3, 4]) == (4, 1, 2)
+    assert first([4, 0, 1]) == (2, 1, 1)
+    # as many as it takes, and no more
+    monkeypatch.setattr(s3, "FILES_PER_PAGE", 1)
+    assert first([0, 1]) == (2, 3, 1)
+
+
 def test_no_more_pages_than_the_files_fill(monkeypatch):
     keys = {f"t/k={k:03d}/{name}": b"x" for k in range(40) for name in "ab"}
     store(monkeypatch, keys)

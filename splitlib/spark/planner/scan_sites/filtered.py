@@ -83,9 +83,6 @@ class FilteredScan:
         # the cast is the join's own; of whole numbers Spark takes it off again
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
-    def prepare(self) -> None:
-        """There is nothing that could be asked for in advance."""
-
     def reading_nothing(self) -> Any:
         """None: a source's optimizer may see that a scan of it is empty."""
         return None

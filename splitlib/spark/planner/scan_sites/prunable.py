@@ -70,10 +70,19 @@ class PrunableScan:
         """The table as Spark knows it; None of a placeholder."""
         return relation_of(self.table)
 
-    def prepare(self) -> None:
-        """Ask for what will be needed, while something else is being waited for."""
+    @property
+    def may_ask_by_name(self) -> bool:
+        """Whether a few of its partitions can be asked for without a list of all."""
+        return self.relation is not None and not self.relation.has_names
+
+    def prepare(self, *, by_name: bool) -> None:
+        """Ask for what will be needed, while something else is being waited for.
+
+        Args:
+            by_name: Whether it will be known what the partitions are called that are needed.
+        """
         if self.relation is not None:
-            self.relation.prepare()
+            self.relation.prepare(by_name=by_name)
 
     def evaluated(
         self,

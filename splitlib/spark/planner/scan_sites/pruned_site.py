@@ -19,6 +19,7 @@ from splitlib.spark.plan_report import FilterUse
 from splitlib.spark.planner.join_graph import Comparison, PartitionCondition
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
 from splitlib.spark.planner.lineage import Lineage, Step
+from splitlib.spark.planner.scan_sites.bound_keys import key_with_values
 from splitlib.spark.planner.scan_sites.evaluated_filter import (
     UNDECIDED,
     EvaluatedFilter,
@@ -145,8 +146,15 @@ class PrunedSite:
     ) -> Iterator[PartitionFilter | DynamicFilteringData]:
         scan, expression = self.scan, condition.condition
         steps = condition.lineage.steps
-        if not steps and (scan.is_placeholder or expression.kind in _QUICKLY_READ):
-            read = scan.catalyst.expression_at(plan, expression.place)
+        is_read = (
+            scan.is_placeholder
+            or expression.kind in _QUICKLY_READ
+            or key_with_values(scan, expression) is not None
+        )
+        if not steps and is_read:
+            catalyst = scan.catalyst
+            read = catalyst.expression_at(plan, expression.place)
+            read = catalyst.named_as(read, scan.leaf.output())
             known = known_of(read, scan.table.metadata.filterable)
             if known is not None:
                 yield known.data

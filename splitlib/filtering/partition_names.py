@@ -8,7 +8,7 @@ spelling: for plain strings, and for other types if the user says so. ``k=05`` i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import ValueMatcher
-from splitlib.spi import Predicate
+from splitlib.filtering.predicate import Predicate
 
 # What no version of Hive escapes in a name.
 _PLAIN: Final = r"^[A-Za-z0-9_.\-]+$"
@@ -50,6 +50,34 @@ def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterato
         yield distinct(pa.table(kept.columns[:number], names=keys.names[:number]))
 
 
+def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
+    """Whether values of a partition key are each spelled in one way, so far as its type says.
+
+    Args:
+        key: With the table's type.
+        canonical: As of :func:`wanted`.
+    """
+    if pa.types.is_string(key.type):
+        return not key.metadata  # CHAR has any number of spaces; a collation, any case
+    return canonical and (pa.types.is_integer(key.type) or pa.types.is_date(key.type))
+
+
+def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray:
+    """A flag per partition: whether its leading keys have just these values.
+
+    Catalogs that are asked for some may tell others, too: to some of them ``.`` and ``_`` in a
+    value stand for any character.
+
+    Args:
+        values: The text of the keys of some partitions.
+        leading: Values of the first of them.
+    """
+    exact = pa.repeat(True, values.num_rows)
+    for column, value in zip(values.columns, leading, strict=False):
+        exact = pc.and_(exact, pc.fill_null(pc.equal(column, value), False))
+    return exact
+
+
 def _bound(predicate: Predicate, key: str) -> pa.Array | None:
     """The fewest values that one filter leaves to a key; None if none does."""
     found = [
@@ -62,12 +90,7 @@ def _bound(predicate: Predicate, key: str) -> pa.Array | None:
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
     """How the metastore spells values of ``key``; None if there may be another way."""
-    if values is None:
-        return None
-    if pa.types.is_string(key.type):
-        if key.metadata:  # CHAR has any number of spaces; a collation, any case
-            return None
-    elif not (canonical and (pa.types.is_integer(key.type) or pa.types.is_date(key.type))):
+    if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     texts = values.cast(pa.string())
     # null is not plain, either: it shares a name with the empty text
