@@ -38,7 +38,7 @@ def create_tables(
             f" LOCATION '{root}/{name}'"
         )
         if key := FACTS.get(name):
-            # of a table on S3, which the metastore cannot reach, Spark leaves it without the location
+            # the metastore cannot reach S3: Spark leaves it without the locations of tables there
             locations = [f"{root}/{name}/{key}={value or NULL_PARTITION}" for value in table.keys]
             metastore.bulk_add_partitions(
                 database, name, [(value,) for value in table.keys], locations
