@@ -57,10 +57,9 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 	touch $@
 
 # they share Maven's local repository, which is not made for several that write
+$(INTEROP)/jars/reference/.ready: | $(INTEROP)/jars/s3/.ready
 $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
 $(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/rest/.ready
-
-$(INTEROP)/jars/s3/.ready: | $(INTEROP)/jars/sources/.ready
 
 # In a session of its own, Iceberg's code writes the reference tables and says what they hold.
 interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
@@ -118,7 +117,8 @@ demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP,
 bench: $(BIN)/.ready  ## side by side against Spark; writes JSON and PNG to bench-results/
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-bench-tpcds: $(BIN)/.ready  ## TPC-DS: what automatic pruning saves; writes to bench-results/
+# BENCH_ARGS='--s3 --scale 0.1 --rounds 1' for tables on S3, which takes jars
+bench-tpcds: $(BIN)/.ready $(if $(findstring --s3,$(BENCH_ARGS)),$(INTEROP)/jars/s3/.ready)  ## TPC-DS: what automatic pruning saves; writes to bench-results/
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
 
 # versitygw is taken from PATH, and moto if it is not there

@@ -10,9 +10,17 @@ from pyspark.sql import SparkSession
 
 
 @contextlib.contextmanager
-def spark_session(directory: Path, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A session as users have it but for the web interface; the process's only one."""
-    builder = SparkSession.builder.master("local[*]").appName("splitlib-benchmarks")
+def spark_session(
+    directory: Path, settings: Mapping[str, str], slots: int | None = None
+) -> Iterator[SparkSession]:
+    """A session as users have it but for the web interface; the process's only one.
+
+    Args:
+        directory: For what it keeps.
+        settings: Of its own.
+        slots: Tasks at once, by default as many as there are cores.
+    """
+    builder = SparkSession.builder.master(f"local[{slots or '*'}]").appName("splitlib-benchmarks")
     common = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

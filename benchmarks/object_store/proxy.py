@@ -30,6 +30,12 @@ class Counts:
 
     listings: int = 0
     others: int = 0
+    reads: int = 0
+    """Of the others, those for the bytes of an object (GET)."""
+    heads: int = 0
+    """Of the others, those for what is known of an object (HEAD)."""
+    bytes_sent: int = 0
+    """Of all answers, with their headers."""
     refused: int = 0
     """Of the listings, those that were answered with 503."""
     in_flight: int = 0
@@ -48,6 +54,8 @@ class Behaviour:
     """Listings beyond so many in flight are refused with 503 at once; None = there is no limit."""
     remembers: bool = True
     """Whether the answer of GET and HEAD is kept for the next one that asks for the same."""
+    remembers_objects: bool = True
+    """Whether answers about single objects are kept, too, or those of listings alone."""
 
 
 class RunningProxy:
@@ -143,7 +151,7 @@ class _Proxy:
                     writer.write(_REFUSED % (len(_SLOW_DOWN), _SLOW_DOWN))
                     continue
                 # the counts of before it was asked are not those that it belongs to afterwards
-                counts = self._begun(is_listing)
+                counts = self._begun(request.first_line, is_listing)
                 try:
                     answer = self._known(request)
                     if answer is None:
@@ -154,6 +162,7 @@ class _Proxy:
                 finally:
                     counts.in_flight -= 1
                 counts.served_seconds += asyncio.get_running_loop().time() - began
+                counts.bytes_sent += len(answer)
                 writer.write(answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -171,16 +180,26 @@ class _Proxy:
         counts.refused += 1
         return True
 
-    def _begun(self, is_listing: bool) -> Counts:
+    def _begun(self, asked: str, is_listing: bool) -> Counts:
         counts = self.counts
         counts.listings += is_listing
         counts.others += not is_listing
+        counts.reads += not is_listing and asked.startswith("GET ")
+        counts.heads += asked.startswith("HEAD ")
         counts.in_flight += 1
         counts.most_in_flight = max(counts.most_in_flight, counts.in_flight)
         return counts
 
     def _known(self, request: _Message) -> bytes | None:
-        return self.known.get(_key(request)) if self.behaviour.remembers else None
+        return self.known.get(_key(request)) if self._is_kept(request) else None
+
+    def _is_kept(self, request: _Message) -> bool:
+        asked, behaviour = request.first_line, self.behaviour
+        return (
+            behaviour.remembers
+            and asked.startswith(("GET ", "HEAD "))
+            and (behaviour.remembers_objects or "list-type=" in asked)
+        )
 
     async def _asked(
         self, request: _Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -188,7 +207,7 @@ class _Proxy:
         writer.write(request.head + request.body)
         told = await _message(reader, has_body=not request.first_line.startswith("HEAD "))
         answer = told.head + told.body
-        if request.first_line.startswith(("GET ", "HEAD ")) and " 20" in told.first_line:
+        if self._is_kept(request) and " 20" in told.first_line:
             self.known[_key(request)] = answer
         return answer
 

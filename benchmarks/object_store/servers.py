@@ -51,6 +51,7 @@ def running_server(objects: dict[str, bytes], directory: Path, versitygw: str) -
 @contextmanager
 def _versitygw(program: str, objects: dict[str, bytes], directory: Path) -> Iterator[Server]:
     bucket = directory / BUCKET
+    bucket.mkdir()
     for key, content in objects.items():
         path = bucket / key
         path.parent.mkdir(parents=True, exist_ok=True)

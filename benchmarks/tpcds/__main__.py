@@ -13,12 +13,14 @@ from benchmarks.environment import describe_environment
 from benchmarks.session import spark_session
 from benchmarks.tpcds.catalog import create_tables
 from benchmarks.tpcds.chart import draw
-from benchmarks.tpcds.data import prepare
+from benchmarks.tpcds.data import Data, prepare
 from benchmarks.tpcds.left_alone import count_left_alone
+from benchmarks.tpcds.on_s3 import S3Benchmark, S3QueryRuns, running_lake
 from benchmarks.tpcds.overhead import measure_overhead
 from benchmarks.tpcds.pruning import NUMBERS, PruningBenchmark, QueryRuns
-from benchmarks.tpcds.queries import load_queries
+from benchmarks.tpcds.queries import Query, load_queries
 from benchmarks.tpcds.results import Results
+from benchmarks.tpcds.s3_results import S3Results
 from splitlib.testing import HiveMetastore
 
 _DATABASE = "tpcds"
@@ -34,19 +36,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="splitlib-tpcds-") as temporary:
         directory = (options.directory or Path(temporary)).absolute()
-        results = run(directory, options)
+        results = run_on_s3(directory, options) if options.s3 else run(directory, options)
     print(results.markdown())
     missed = [target.text for target in results.targets if not target.reached]
     if missed and options.gate:
         sys.exit(f"not reached: {'; '.join(missed)}")
 
 
+def run_on_s3(directory: Path, options: argparse.Namespace) -> S3Results:
+    """The queries on an S3 server, in two modes."""
+    data, chosen = _prepared(directory, options)
+    with running_lake(data, options.jars, options.slots, options.versitygw, _DATABASE) as lake:
+        delay = options.delay_milliseconds
+        benchmark = S3Benchmark(lake, list(data.tables), options.slots, delay / 1000)
+        benchmark.warm_up(chosen[0], options.warm_up)
+        runs: list[S3QueryRuns] = []
+        sizes = (options.scale, options.rounds, options.slots, delay)
+        results = S3Results(*sizes, lake.server, describe_environment(), runs)
+        for query in chosen:
+            runs.append(benchmark.run(query, options.rounds))
+            _write_texts(options.output.absolute(), "tpcds-s3", results)
+    return results
+
+
 def run(directory: Path, options: argparse.Namespace) -> Results:
     """All three benchmarks."""
-    data = prepare(directory, options.scale)
-    with data.duckdb() as duckdb:
-        queries = load_queries(duckdb)
-    chosen = [queries[number] for number in options.queries]
+    data, chosen = _prepared(directory, options)
     with (
         HiveMetastore(heap_megabytes=1024) as metastore,
         tempfile.TemporaryDirectory(prefix="splitlib-tpcds-spark-") as scratch,
@@ -70,10 +85,21 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
 
 
 def _write(output: Path, results: Results) -> None:
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "tpcds.json").write_text(json.dumps(results.to_dict(), indent=2) + "\n")
-    (output / "tpcds.md").write_text(results.markdown())
+    _write_texts(output, "tpcds", results)
     draw(results.queries, output / "tpcds.svg")
+
+
+def _write_texts(output: Path, name: str, results: Results | S3Results) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    (output / f"{name}.json").write_text(json.dumps(results.to_dict(), indent=2) + "\n")
+    (output / f"{name}.md").write_text(results.markdown())
+
+
+def _prepared(directory: Path, options: argparse.Namespace) -> tuple[Data, list[Query]]:
+    data = prepare(directory, options.scale)
+    with data.duckdb() as duckdb:
+        queries = load_queries(duckdb)
+    return data, [queries[number] for number in options.queries]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,7 +126,21 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("bench-results"),
         metavar="DIR",
-        help="for tpcds.json, tpcds.md and tpcds.svg (bench-results)",
+        help="for tpcds.json, tpcds.md and tpcds.svg, or tpcds-s3.* (bench-results)",
+    )
+    s3 = parser.add_argument_group("on S3", "Spark's dynamic pruning, tuned, and splitlib, cold")
+    s3.add_argument("--s3", action="store_true", help="tables on an S3 server; tpcds-s3.*")
+    s3.add_argument("--delay-milliseconds", type=int, default=20, help="of a request (20)")
+    s3.add_argument("--slots", type=int, default=8, help="Spark's tasks at once (8)")
+    s3.add_argument(
+        "--jars",
+        type=Path,
+        default=Path(".venv-interop/jars/s3"),
+        metavar="DIR",
+        help="with which Spark reaches S3 (.venv-interop/jars/s3)",
+    )
+    s3.add_argument(
+        "--versitygw", default="versitygw", help="its program; moto is taken if there is none"
     )
     parser.add_argument("--gate", action="store_true", help="fail if a target is not reached")
     return parser

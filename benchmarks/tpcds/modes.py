@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import splitlib
 
 DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Mode:
 
 
 # few tasks list the many small directories; as shipped it is one for each
-_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
+_LISTING = {LISTING_TASKS: "4"}
 
 BASELINE = Mode("Spark without DPP, tuned", SparkSession.sql, {DPP: "false", **_LISTING}, once=True)
 SHIPPED = Mode("Spark DPP as shipped", SparkSession.sql, {DPP: "true"}, once=True)

@@ -68,16 +68,16 @@ class PruningBenchmark:
         """
         # what Spark generates and compiles for a query is kept; its own modes have it in common
         for mode in (TUNED, SPLITLIB_TUNED):
-            self._measure(mode, query)
+            self.measure(mode, query)
         runs: list[Run] = []
         expected: list[Any] = []
         report = PlanReport()
         for turn in range(rounds):
             modes = [mode for mode in MODES if turn == 0 or not mode.once]
             for mode in modes if turn % 2 == 0 else reversed(modes):
-                self._forget(query)
+                self.forget(query)
                 for warm in (False,) if mode.once else (False, True):
-                    cost, df, rows = self._measure(mode, query)
+                    cost, df, rows = self.measure(mode, query)
                     runs.append(Run(mode.name, warm, cost))
                     expected = expected or rows
                     if wrong := difference(rows, expected):
@@ -95,13 +95,15 @@ class PruningBenchmark:
         """Run in all modes, so many times: loading classes is to count for none of them."""
         for _ in range(times):
             for mode in MODES:
-                self._measure(mode, query)
+                self.measure(mode, query)
 
-    def _measure(self, mode: Mode, query: Query) -> tuple[Cost, DataFrame, list[Any]]:
+    def measure(self, mode: Mode, query: Query) -> tuple[Cost, DataFrame, list[Any]]:
+        """Run once, with the mode's settings: what it took, the query, its rows."""
         with changed(self._spark, mode.settings):
             return self._meter.measure(lambda: mode.run(self._spark, query.spark))
 
-    def _forget(self, query: Query) -> None:
+    def forget(self, query: Query) -> None:
+        """Have Spark forget the listings of the query's tables."""
         for table in self._tables:
             if table in query.spark:
                 self._spark.catalog.refreshTable(table)

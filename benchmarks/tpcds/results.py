@@ -82,16 +82,16 @@ class Results:
 
     def _seconds(self, title: str, *, warm: bool) -> Iterator[str]:
         modes = [mode for mode in MODES if not (warm and mode.once)]
-        yield from _head(title, "query", "rows", *(mode.name for mode in modes))
+        yield from head(title, "query", "rows", *(mode.name for mode in modes))
         for query in self.queries:
             spreads = (spread(query, mode, seconds, warm=warm) for mode in modes)
-            yield _row(query.name, query.rows, *map(_spread, spreads))
+            yield row(query.name, query.rows, *map(_spread, spreads))
         sums = (f"{total(self.queries, mode, seconds, warm=warm):.1f}" for mode in modes)
-        yield _row("all", "", *sums)
+        yield row("all", "", *sums)
 
     def _work(self) -> Iterator[str]:
         modes = [mode.name for mode in MODES]
-        yield from _head(
+        yield from head(
             "Work, cold: partitions fetched by Spark, files listed by Spark, MB read, CPU seconds",
             "query",
             "partitions kept by splitlib",
@@ -107,7 +107,7 @@ class Results:
                     f"{cost.partitions_fetched:,} / {cost.files_discovered:,} / "
                     f"{mega:.1f} / {cpu:.1f}"
                 )
-            yield _row(query.name, _kept(query), *cells)
+            yield row(query.name, _kept(query), *cells)
 
     def _not_pruned(self) -> Iterator[str]:
         left = [query for query in self.queries if not is_pruned(query.report)]
@@ -117,18 +117,18 @@ class Results:
             yield f"- {query.name}: {reasons or 'no reason is given'}"
 
     def _joins(self) -> Iterator[str]:
-        yield from _head(
+        yield from head(
             "Joins that Spark's DPP leaves alone: partitions of store_sales that are read",
             *("join", "rows", "of", "Spark's DPP", SPLITLIB.name, "why not"),
         )
         for join in self.joins:
             read = (join.partitions, join.read_by_spark, join.read_by_splitlib)
-            yield _row(join.title, join.rows, *read, "; ".join(join.reasons))
+            yield row(join.title, join.rows, *read, "; ".join(join.reasons))
 
     def _overheads(self) -> Iterator[str]:
-        yield from _head("Nothing to prune: seconds of planning", "query", "seconds", "why not")
+        yield from head("Nothing to prune: seconds of planning", "query", "seconds", "why not")
         for overhead in self.overheads:
-            yield _row(overhead.title, f"{overhead.median:.3f}", "; ".join(overhead.reasons))
+            yield row(overhead.title, f"{overhead.median:.3f}", "; ".join(overhead.reasons))
 
 
 def _kept(query: QueryRuns) -> str:
@@ -147,11 +147,13 @@ def _spread(values: Spread) -> str:
     return f"{values.median:.2f} ({values.low:.2f}-{values.high:.2f})"
 
 
-def _head(title: str, *columns: str) -> Iterator[str]:
+def head(title: str, *columns: str) -> Iterator[str]:
+    """The title of a table, and the lines above its rows."""
     yield f"\n## {title}\n"
-    yield _row(*columns)
-    yield _row("---", *("---:" for _ in columns[1:]))
+    yield row(*columns)
+    yield row("---", *("---:" for _ in columns[1:]))
 
 
-def _row(*cells: object) -> str:
+def row(*cells: object) -> str:
+    """A line of a table."""
     return f"| {' | '.join(f'{c:,}' if isinstance(c, int) else str(c) for c in cells)} |"

@@ -114,7 +114,8 @@ class PlanReport:
         reasons: Why the query as a whole is left to Spark.
         seconds: Spent on planning, the collection of keys included.
         catalog_requests: To the session's catalog, for names and details of partitions.
-        storage_requests: Directories of the session's tables that were listed.
+        storage_requests: Requests by which directories of the session's tables were listed: one for
+            each, or on S3 one for each page that tells the files of many.
     """
 
     scans: tuple[ScanPruning, ...] = ()

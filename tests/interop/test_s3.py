@@ -14,6 +14,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import FieldSchema
 from pyiceberg.catalog import load_catalog
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
 from tests.interop.s3.vending_catalog import vending_catalog
 from tests.support.s3_server import S3Server
@@ -211,3 +212,93 @@ def assert_not_shown(spark, df):
     assert any("SparkListenerSQLExecutionStart" in text for text in texts)
     for secret in SECRETS:
         assert not any(secret in text for text in texts)
+
+
+@pytest.fixture(scope="module")
+def many(s3):
+    """Forty days, each of a file that is read and of some that are not, by their keys."""
+    rows = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2]}), rows)
+    days = [f"many/k={k}" for k in range(40)]
+    objects = {f"{day}/f.parquet": rows.getvalue() for day in days}
+    hidden = ("_SUCCESS", ".part", "g.parquet._COPYING_", "below/h.parquet")
+    objects |= {f"{days[k]}/{name}": b"not read" for k in (3, 30) for name in hidden}
+    return objects | {"many/not-a-day/f.parquet": b"not read", "many/none": b"not read"}
+
+
+@pytest.fixture
+def table_of(spark, plain, s3, many):
+    """Makes a table of the session in a bucket of its own, and takes some of its days away."""
+    names = []
+
+    def made(bucket, without=(), more=()):
+        s3.fill(bucket, many | dict(more))
+        name = f"days_in_{bucket}"
+        spark.sql(
+            f"CREATE TABLE {name} (a BIGINT, k INT) USING parquet PARTITIONED BY (k)"
+            f" LOCATION 's3a://{bucket}/many'"
+        )
+        names.append(name)
+        days = (f"PARTITION (k={k}) LOCATION 's3a://{bucket}/many/k={k}'" for k in range(40))
+        spark.sql(f"ALTER TABLE {name} ADD {' '.join(days)}")
+        s3.remove(bucket, [f"many/k={k}/f.parquet" for k in without])
+        spark.table(name)  # Spark looks at the root once
+        s3.forget()
+        return name
+
+    yield made
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def joined(table, days):
+    return f"SELECT a, k FROM {table} JOIN (SELECT * FROM VALUES {days} AS d(d)) ON k = d"
+
+
+DAYS = ", ".join(f"({k})" for k in range(0, 60, 2))
+
+
+def test_days_of_the_session_come_in_pages(spark, s3, table_of):
+    table = table_of("pages")
+    df = splitlib.sql(spark, joined(table, DAYS))
+    assert [listing["prefix"] for listing in s3.listings] == ["many/"]
+    report = splitlib.explain(df)
+    assert report.storage_requests == 1
+    assert report.scans[0].files == 20
+    rows = sorted(df.collect())
+    assert len(s3.listings) == 1
+    assert rows == sorted((a, k) for a in (1, 2) for k in range(0, 40, 2))
+    assert rows == sorted(spark.sql(joined(table, DAYS)).collect())
+
+
+def test_days_of_several_pages(spark, s3, table_of):
+    with changed(spark, {"fs.s3a.paging.maximum": "30"}):
+        df = splitlib.sql(spark, joined(table_of("several"), DAYS))
+        # of fifty files
+        assert [listing["prefix"] for listing in s3.listings] == ["many/", "many/"]
+        assert splitlib.explain(df).storage_requests == 2
+        assert len(df.collect()) == 40
+
+
+def test_few_days_are_listed_one_by_one(spark, s3, table_of):
+    df = splitlib.sql(spark, joined(table_of("few"), "(2), (30)"))
+    assert {each["prefix"] for each in s3.listings[:2]} == {"many/k=2/", "many/k=30/"}
+    assert splitlib.explain(df).storage_requests == 2
+    assert len(df.collect()) == 4
+
+
+def test_more_files_than_the_pages_tell_are_listed_day_by_day(spark, s3, table_of):
+    others = {f"many/another/{i:02}": b"x" for i in range(90)}
+    with changed(spark, {"fs.s3a.paging.maximum": "20"}):
+        df = splitlib.sql(spark, joined(table_of("others", more=others), DAYS))
+        listed = [each["prefix"] for each in s3.listings]
+        assert len(df.collect()) == 40
+    # of seven; one more is on its way when it is given up
+    assert listed.count("many/") <= 4
+    assert len(set(listed)) == 1 + 20
+
+
+def test_a_day_that_is_not_there_is_still_missed(spark, table_of):
+    table = table_of("gone", without=[4])
+    with pytest.raises(splitlib.MissingPartition, match="k=4"):
+        splitlib.read(spark).table(table).where("k < 30").load()

@@ -49,21 +49,31 @@ class S3Server:
 
     def fill(self, bucket: str, objects: Mapping[str, bytes]) -> None:
         """Store objects in a bucket of their own."""
-        import boto3
-
-        client = boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=_KEY,
-            aws_secret_access_key=_SECRET,
-        )
+        client = self._client()
         client.create_bucket(Bucket=bucket)
         for key, content in objects.items():
             client.put_object(Bucket=bucket, Key=key, Body=content)
         client.close()
         self.filled_at = time.time()
         self.forget()
+
+    def remove(self, bucket: str, keys: Iterable[str]) -> None:
+        """Take objects away."""
+        client = self._client()
+        for key in keys:
+            client.delete_object(Bucket=bucket, Key=key)
+        client.close()
+
+    def _client(self) -> Any:
+        import boto3
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=_KEY,
+            aws_secret_access_key=_SECRET,
+        )
 
     def forget(self) -> None:
         """Count from zero."""

@@ -27,7 +27,9 @@ _ARGUMENTS: Final = (
     "scala.collection.immutable.Map",
 )
 _OPERATIONS: Final = "scala.collection.SeqOps"
-_PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
+PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
+# Of a file that is hidden, or still being copied.
+_HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
 # The scheme and the authority of a path.
 _STORE: Final = r"[^:/]+:(?://[^/]*)?"
 # A path has any character but this one.
@@ -65,7 +67,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     if paths.head().toUri().getScheme() == "file":
         threads = min(threads, os.cpu_count() or 1)
     filter_ = None
-    if conf.get(_PATH_FILTER) is not None:
+    if conf.get(PATH_FILTER) is not None:
         job = jvm.class_("org.apache.hadoop.mapred.JobConf")(conf)
         filter_ = jvm.class_("org.apache.hadoop.mapred.FileInputFormat").getInputPathFilter(job)
     bulk = functions.method(f"{_INDEX}$", "bulkListLeafFiles", *_ARGUMENTS)
@@ -82,8 +84,8 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     directories, *shown = _texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
-    missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
-    return _right_in(scala, found, directories)._replace(missing=missing)
+    missing = tuple(number for number in empty if not exists(paths.apply(number), conf))
+    return right_in(scala, found, directories)._replace(missing=missing)
 
 
 def refuse_directories(scala: Scala, paths: Any) -> None:
@@ -156,11 +158,12 @@ def _qualified(conf: Any, path: Any) -> Any:
     return path.getFileSystem(conf).makeQualified(path)
 
 
-def _exists(path: Any, conf: Any) -> bool:
+def exists(path: Any, conf: Any) -> bool:
+    """Whether there is a directory, or a file."""
     return bool(path.getFileSystem(conf).exists(path))
 
 
-def _right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
+def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
     """The files that lie right in their directories and are data by their names.
 
     Spark finds what lies deeper, too, and does not read it as of the directory above.
@@ -173,7 +176,7 @@ def _right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listi
     above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{_STORE}", "")
     above = pc.utf8_rtrim(above, "/").take(found.files["partition"])
     parts = pc.extract_regex(found.files["path"], f"^(?:{_STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
-    hidden = pc.match_substring_regex(pc.struct_field(parts, "name"), r"^(?:_[^=]*$|\.)")
+    hidden = pc.match_substring_regex(pc.struct_field(parts, "name"), _HIDDEN)
     right = pc.and_(pc.equal(pc.struct_field(parts, "up"), above), pc.invert(hidden))
     kept = pc.indices_nonzero(right)
     if len(kept) == len(found.files):

@@ -124,7 +124,7 @@ class CatalogTable(RelationTable):
         names = partitions.refs.to_pylist()
         batches = []
         with errors_of_the_jvm():
-            listed = self._partitions.files(names)
+            listed, requests = self._partitions.files(names)
         for row, (name, files) in enumerate(zip(names, listed, strict=True)):
             if files is None:
                 raise MissingPartition("Its directory does not exist.", partition=name)
@@ -133,7 +133,7 @@ class CatalogTable(RelationTable):
         # there may be no file at all, and so no batch to take
         columns = [c.combine_chunks() for c in pa.Table.from_batches(batches, FILE_SCHEMA).columns]
         together = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
-        yield FileBatch(together, self._metadata.read_format, Requests(storage=len(names)))
+        yield FileBatch(together, self._metadata.read_format, Requests(storage=requests))
 
     @errors_of_the_jvm()
     def check_identity(self) -> None:

@@ -25,6 +25,7 @@ from splitlib.hive.partition_values import (
 )
 from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
@@ -35,6 +36,9 @@ from splitlib.storage import is_restricted
 _VALUES_PER_FILTER = 50
 # So many are asked for one by one before a filter is tried, which a metastore may refuse.
 _FEW = 4
+# So many directories may be listed together, by so many pages at least.
+_TOGETHER = 16
+_PAGES = 2
 
 
 @dataclass(slots=True, eq=False)
@@ -76,8 +80,10 @@ class PartitionsByName:
         """The partition columns."""
         self.requests = 0
         """To the catalog."""
+        self._is_apart = False
+        """Whether directories are listed one by one, as together they cannot be."""
         self.listings = 0
-        """Of directories."""
+        """Requests that listed directories, about one each where they were not listed together."""
 
     @classmethod
     def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
@@ -189,13 +195,19 @@ class PartitionsByName:
         """The values of some that were fetched, an ``Array[InternalRow]`` in this order."""
         return self._catalog.rows(self.partitions(names))
 
-    def files(self, names: Sequence[str]) -> list[pa.RecordBatch | None]:
-        """The files of each of some that were fetched; None where the directory does not exist."""
+    def files(self, names: Sequence[str]) -> tuple[list[pa.RecordBatch | None], int]:
+        """The files of each of some that were fetched, and how many requests that took now.
+
+        None stands for those of a directory that does not exist.
+        """
         with self._lock:
+            before = self.listings
+            if any(name not in self._files for name in names):
+                self._list_together()
             new = [name for name in dict.fromkeys(names) if name not in self._files]
             if new:
                 self._keep_files(new, self._listed(new))
-            return [self._files[name] for name in names]
+            return [self._files[name] for name in names], self.listings - before
 
     def statuses(self, paths: Sequence[str]) -> Any:
         """Some files that were listed, as their filesystem shows them: a ``Seq[FileStatus]``."""
@@ -228,6 +240,24 @@ class PartitionsByName:
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
             raise SourceError(f"A partition name has not the keys {', '.join(self.schema.names)}.")
+
+    def _list_together(self) -> None:
+        """List all that were fetched and not listed, where a few pages tell the files of all."""
+        names = [name for name, found in self._fetched.items() if found and name not in self._files]
+        # One page comes after the other, and all may be for nothing: no more than take half as long
+        # as the directories would, one by one in all threads.
+        pages = max(_PAGES, len(names) // (2 * self.threads))
+        known = 0 if self._names is None else len(self._names[0])
+        if self._is_apart or len(names) < _TOGETHER or known > pages * FILES_PER_PAGE:
+            return
+        catalyst = self._catalyst
+        conf = catalyst.hadoop_conf
+        directories = self._catalog.directories(self.partitions(names), conf)
+        flat = flat_listing(catalyst.scala, conf, directories, pages)
+        self._is_apart = flat is None
+        if flat is not None:
+            self.listings += flat.pages
+            self._keep_files(names, flat.found)
 
     def _listed(self, names: Sequence[str]) -> Listing:
         self.listings += len(names)

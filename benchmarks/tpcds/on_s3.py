@@ -1,0 +1,169 @@
+"""The queries on S3: cold, Spark's dynamic pruning against splitlib, requests counted."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from benchmarks.object_store.proxy import Behaviour, Counts, RunningProxy, running_proxy
+from benchmarks.object_store.servers import KEY, SECRET, running_server
+from benchmarks.session import spark_session
+from benchmarks.tpcds.answers import difference
+from benchmarks.tpcds.catalog import create_tables
+from benchmarks.tpcds.data import Data
+from benchmarks.tpcds.metering import Cost
+from benchmarks.tpcds.modes import LISTING_TASKS, SPLITLIB_TUNED, TUNED, Mode
+from benchmarks.tpcds.pruning import PruningBenchmark
+from benchmarks.tpcds.queries import Query
+from benchmarks.tpcds.s3_tables import ROOT, upload
+from splitlib.testing import HiveMetastore
+
+
+@dataclass(frozen=True, slots=True)
+class S3Run:
+    """One cold run of one query."""
+
+    mode: str
+    round: int
+    cost: Cost
+    requests: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class S3QueryRuns:
+    """All runs of one query."""
+
+    name: str
+    rows: int
+    runs: tuple[S3Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The tables on a server, and a session that reads them through a proxy."""
+
+    server: str
+    """The server's name."""
+    proxy: RunningProxy
+    spark: SparkSession
+
+
+@contextmanager
+def running_lake(
+    data: Data, jars: Path, slots: int, versitygw: str, database: str
+) -> Iterator[Lake]:
+    """Start all of it; the session's current database is the one that has the tables.
+
+    Args:
+        data: The tables on the local disk.
+        jars: Directory of those with which Spark reaches S3.
+        slots: Tasks at once.
+        versitygw: See :func:`benchmarks.object_store.servers.running_server`.
+        database: Its name.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="splitlib-tpcds-s3-") as directory,
+        running_server({}, Path(directory), versitygw) as server,
+        running_proxy(server.address) as proxy,
+        HiveMetastore(heap_megabytes=1024) as metastore,
+        tempfile.TemporaryDirectory(prefix="splitlib-tpcds-spark-") as scratch,
+    ):
+        print(f"uploading to {server.name} ...", file=sys.stderr)
+        upload(data, f"http://{server.address}")
+        settings = {**metastore.spark_conf(), **_settings(proxy.endpoint, jars)}
+        with spark_session(Path(scratch), settings, slots) as spark:
+            print("registering tables ...", file=sys.stderr)
+            create_tables(spark, metastore, data, database, ROOT)
+            spark.catalog.setCurrentDatabase(database)
+            yield Lake(server.name, proxy, spark)
+
+
+class S3Benchmark:
+    """Runs queries by both contenders, each as good as its user can have it.
+
+    Args:
+        lake: What runs.
+        tables: Names of all tables.
+        slots: Tasks at once, and so tasks that list.
+        delay_seconds: From a request to its answer.
+    """
+
+    def __init__(self, lake: Lake, tables: Sequence[str], slots: int, delay_seconds: float) -> None:
+        self._proxy = lake.proxy
+        self._pruning = PruningBenchmark(lake.spark, tables)
+        self._delay_seconds = delay_seconds
+        self._turns = 0
+        # a listing waits for its answer: fewer tasks than slots would leave some of them idle
+        listing = {LISTING_TASKS: str(slots)}
+        self.modes = tuple(
+            replace(mode, settings={**mode.settings, **listing}) for mode in (TUNED, SPLITLIB_TUNED)
+        )
+
+    def warm_up(self, query: Query, times: int) -> None:
+        """Run in both modes, so many times, without a delay."""
+        for _ in range(times):
+            for mode in self.modes:
+                self._run(query, mode, 0, 0.0)
+
+    def run(self, query: Query, rounds: int) -> S3QueryRuns:
+        """Each mode once in each round, cold, the one first that was second the time before.
+
+        So what Spark compiles when it first sees a query is paid by one mode as often as the other.
+
+        Raises:
+            RuntimeError: The modes do not give the same rows.
+        """
+        runs: list[S3Run] = []
+        expected: list[Any] = []
+        for turn in range(rounds):
+            self._turns += 1
+            for mode in self.modes[:: 1 if self._turns % 2 else -1]:
+                run, rows = self._run(query, mode, turn, self._delay_seconds)
+                expected = expected or rows
+                if wrong := difference(rows, expected):
+                    raise RuntimeError(f"{query.name}, {mode.name}: {wrong}")
+                runs.append(run)
+                print(
+                    f"{query.name}, round {turn + 1} of {rounds}, {mode.name}: "
+                    f"{run.cost.seconds:.2f} s, {run.requests}",
+                    file=sys.stderr,
+                )
+        return S3QueryRuns(query.name, len(expected), tuple(runs))
+
+    def _run(
+        self, query: Query, mode: Mode, turn: int, delay_seconds: float
+    ) -> tuple[S3Run, list[Any]]:
+        self._pruning.forget(query)
+        # What is repeated are listings: on S3, their work would not be this machine's. Files are
+        # read from the server.
+        self._proxy.begin(Behaviour(delay_seconds, remembers_objects=False))
+        cost, _, rows = self._pruning.measure(mode, query)
+        return S3Run(mode.name, turn, cost, self._proxy.counts()), rows
+
+
+def _settings(endpoint: str, jars: Path) -> dict[str, str]:
+    """Those with which Spark reaches the server.
+
+    Hadoop's own settings allow for many more connections and threads than there are tasks.
+    """
+    s3a = {
+        "access.key": KEY,
+        "secret.key": SECRET,
+        "endpoint": endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+    }
+    return {
+        "spark.driver.memory": "6g",
+        "spark.jars": ",".join(map(str, sorted(jars.glob("*.jar")))),
+        # Spark does not count what Parquet reads in this way
+        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
+    }
