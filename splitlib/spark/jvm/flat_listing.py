@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.jvm.listing import PATH, PATH_FILTER, Listing, exists, files_of, right_in
+from splitlib.spark.jvm.listing import PATH, PATH_FILTER, Listing, files_of, right_in
 from splitlib.spark.jvm.scala import Scala
 from splitlib.storage import is_restricted
 
@@ -30,9 +30,11 @@ _END: Final = "\0"
 
 
 class FlatListing(NamedTuple):
-    """The files of some directories."""
+    """The files of those directories of which any were found."""
 
     found: Listing
+    directories: list[int]
+    """Which of the directories that were asked for these are; of the others nothing is known."""
     pages: int
     """Requests that it took."""
 
@@ -70,11 +72,14 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
         return None
     told = files_of(scala, statuses, scala.seq([statuses.size()]))
     found = _of_each(scala, told, directories)
-    there = set(pc.unique(found.files["partition"]).to_pylist())
-    empty = (number for number in range(len(directories)) if number not in there)
-    missing = tuple(number for number in empty if not exists(paths.apply(number), conf))
+    numbers = found.files["partition"]
+    there = pc.unique(numbers)
+    place = found.files.schema.get_field_index("partition")
+    own = pc.index_in(numbers, value_set=there).cast(pa.int64())
+    files = found.files.set_column(place, found.files.schema.field(place), own)
     # of a page that is full it is not known that it was the last
-    return FlatListing(found._replace(missing=missing), len(told.files) // page + 1)
+    pages = len(told.files) // page + 1
+    return FlatListing(found._replace(files=files), there.to_pylist(), pages)
 
 
 def _above(directories: list[str]) -> str | None:

@@ -84,7 +84,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     directories, *shown = _texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
-    missing = tuple(number for number in empty if not exists(paths.apply(number), conf))
+    missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
     return right_in(scala, found, directories)._replace(missing=missing)
 
 
@@ -158,7 +158,7 @@ def _qualified(conf: Any, path: Any) -> Any:
     return path.getFileSystem(conf).makeQualified(path)
 
 
-def exists(path: Any, conf: Any) -> bool:
+def _exists(path: Any, conf: Any) -> bool:
     """Whether there is a directory, or a file."""
     return bool(path.getFileSystem(conf).exists(path))
 

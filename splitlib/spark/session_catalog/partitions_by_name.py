@@ -257,7 +257,8 @@ class PartitionsByName:
         self._is_apart = flat is None
         if flat is not None:
             self.listings += flat.pages
-            self._keep_files(names, flat.found)
+            # one without a file is looked at by itself, whatever the reason is that none was found
+            self._keep_files([names[number] for number in flat.directories], flat.found)
 
     def _listed(self, names: Sequence[str]) -> Listing:
         self.listings += len(names)
