@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOT_OURS = {
-    "_gateway", "_gateway_client", "_jdf", "_jsc", "_jsparkSession", "_jvm",  # PySpark's
+    # PySpark's
+    "_gateway", "_gateway_client", "_jdf", "_joinAsOf", "_jsc", "_jsparkSession", "_jvm",
     "_repr_html_",  # the notebooks' protocol
     "_current_frames", "_exit", "_replace",  # public, of the standard library
 }  # fmt: skip
