@@ -82,6 +82,7 @@ def test_targets_have_a_value_and_a_verdict(document):
         "memory": 1,
         "many_partitions": 4,
         "pinning": 0,
+        "runtime_filter": 1,
         "iceberg": 4,
         "datasource": 3,
     }
@@ -115,6 +116,14 @@ def test_the_first_row_of_a_larger_table_reads_as_much(document):
     assert list(counts) == [JOIN_KEYS, FLOOR]
     assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
     assert {c["partitions_fetched"] for c in counts.values()} == {0}
+
+
+def test_a_runtime_filter_is_used_where_it_says_so(document):
+    counts = counts_of(document, "runtime_filter")
+    filters = [c["filters"] for c in counts.values()]
+    assert filters[0] == filters[2] == 0
+    assert filters[3] == 1
+    assert len({(c["rows"], c["joined"]) for c in counts.values()}) == 1
 
 
 def test_many_keys_are_a_range_to_the_metastore(document):
