@@ -15,14 +15,23 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
+from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.plan_report import RowFilter
 from splitlib.spark.planner.allowed_scans import refuse_scans
-from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter, discover
+from splitlib.spark.planner.join_graph import (
+    Comparison,
+    Dimension,
+    JoinFilter,
+    discover,
+    partition_conditions,
+)
 from splitlib.spark.planner.keys import plan_of_dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.prune import ScanOutcome
@@ -108,19 +117,24 @@ class _Sides:
             # a condition on the rows at one place need not hold of those at another one
             if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
         }
-        pinned = {path: o.instead for path, o in self._outcomes.items() if o.instead is not None}
-        self._plan = query.catalyst.replaced(plan, pinned)
-        self._pinned = frozenset(pinned)
+        self._pinned = {p: o.instead for p, o in self._outcomes.items() if o.instead is not None}
+        self._dimensions_in_place = plan
+
+    @cached_property
+    def _plan(self) -> Any:
+        """The optimized plan, with what stands for dimensions and for pruned scans."""
+        return self._query.catalyst.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
         """By the larger scans, the smallest side that each meets in a join by a shuffle."""
+        if not self._pinned or self._query.is_command:  # of which the rows are not asked for
+            return {}
         larger = {
             path: o.scan
             for path, o in self._outcomes.items()
-            if isinstance(o.scan, PrunableScan)
-            and (self._bytes_at(path) or 0) >= o.scan.config.runtime_filter_bytes
+            if isinstance(o.scan, PrunableScan) and self._is_larger(path, o.scan.config)
         }
-        if not (larger and self._pinned and self._query.deterministic):
+        if not (larger and self._query.deterministic):
             return {}
         leaves = {node.path: node for node in self._tree.walk() if node.path in larger}
         columns = frozenset(i for leaf in leaves.values() for i in leaf_ids(leaf))
@@ -156,7 +170,10 @@ class _Sides:
         rows = plan_of_dimension(catalyst, self._plan, side.join_filter.dimension)
         hashes = catalyst.projected(rows, [catalyst.alias(catalyst.hashed(keys), "hash")])
         refuse_scans(catalyst, hashes, self._query.config)
-        found = filter_of_hashes(catalyst.dataframe_of_part(hashes), MOST_KEYS)
+        of_keys = catalyst.dataframe_of_part(hashes)
+        if why_not_deterministic(of_keys) is not None:
+            return outcome  # the rows that the query finds may be others
+        found = filter_of_hashes(of_keys, MOST_KEYS)
         looked: list[bool] = []
         condition = None
         if share_of_bits(found) <= _FULL:
@@ -176,6 +193,18 @@ class _Sides:
         )
         report = replace(outcome.report, row_filter=told)
         return replace(outcome, report=report, rows=condition if is_used else None)
+
+    def _is_larger(self, path: Path, config: SplitConfig) -> bool:
+        """Whether a scan is large, and a sample of it touches no more than the query does."""
+        if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
+            return False
+        return path in self._pinned or path not in self._with_conditions
+
+    @cached_property
+    def _with_conditions(self) -> frozenset[Path]:
+        """The scans whose partitions the query itself chooses: Spark, when it runs."""
+        found = partition_conditions(self._tree, self._query.partition_columns)
+        return frozenset(condition.lineage.leaf.path for condition in found)
 
     def _has_hashes(self, leaf: Node, comparison: Comparison) -> bool:
         """Whether equal values of both sides have equal hashes, those of the bare column."""

@@ -189,6 +189,30 @@ def test_keys_that_nothing_computes_in_the_query_may_fail(spark: SparkSession) -
         assert filter_of_sales(spark, query) is None
 
 
+@pytest.mark.parametrize(
+    "side",
+    [
+        f"(SELECT * FROM {_RETURNED} LIMIT 3)",
+        f"(SELECT first(ticket) AS ticket, day FROM {_RETURNED} GROUP BY day)",
+        f"(SELECT * FROM {_RETURNED} WHERE rand() < 0.5)",
+    ],
+    ids=["LIMIT", "first", "rand"],
+)
+def test_rows_that_may_be_others_when_the_query_runs_give_no_filter(
+    spark: SparkSession, side: str
+) -> None:
+    planned = splitlib.sql(spark, f"SELECT s.ticket FROM r_sales s JOIN {side} r USING (ticket)")
+    assert all(scan.row_filter is None for scan in explained(planned).scans)
+
+
+def test_no_partition_is_looked_at_for_a_sample_that_the_query_does_not_read(
+    spark: SparkSession,
+) -> None:
+    query = f"""SELECT s.ticket FROM r_sales s JOIN {_RETURNED} r ON s.ticket = r.ticket
+        WHERE s.day = 3"""
+    assert filter_of_sales(spark, query) is None
+
+
 def test_a_scan_at_two_places_keeps_what_either_needs(spark: SparkSession) -> None:
     query = f"""WITH s AS (SELECT * FROM r_sales), r AS (SELECT * FROM {_RETURNED})
         SELECT s.ticket, 'returned' FROM s JOIN r ON s.ticket = r.ticket
