@@ -265,7 +265,7 @@ def joins(draw: st.DrawFn) -> str:
 @pytest.mark.newest_spark
 @given(query=joins())
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_rows_of_random_joins(spark: SparkSession, query: str) -> None:
     assert rows_of(splitlib.sql(spark, query)) == rows_of(spark.sql(query))
