@@ -254,10 +254,10 @@ class PartitionsByName:
         conf = catalyst.hadoop_conf
         directories = self._catalog.directories(self.partitions(names), conf)
         flat = flat_listing(catalyst.scala, conf, directories, pages)
-        self._is_apart = flat is None
+        # a directory of which no file was found is looked at alone, whatever the reason is
+        self._is_apart = flat is None or len(flat.directories) < len(names)
         if flat is not None:
             self.listings += flat.pages
-            # one without a file is looked at by itself, whatever the reason is that none was found
             self._keep_files([names[number] for number in flat.directories], flat.found)
 
     def _listed(self, names: Sequence[str]) -> Listing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from splitlib.spark.scan.paths import without_globs
 from splitlib.spark.sql_text import quoted
 from splitlib.storage import refuse_outside
 
-_NONE: Mapping[str, str] = MappingProxyType({})
 # Tasks of a listing: by itself Spark gives every large file one of its own.
 _TASKS = 64
 
@@ -78,7 +76,7 @@ class PublicStatements:
         except MissingPartition:
             return None
 
-    def partition_names(self, table: str, leading: Mapping[str, str] = _NONE) -> pa.Array:
+    def partition_names(self, table: str, leading: Mapping[str, str] | None = None) -> pa.Array:
         """The names of all partitions, or of those with some values.
 
         Args:
