@@ -40,14 +40,14 @@ def tables(spark: SparkSession) -> Iterator[None]:
     spark.sql(_RETURNS)
     spark.sql(
         "CREATE TABLE r_days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 5 AS week"
-        " FROM range(20)"
+        " FROM range(0, 20, 1, 1)"
     )
     # otherwise nobody knows the size of what is not pruned
     spark.sql("ANALYZE TABLE r_sales COMPUTE STATISTICS")
     # small tables play large ones
     settings = {
         "spark.splitlib.runtimeFilterBytes": "0",
-        "spark.sql.autoBroadcastJoinThreshold": "100",
+        "spark.sql.autoBroadcastJoinThreshold": "2000",
         "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
     }
     with changed(spark, settings):
@@ -189,20 +189,22 @@ def test_keys_that_nothing_computes_in_the_query_may_fail(spark: SparkSession) -
         assert filter_of_sales(spark, query) is None
 
 
-@pytest.mark.parametrize(
-    "side",
-    [
-        f"(SELECT * FROM {_RETURNED} LIMIT 3)",
-        f"(SELECT first(ticket) AS ticket, day FROM {_RETURNED} GROUP BY day)",
-        f"(SELECT * FROM {_RETURNED} WHERE rand() < 0.5)",
-    ],
-    ids=["LIMIT", "first", "rand"],
-)
+_SIDES_ALONE = {
+    "each ticket": (True, f"(SELECT ticket, max(item) AS item FROM {_RETURNED} GROUP BY ticket)"),
+    "LIMIT": (False, f"(SELECT * FROM {_RETURNED} LIMIT 500)"),
+    "first": (False, f"(SELECT first(ticket) AS ticket, item FROM {_RETURNED} GROUP BY item)"),
+    "rand": (False, f"(SELECT * FROM {_RETURNED} WHERE rand() < 0.5)"),
+}
+
+
+@pytest.mark.parametrize("name", _SIDES_ALONE)
 def test_rows_that_may_be_others_when_the_query_runs_give_no_filter(
-    spark: SparkSession, side: str
+    spark: SparkSession, name: str
 ) -> None:
+    is_same_each_time, side = _SIDES_ALONE[name]
     planned = splitlib.sql(spark, f"SELECT s.ticket FROM r_sales s JOIN {side} r USING (ticket)")
-    assert all(scan.row_filter is None for scan in explained(planned).scans)
+    found = [scan.row_filter for scan in explained(planned).scans if scan.row_filter is not None]
+    assert bool(found) == is_same_each_time
 
 
 def test_no_partition_is_looked_at_for_a_sample_that_the_query_does_not_read(
