@@ -103,7 +103,7 @@ def _measured(
 def _build(spark: SparkSession, rows: int) -> None:
     """Of every 25 sales one is returned, up to five days later."""
     sales, returns = f"filtered_sales_{rows}", f"filtered_returns_{rows}"
-    if {sales, returns} <= {table.name for table in spark.catalog.listTables()}:
+    if {sales, returns, "filtered_days"} <= {table.name for table in spark.catalog.listTables()}:
         return
     for table in (sales, returns):
         spark.sql(f"DROP TABLE IF EXISTS {table}")

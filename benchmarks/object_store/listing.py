@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import obstore
 import pyarrow as pa
-from obstore.store import S3Store
 
 import splitlib
-from benchmarks.object_store.servers import BUCKET, KEY, SECRET, storage_options
+from benchmarks.object_store.servers import BUCKET, obstore_of, storage_options
 from benchmarks.object_store.tables import (
     FILES,
     PAGE,
@@ -68,14 +67,7 @@ class BareListing:
     """
 
     def __init__(self, endpoint: str, matching: Sequence[int], threads: int) -> None:
-        self._store = S3Store(
-            BUCKET,
-            endpoint=endpoint,
-            region="us-east-1",
-            access_key_id=KEY,
-            secret_access_key=SECRET,
-            client_options={"allow_http": True},
-        )
+        self._store = obstore_of(endpoint)
         self._pages = first_of_pages(matching)
         self._expected = FILES * len(matching)
         self._threads = threads

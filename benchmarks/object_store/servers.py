@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from obstore.store import S3Store
+
 BUCKET = "lake"
 # of their own: what was once named as a secret is masked in every text from then on
 KEY, SECRET = "key-of-benchmarks", "secret-of-benchmarks"
@@ -32,6 +34,19 @@ class Server(NamedTuple):
 def storage_options(endpoint: str) -> dict[str, Any]:
     """What splitlib and s3fs are told."""
     return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint}
+
+
+def obstore_of(endpoint: str, prefix: str | None = None) -> S3Store:
+    """The client of obstore: of the bucket, or of what is below a prefix."""
+    return S3Store(
+        BUCKET,
+        prefix=prefix,
+        endpoint=endpoint,
+        region="us-east-1",
+        access_key_id=KEY,
+        secret_access_key=SECRET,
+        client_options={"allow_http": True},
+    )
 
 
 @contextmanager

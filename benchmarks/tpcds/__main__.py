@@ -21,15 +21,10 @@ from benchmarks.tpcds.pruning import NUMBERS, PruningBenchmark, QueryRuns
 from benchmarks.tpcds.queries import Query, load_queries
 from benchmarks.tpcds.results import Results
 from benchmarks.tpcds.s3_results import S3Results
+from benchmarks.tpcds.settings import SESSION
 from splitlib.testing import HiveMetastore
 
 _DATABASE = "tpcds"
-_SETTINGS = {
-    # without DPP two gigabytes are too little for the broadcasts of some queries at scale 1
-    "spark.driver.memory": "6g",
-    # Spark does not count what Parquet reads in this way
-    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +60,7 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
     with (
         HiveMetastore(heap_megabytes=1024) as metastore,
         tempfile.TemporaryDirectory(prefix="splitlib-tpcds-spark-") as scratch,
-        spark_session(Path(scratch), {**metastore.spark_conf(), **_SETTINGS}) as spark,
+        spark_session(Path(scratch), {**metastore.spark_conf(), **SESSION}) as spark,
     ):
         print("registering tables ...", file=sys.stderr)
         create_tables(spark, metastore, data, _DATABASE)

@@ -23,6 +23,7 @@ from benchmarks.tpcds.modes import LISTING_TASKS, SPLITLIB_TUNED, TUNED, Mode
 from benchmarks.tpcds.pruning import PruningBenchmark
 from benchmarks.tpcds.queries import Query
 from benchmarks.tpcds.s3_tables import ROOT, upload
+from benchmarks.tpcds.settings import SESSION
 from splitlib.testing import HiveMetastore
 
 
@@ -161,9 +162,7 @@ def _settings(endpoint: str, jars: Path) -> dict[str, str]:
         "path.style.access": "true",
     }
     return {
-        "spark.driver.memory": "6g",
+        **SESSION,
         "spark.jars": ",".join(map(str, sorted(jars.glob("*.jar")))),
-        # Spark does not count what Parquet reads in this way
-        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
     }

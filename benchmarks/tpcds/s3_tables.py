@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import obstore
-from obstore.store import S3Store
 
-from benchmarks.object_store.servers import BUCKET, KEY, SECRET
+from benchmarks.object_store.servers import BUCKET, obstore_of
 from benchmarks.tpcds.data import Data
 
 ROOT = f"s3a://{BUCKET}/tpcds"
@@ -26,15 +25,7 @@ def upload(data: Data, endpoint: str) -> int:
     Returns:
         How many files there are.
     """
-    store = S3Store(
-        BUCKET,
-        prefix="tpcds",
-        endpoint=endpoint,
-        region="us-east-1",
-        access_key_id=KEY,
-        secret_access_key=SECRET,
-        client_options={"allow_http": True},
-    )
+    store = obstore_of(endpoint, "tpcds")
     files = [path for table in data.tables for path in (data.directory / table).rglob("*.parquet")]
 
     def put(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Settings of a session that hold for a block."""
+"""Settings of the benchmark's session, and some that hold for a block."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
+
+SESSION = {
+    # without DPP two gigabytes are too little for the broadcasts of some queries at scale 1
+    "spark.driver.memory": "6g",
+    # Spark does not count what Parquet reads in this way
+    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+}
 
 
 @contextmanager

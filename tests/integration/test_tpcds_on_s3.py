@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import obstore
 import pytest
-from obstore.store import S3Store
 
 from benchmarks.object_store.proxy import Behaviour, Counts, running_proxy
-from benchmarks.object_store.servers import BUCKET, KEY, SECRET, running_server
+from benchmarks.object_store.servers import obstore_of, running_server
 from benchmarks.tpcds.data import Data, TableData
 from benchmarks.tpcds.metering import Cost
 from benchmarks.tpcds.modes import SPLITLIB_TUNED, TUNED
@@ -38,17 +37,6 @@ def proxy(server):
         yield running
 
 
-def store(endpoint):
-    return S3Store(
-        BUCKET,
-        endpoint=endpoint,
-        region="us-east-1",
-        access_key_id=KEY,
-        secret_access_key=SECRET,
-        client_options={"allow_http": True},
-    )
-
-
 def test_files_have_their_paths_as_keys(server, tmp_path):
     for path, content in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +45,7 @@ def test_files_have_their_paths_as_keys(server, tmp_path):
     tables = {"item": TableData({}, ()), "store_sales": TableData({}, ("1", None))}
     endpoint = f"http://{server.address}"
     assert upload(Data(tmp_path, tables), endpoint) == len(FILES)
-    there = store(endpoint)
+    there = obstore_of(endpoint)
     found = [each["path"] for batch in obstore.list(there) for each in batch]
     assert sorted(found) == sorted(f"tpcds/{path}" for path in FILES)
     for path, content in FILES.items():
@@ -65,7 +53,7 @@ def test_files_have_their_paths_as_keys(server, tmp_path):
 
 
 def test_requests_are_counted_by_kind(proxy):
-    there = store(proxy.endpoint)
+    there = obstore_of(proxy.endpoint)
     proxy.begin(Behaviour())
     obstore.put(there, "kinds/f", b"0123456789")
     obstore.head(there, "kinds/f")
@@ -84,7 +72,7 @@ def test_objects_are_read_from_the_server_where_only_listings_are_kept(
 ):
     proxy.begin(Behaviour(remembers_objects=remembers_objects))
     key = f"kept-{remembers_objects}/f"
-    past, through = store(f"http://{server.address}"), store(proxy.endpoint)
+    past, through = obstore_of(f"http://{server.address}"), obstore_of(proxy.endpoint)
 
     def shown():
         listed = [each["size"] for batch in obstore.list(through, key[:-2]) for each in batch]
