@@ -295,6 +295,7 @@ def test_more_files_than_the_pages_tell_are_listed_day_by_day(spark, s3, table_o
         assert len(df.collect()) == 40
     # of seven; one more is on its way when it is given up
     assert listed.count("many/") <= 4
+    assert splitlib.explain(df).storage_requests == 4 + 20
     assert len(set(listed)) == 1 + 20
 
 
@@ -302,3 +303,46 @@ def test_a_day_that_is_not_there_is_still_missed(spark, table_of):
     table = table_of("gone", without=[4])
     with pytest.raises(splitlib.MissingPartition, match="k=4"):
         splitlib.read(spark).table(table).where("k < 30").load()
+
+
+WHOLE = (
+    "SELECT d.a, w.k FROM {days} d JOIN (SELECT * FROM VALUES (2) AS v(v)) ON d.k = v, {whole} w"
+)
+
+
+def test_a_table_that_is_read_whole_is_listed_for_spark_in_pages(spark, s3, table_of):
+    days, whole = table_of("pruned"), table_of("whole")
+    query = WHOLE.format(days=days, whole=whole)
+    df = splitlib.sql(spark, query)
+    # one directory of the one, one page of the other
+    listed = sorted((each["bucket"], each["prefix"]) for each in s3.listings)
+    assert listed == [("pruned", "many/k=2/"), ("whole", "many/")]
+    assert splitlib.explain(df).storage_requests == 2
+    rows = sorted(df.collect())
+    assert len(s3.listings) == 2
+    assert rows == sorted((a, k) for a in (1, 2) for k in range(40) for _ in range(2))
+    assert rows == sorted(spark.sql(query).collect())
+    s3.forget()
+    assert splitlib.explain(splitlib.sql(spark, query)).storage_requests == 1
+    assert len(s3.listings) == 1
+
+
+def test_what_spark_was_given_is_forgotten_with_what_it_lists_itself(spark, s3, table_of):
+    days, whole = table_of("kept"), table_of("renewed", without=[7])
+    query = WHOLE.format(days=days, whole=whole)
+    assert splitlib.sql(spark, query).count() == 2 * 2 * 39
+    s3.copy("renewed", "many/k=8/f.parquet", to="many/k=7/f.parquet")
+    spark.sql(f"REFRESH TABLE {whole}")
+    assert splitlib.sql(spark, query).count() == 2 * 2 * 40
+    spark.sql(f"INSERT INTO {whole} PARTITION (k = 9) VALUES (3)")
+    assert splitlib.sql(spark, query).count() == 2 * (2 * 40 + 1)
+    assert spark.table(whole).count() == 2 * 40 + 1
+
+
+@pytest.mark.parametrize("condition", ["w.k = 3", "w.k % 2 = 0", "w.k > 5"])
+def test_a_table_that_the_query_itself_prunes_is_not_listed_whole(spark, s3, table_of, condition):
+    days, whole = table_of("less"), table_of("literal")
+    query = WHOLE.format(days=days, whole=whole) + f" WHERE {condition}"
+    rows = splitlib.sql(spark, query).collect()
+    assert "many/" not in {each["prefix"] for each in s3.listings}
+    assert sorted(rows) == sorted(spark.sql(query).collect())

@@ -29,7 +29,7 @@ class S3Server:
         )
         self._lock = threading.Lock()
         self.listings: list[dict[str, str]] = []
-        """The parameters of each request that lists, in the order in which they came."""
+        """The parameters of each request that lists, with its bucket, in the order they came in."""
         self.others = 0
         """Requests for anything else."""
         self.keys: list[str] = []
@@ -56,6 +56,12 @@ class S3Server:
         client.close()
         self.filled_at = time.time()
         self.forget()
+
+    def copy(self, bucket: str, key: str, to: str) -> None:
+        """Store an object once more."""
+        client = self._client()
+        client.copy_object(Bucket=bucket, Key=to, CopySource=f"{bucket}/{key}")
+        client.close()
 
     def remove(self, bucket: str, keys: Iterable[str]) -> None:
         """Take objects away."""
@@ -88,7 +94,7 @@ class S3Server:
         with self._lock:
             self.keys.append(signed[1] if signed else "")
             if "list-type" in asked:
-                self.listings.append(asked)
+                self.listings.append(asked | {"bucket": environ["PATH_INFO"].strip("/")})
             else:
                 self.others += 1
         answer: Iterable[bytes] = self._application(environ, start_response)

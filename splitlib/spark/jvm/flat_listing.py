@@ -39,13 +39,26 @@ class FlatListing(NamedTuple):
     """Requests that it took."""
 
 
+class Below(NamedTuple):
+    """All files below a directory, however deep."""
+
+    files: Listing | None
+    """None if this has failed, as for who may list a directory but nothing above it, and if there
+    are more files than the pages tell."""
+    pages: int
+    """Requests that it took."""
+
+
+def is_on_s3(directory: str) -> bool:
+    """Whether a directory is where many may be listed together."""
+    return directory.partition("://")[0] in _SCHEMES
+
+
 def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing | None:
     """The files right in some directories; None where they have to be listed one by one.
 
-    That is if they are not on S3, if one of them is there twice or is above the others, if
-    ``allowed_locations`` says what may be listed or Hadoop has a filter of paths, if more files lie
-    below what is above them than ``pages`` tell, and if this fails: who may list a directory need
-    not be allowed to list what is above it.
+    That is where :func:`files_below` lists nothing, and if a directory is there twice or is above
+    the others.
 
     Args:
         scala: Of the session's JVM.
@@ -53,33 +66,56 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
         paths: A ``Seq[Path]``, at least two, spelled as their filesystem spells what it lists.
         pages: How many requests it may take.
     """
-    if paths.head().toUri().getScheme() not in _SCHEMES or is_restricted():
-        return None
-    if conf.get(PATH_FILTER) is not None:
+    if not is_on_s3(str(paths.head().toString())):
         return None
     names = scala.text(paths.map(scala.functions.calling(PATH, "toString")), _END).split(_END)
     directories = [name.rstrip("/") for name in names]
     above = _above(directories)
     if above is None or above in directories or len(set(directories)) < len(directories):
         return None
-    page = min(int(conf.get(_PAGING) or FILES_PER_PAGE), FILES_PER_PAGE)
-    try:
-        statuses = _below(scala, conf, above, pages * page)
-    except JVM_ERRORS:
-        _log.info("Directories are listed one by one.", exc_info=True)
+    below = files_below(scala, conf, above, pages)
+    if below is None:
         return None
-    if statuses is None:
-        return None
-    told = files_of(scala, statuses, scala.seq([statuses.size()]))
-    found = _of_each(scala, told, directories)
+    if below.files is None:
+        return FlatListing(files_of(scala, scala.nil, scala.nil), [], below.pages)
+    found = _of_each(scala, below.files, directories)
     numbers = found.files["partition"]
     there = pc.unique(numbers)
     place = found.files.schema.get_field_index("partition")
     own = pc.index_in(numbers, value_set=there).cast(pa.int64())
     files = found.files.set_column(place, found.files.schema.field(place), own)
+    return FlatListing(found._replace(files=files), there.to_pylist(), below.pages)
+
+
+def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | None:
+    """The files below a directory; None where nobody should list them together.
+
+    That is if they are not on S3, and if ``allowed_locations`` says what may be listed or Hadoop
+    has a filter of paths.
+
+    Args:
+        scala: Of the session's JVM.
+        conf: Its Hadoop configuration.
+        directory: As its filesystem spells it.
+        pages: How many requests it may take.
+    """
+    if not is_on_s3(directory) or is_restricted() or conf.get(PATH_FILTER) is not None:
+        return None
+    path = scala.jvm.class_(PATH)(directory)
+    page = min(int(conf.get(_PAGING) or FILES_PER_PAGE), FILES_PER_PAGE)
+    try:
+        filesystem = path.getFileSystem(conf)
+        if filesystem.getClass().getName() != _S3A:
+            return None
+        statuses = _listed(scala, filesystem, path, pages * page)
+    except JVM_ERRORS:
+        _log.info("Directories are listed one by one.", exc_info=True)
+        return Below(None, 1)
+    if statuses is None:  # S3A has read the page that is one too many, and asked for the next
+        return Below(None, pages + 2)
+    files = files_of(scala, statuses, scala.seq([statuses.size()]))
     # of a page that is full it is not known that it was the last
-    pages = len(told.files) // page + 1
-    return FlatListing(found._replace(files=files), there.to_pylist(), pages)
+    return Below(files, len(files.files) // page + 1)
 
 
 def _above(directories: list[str]) -> str | None:
@@ -89,13 +125,9 @@ def _above(directories: list[str]) -> str | None:
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
 
 
-def _below(scala: Scala, conf: Any, directory: str, most: int) -> Any | None:
-    """All files below a directory, a ``Seq[FileStatus]``; None if there are more than ``most``."""
+def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
+    """All files below a path, a ``Seq[FileStatus]``; None if there are more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
-    path = jvm.class_(PATH)(directory)
-    filesystem = path.getFileSystem(conf)
-    if filesystem.getClass().getName() != _S3A:
-        return None
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
     # The iterator asks whether to go on, once or twice for each file, and ends silently, or in an
     # error, when it is not to. While a permit is left, it was never told so.

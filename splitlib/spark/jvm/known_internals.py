@@ -52,7 +52,10 @@ _KNOWN: Final = {
         "CatalogFileIndex": "table()CatalogTable",
         "DataSource$": "lookupDataSource(String, SQLConf)Class",
         "DataSourceStrategy$": "normalizeExprs(Seq, Seq)Seq",
-        "FileStatusCache": "putLeafFiles(Path, FileStatus[])void",
+        "FileStatusCache": """
+            getLeafFiles(Path)Option
+            putLeafFiles(Path, FileStatus[])void
+        """,
         "FileStatusWithMetadata": "fileStatus()FileStatus",
         "HadoopFsRelation": """
             new(FileIndex, StructType, StructType, Option, FileFormat, Map, SparkSession)

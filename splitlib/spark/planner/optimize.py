@@ -268,7 +268,12 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         if not dead.keys().isdisjoint(scan.paths):
             return ScanOutcome.not_read(scan)
         own = [site for site in sites.values() if site.scan is scan]
-        return scan_of_sites(scan, own, is_copied=scan in decisions.copied)
+        is_copied = scan in decisions.copied
+        found = scan_of_sites(scan, own, is_copied=is_copied)
+        if isinstance(scan, PrunableScan) and found.instead is None:
+            if not is_copied and all(one.site.reads_all for one in own):
+                _list_for_spark(scan)
+        return found
 
     outcomes = with_runtime_filters(
         query,
@@ -278,6 +283,13 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         executor,
     )
     return _Pruned(sites, outcomes, materialized, dead)
+
+
+def _list_for_spark(scan: PrunableScan) -> None:
+    try:
+        scan.list_for_spark()
+    except (SplitlibError, *JVM_ERRORS):  # Spark lists it as it always does
+        _log.debug("%s is not listed for Spark.", scan.name, exc_info=True)
 
 
 def _report(query: Query, pruned: _Pruned) -> PlanReport:

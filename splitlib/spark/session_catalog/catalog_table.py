@@ -14,6 +14,7 @@ from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.flat_listing import is_on_s3
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate
@@ -57,6 +58,12 @@ class CatalogTable(RelationTable):
     def prepare(self, *, by_name: bool) -> None:
         """See :class:`RelationTable`."""
         self._partitions.prepare(by_name=by_name)
+
+    def list_for_spark(self) -> None:
+        """See :class:`RelationTable`."""
+        if self.names_files and is_on_s3(self._metadata.location or ""):
+            with errors_of_the_jvm():
+                self._partitions.list_for_spark(self._leaf.relation().location())
 
     @property
     def has_names(self) -> bool:

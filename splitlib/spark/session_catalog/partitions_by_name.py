@@ -28,6 +28,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
+from splitlib.spark.jvm.listing_cache import fill_listing_cache
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, quoted
 from splitlib.storage import is_restricted
@@ -209,6 +210,22 @@ class PartitionsByName:
                 self._keep_files(new, self._listed(new))
             return [self._files[name] for name in names], self.listings - before
 
+    def list_for_spark(self, index: Any) -> None:
+        """Have Spark, which will read the whole table, find its directories listed.
+
+        Only where a few pages tell the files of all.
+
+        Args:
+            index: Spark's own, a ``CatalogFileIndex``.
+        """
+        with self._lock:
+            names, _ = self.names()
+            if self._is_apart or len(names) < _TOGETHER:
+                return
+            catalyst, pages = self._catalyst, self._most_pages(len(names))
+            scala, first = catalyst.scala, names[0].as_py()
+            self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
+
     def statuses(self, paths: Sequence[str]) -> Any:
         """Some files that were listed, as their filesystem shows them: a ``Seq[FileStatus]``."""
         with self._lock:
@@ -244,9 +261,7 @@ class PartitionsByName:
     def _list_together(self) -> None:
         """List all that were fetched and not listed, where a few pages tell the files of all."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
-        # One page comes after the other, and all may be for nothing: no more than take half as long
-        # as the directories would, one by one in all threads.
-        pages = max(_PAGES, len(names) // (2 * self.threads))
+        pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])
         if self._is_apart or len(names) < _TOGETHER or known > pages * FILES_PER_PAGE:
             return
@@ -259,6 +274,14 @@ class PartitionsByName:
         if flat is not None:
             self.listings += flat.pages
             self._keep_files([names[number] for number in flat.directories], flat.found)
+
+    def _most_pages(self, directories: int) -> int:
+        """How many pages may be read instead of so many directories.
+
+        One comes after the other, and all may be for nothing: no more than take half as long as the
+        directories would, one by one in all threads.
+        """
+        return max(_PAGES, directories // (2 * self.threads))
 
     def _listed(self, names: Sequence[str]) -> Listing:
         self.listings += len(names)

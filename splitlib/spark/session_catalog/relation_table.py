@@ -82,6 +82,9 @@ class RelationTable(Connector):
             by_name: Whether it will be known what the partitions are called that are needed.
         """
 
+    def list_for_spark(self) -> None:
+        """Let Spark, which will read the whole table, list it sooner than it would by itself."""
+
     @property
     def has_names(self) -> bool:
         """Whether it is known which partitions there are, so that none is asked for by name."""

@@ -84,6 +84,11 @@ class PrunableScan:
         if self.relation is not None:
             self.relation.prepare(by_name=by_name)
 
+    def list_for_spark(self) -> None:
+        """Let Spark, which will read the whole table, list it sooner than it would by itself."""
+        if self.relation is not None:
+            self.relation.list_for_spark()
+
     def evaluated(
         self,
         values: pa.RecordBatch,

@@ -40,6 +40,11 @@ class ScanSite:
         """Whether keys of dimensions or of other sites may prune it."""
         return bool(self.filters or self.from_sites)
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether Spark will list all partitions, as no condition of the query chooses some."""
+        return all(one.condition.kind == "IsNotNull" for one in self.conditions)
+
     def without_keys(self, reason: str, *, wants_same_rows: bool) -> Self:
         """The same site, which the keys of some dimension cannot prune."""
         wants_same_rows = wants_same_rows or self.wants_same_rows
