@@ -112,8 +112,10 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
     filters: list[JoinFilter] = []
     from_sites: list[JoinFilter] = []
     reasons: list[str] = []
+    too_much = False
     for join_filter in site.filters:
         reason = costs.why_not_run(join_filter.dimension.node)
+        too_much = too_much or reason is not None
         dimension = _selective_part(join_filter.dimension)
         if reason is None and wants_selective and not is_selective(dimension):
             reason = "no condition leaves out rows of its dimension"
@@ -123,7 +125,9 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
             from_sites.append(join_filter)
         else:
             reasons.append(f"{reason}.")
-    site = replace(site, filters=tuple(filters), from_sites=tuple(from_sites))
+    site = replace(
+        site, filters=tuple(filters), from_sites=tuple(from_sites), reads_too_much=too_much
+    )
     return site.because(*reasons)
 
 

@@ -37,7 +37,6 @@ from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs
 from splitlib.spark.planner.prune import (
     PrunedSites,
     ScanOutcome,
-    pruned_by_keys,
     scan_of_sites,
     unpruned,
 )
@@ -48,6 +47,7 @@ from splitlib.spark.planner.scan_sites.bound_keys import named_tables
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
 from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
+from splitlib.spark.planner.waves import pruned_in_waves
 from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
@@ -261,27 +261,22 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
         # what could not be fetched by now is asked for again, with retries
         wait(fetching)
-        sites = pruned_by_keys(query, materialized.optimized, sites, executor)
     dead = finding_dead.result()
 
-    def outcome(scan: Scan) -> ScanOutcome:
+    def outcome(scan: Scan, sites: PrunedSites) -> ScanOutcome:
         if not dead.keys().isdisjoint(scan.paths):
             return ScanOutcome.not_read(scan)
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
-        if isinstance(scan, PrunableScan) and found.instead is None:
-            if not is_copied and all(one.site.reads_all for one in own):
-                _list_for_spark(scan)
+        reads_all = not is_copied and all(one.site.reads_all for one in own)
+        if isinstance(scan, PrunableScan) and found.instead is None and reads_all:
+            _list_for_spark(scan)
         return found
 
-    outcomes = with_runtime_filters(
-        query,
-        materialized.optimized,
-        list(executor.map(outcome, query.scans)),
-        decisions.copied,
-        executor,
-    )
+    plan = materialized.optimized
+    sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
+    outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
     return _Pruned(sites, outcomes, materialized, dead)
 
 

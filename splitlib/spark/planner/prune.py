@@ -52,7 +52,7 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
 
 
 def pruned_by_keys(
-    query: Query, plan: Any, sites: PrunedSites, executor: Executor
+    query: Query, plan: Any, sites: PrunedSites, all_sites: PrunedSites, executor: Executor
 ) -> dict[Path, Site]:
     """Scan sites of which only what meets the keys is left.
 
@@ -60,6 +60,7 @@ def pruned_by_keys(
         query: The query.
         plan: Its optimized plan, with the rows of dimensions in it.
         sites: What the keys are for.
+        all_sites: These and others, whose partition values may be keys, too.
         executor: Where they are collected, several at a time.
     """
     queries = KeyQueries(query.catalyst, plan, query.config, executor)
@@ -80,7 +81,7 @@ def pruned_by_keys(
                 found[path] = found[path].without_keys(reason)
         found[path] = found[path].pruned_by(plan, collected)
     for path in sites:
-        found[path] = _pruned_by_sites(plan, found[path], found)
+        found[path] = _pruned_by_sites(plan, found[path], {**all_sites, **found})
     return found
 
 

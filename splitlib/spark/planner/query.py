@@ -38,6 +38,8 @@ class Query:
     """Whether it is of the rows that a command changes."""
     replaced_leaves: Mapping[Path, Any] = field(default_factory=dict)
     """What has taken the place of leaves of the analyzed plan, by path."""
+    pruned_bytes: Mapping[Path, int] = field(default_factory=dict)
+    """What scans read that have been pruned, by path in the optimized plan."""
 
     @property
     def scans(self) -> Sequence[Scan]:
@@ -87,6 +89,8 @@ class Query:
             leaf: The leaf.
             copied: What it may be a copy of.
         """
+        if leaf.path in self.pruned_bytes:
+            return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
         if any(isinstance(scan, PrunableScan) and scan.is_placeholder for scan in scans):
             return None  # it is never run

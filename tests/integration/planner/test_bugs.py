@@ -42,7 +42,7 @@ def raising(error: Exception) -> Callable[..., object]:
     return function
 
 
-@pytest.mark.parametrize("name", ["decide", "dead_scans", "pruned_by_keys", "scan_of_sites"])
+@pytest.mark.parametrize("name", ["decide", "dead_scans", "pruned_in_waves", "scan_of_sites"])
 def test_bug(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,

@@ -29,6 +29,8 @@ class ScanSite:
     """Why something does not prune it, in sentences."""
     wants_same_rows: bool = False
     """Whether more could prune it if the query gave the same rows each time it is run."""
+    reads_too_much: bool = False
+    """Whether some dimension reads too much to be run for its keys, or nobody knows how much."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
