@@ -138,6 +138,19 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
         )
 
 
+def flag(options: Mapping[str, Any], name: str) -> bool:
+    """An option that is either true or false, in whatever case; false where it is not given.
+
+    Raises:
+        ConfigError: if it is neither.
+    """
+    value = options.get(name, False)
+    known = {"true": True, "false": False}
+    if str(value).lower() not in known:
+        raise ConfigError(f"Option {name} must be true or false, not {value!r}.")
+    return known[str(value).lower()]
+
+
 @runtime_checkable
 class SupportsPartitionDetails(Protocol):
     """Names are cheap and the rest is not: details are loaded for matching partitions only."""

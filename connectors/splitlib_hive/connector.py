@@ -22,7 +22,7 @@ from splitlib.hive.partition_values import (
 )
 from splitlib.hive.table_formats import is_recursive
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spi import Connector, Predicate, check_options
+from splitlib.spi import Connector, Predicate, check_options, flag
 from splitlib.storage import Storage, of_rows
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import (
@@ -95,7 +95,7 @@ class HiveConnector(Connector):
                 found,
                 storage,
                 int(numbers["partitions_per_request"]),
-                canonical_values=_flag("canonical_values", options.get("canonical_values", False)),
+                canonical_values=flag(options, "canonical_values"),
             )
         except BaseException:
             client.close()
@@ -301,13 +301,6 @@ def _existing(name: str, databases: list[str]) -> str:
         return name.lower()
     hint = did_you_mean(name, databases)
     raise TableNotFound(f"The metastore has no database {name!r}.", hint=hint)
-
-
-def _flag(option: str, value: Any) -> bool:
-    known = {"true": True, "false": False}
-    if str(value).lower() not in known:
-        raise ConfigError(f"Option {option} must be true or false, not {value!r}.")
-    return known[str(value).lower()]
 
 
 def _number(option: str, value: Any) -> float:

@@ -61,6 +61,13 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "Refuse options that a connector does not have": ("unknown_option",),
     "ConfigError: naming them": (f"{SPI}::test_an_unknown_option_is_refused_by_its_name",),
+    "An option that is either true or false": (
+        "tests/integration/session/test_by_name.py"
+        "::test_numbers_and_dates_only_if_they_are_said_to_have_one_spelling",
+    ),
+    "ConfigError: if it is neither": (
+        "tests/integration/session/test_by_name.py::test_one_spelling_is_true_or_false",
+    ),
     "Names are cheap and the rest is not": (
         f"{ENUMERATOR}::test_only_matching_partitions_are_listed",
         "pruned_partitions_are_not_listed",

@@ -34,13 +34,22 @@ class CatalogTable(RelationTable):
         catalyst: Of the session that reads.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
         partitions: Of the table; several scans of it may share them.
+        canonical: Whether integers and dates in partition values have one spelling each.
     """
 
     partitions_per_details = 1000
     """See :class:`splitlib.spi.SupportsPartitionDetails`."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Any, partitions: PartitionsByName) -> None:
+    def __init__(
+        self,
+        catalyst: Catalyst,
+        leaf: Any,
+        partitions: PartitionsByName,
+        *,
+        canonical: bool = False,
+    ) -> None:
         super().__init__(catalyst, leaf)
+        self._canonical = canonical
         self._partitions = partitions
         # some rounds of all threads: enough to keep them busy, few enough to have the first soon
         self.partitions_per_listing = 4 * partitions.threads
@@ -76,7 +85,8 @@ class CatalogTable(RelationTable):
         Where all names are known already, they are what is listed.
         """
         if not self.has_names:
-            for values in wanted(predicate, self._metadata.partition_schema, canonical=False):
+            keys = self._metadata.partition_schema
+            for values in wanted(predicate, keys, canonical=self._canonical):
                 with errors_of_the_jvm():
                     found = self._with(values)
                 if found is not None:

@@ -20,7 +20,7 @@ from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.session_catalog.table_names import names_of_tables
 from splitlib.spark.session_catalog.whole_table import WholeTable
-from splitlib.spi import Connector, check_options
+from splitlib.spi import Connector, check_options, flag
 
 
 class SessionConnector(Connector):
@@ -31,6 +31,9 @@ class SessionConnector(Connector):
         listing_threads: Directories listed at the same time; by default the setting of this name.
         spark_scan: How files will be read, by default the setting of this name; by paths, nothing
             but Spark's public API is used to find them.
+        canonical_values: ``true`` says that integers and dates in partition values are spelled as
+            Spark writes them (never ``05``), so that partitions can be asked for by name; strings
+            are without it. Where it is not so, partitions are missed.
     """
 
     @classmethod
@@ -39,7 +42,8 @@ class SessionConnector(Connector):
         spark, config = _session(options), SplitConfig.resolve()
         threads = int(options.get("listing_threads") or config.listing_threads)
         how = str(options.get("spark_scan") or config.spark_scan)
-        return cast("Self", _opened(spark, name, threads, how))
+        canonical = flag(options, "canonical_values")
+        return cast("Self", _opened(spark, name, threads, how, canonical=canonical))
 
     @classmethod
     def table_names(
@@ -51,7 +55,12 @@ class SessionConnector(Connector):
 
 
 def relation_table(
-    catalyst: Catalyst, leaf: Any, threads: int, known: dict[str, PartitionsByName] | None = None
+    catalyst: Catalyst,
+    leaf: Any,
+    threads: int,
+    known: dict[str, PartitionsByName] | None = None,
+    *,
+    canonical: bool = False,
 ) -> RelationTable | None:
     """The table of a leaf; None if it is no relation over partitions that can be told apart.
 
@@ -60,6 +69,7 @@ def relation_table(
         leaf: A leaf of an analyzed plan.
         threads: Directories listed at the same time.
         known: What was asked of catalogs before, by the name of the table; added to.
+        canonical: Whether integers and dates in partition values have one spelling each.
     """
     index = catalyst.listed_index_of(leaf)
     if index is not None:
@@ -70,11 +80,11 @@ def relation_table(
     partitions = PartitionsByName.of(catalyst, entry, threads)
     if known is not None:
         partitions = known.setdefault(partitions.table, partitions)
-    return CatalogTable(catalyst, leaf, partitions)
+    return CatalogTable(catalyst, leaf, partitions, canonical=canonical)
 
 
 def _session(options: Mapping[str, Any]) -> Any:
-    check_options(options, ("spark", "listing_threads", "spark_scan"))
+    check_options(options, ("spark", "listing_threads", "spark_scan", "canonical_values"))
     spark: Any = options.get("spark") or SparkSession.getActiveSession()
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(
@@ -84,9 +94,11 @@ def _session(options: Mapping[str, Any]) -> Any:
     return spark
 
 
-def _opened(spark: SparkSession, name: str, threads: int, how: str) -> Connector:
+def _opened(
+    spark: SparkSession, name: str, threads: int, how: str, *, canonical: bool
+) -> Connector:
     if internals_unavailable(spark, how) is not None:
-        return PublicTable(spark, name, threads)
+        return PublicTable(spark, name, threads, canonical=canonical)
     catalyst = Catalyst(spark)
     with errors_of_the_jvm():
         read = read_of_table(catalyst, name)
@@ -97,7 +109,7 @@ def _opened(spark: SparkSession, name: str, threads: int, how: str) -> Connector
     if catalyst.is_table(leaf):
         has_keys = not catalyst.partition_schema(leaf).isEmpty()
         if has_keys or not catalyst.is_of_hive(leaf):
-            table = relation_table(catalyst, leaf, threads)
+            table = relation_table(catalyst, leaf, threads, canonical=canonical)
         else:
             table = WholeTable(catalyst, leaf, threads)
     if table is None:

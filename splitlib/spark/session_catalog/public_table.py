@@ -46,13 +46,17 @@ class PublicTable(Connector):
         spark: The session.
         name: As in ``spark.table(name)``.
         threads: Statements at the same time.
+        canonical: Whether integers and dates in partition values have one spelling each.
 
     Raises:
         TableNotFound: if there is none.
         UnsupportedTable: if reading its files could give other rows than ``spark.table``.
     """
 
-    def __init__(self, spark: SparkSession, name: str, threads: int) -> None:
+    def __init__(
+        self, spark: SparkSession, name: str, threads: int, *, canonical: bool = False
+    ) -> None:
+        self._canonical = canonical
         self._ask = PublicStatements(spark)
         self._described = self._ask.described(name)
         if location := self._described.get("location"):
@@ -98,7 +102,8 @@ class PublicTable(Connector):
             whole = self._ref(None, self._metadata.location, self._metadata.read_format)
             yield PartitionBatch(nothing, pa.array([whole], _REF))
             return
-        for values in wanted(predicate, self._metadata.partition_schema, canonical=False):
+        schema = self._metadata.partition_schema
+        for values in wanted(predicate, schema, canonical=self._canonical):
             if values.num_rows <= _MOST_PREFIXES:
                 yield from map(self._with, values.to_pylist())
                 return

@@ -113,6 +113,26 @@ def test_by_sql_alone_names_are_asked_for_by_their_start(tables, visits):
         assert (metrics.partitions_total, plan) == (len(EVERY), "")
 
 
+@pytest.mark.parametrize("how", ["auto", "paths"])
+@pytest.mark.parametrize("canonical", [False, "TRUE"])
+def test_numbers_and_dates_only_if_they_are_said_to_have_one_spelling(tables, how, canonical):
+    form = "(a INT, k INT, d DATE) USING parquet PARTITIONED BY (k, d)"
+    rows = ", ".join(f"({i}, {i}, DATE'2024-01-0{i}')" for i in range(1, 5))
+    name = tables.create(form, f"INSERT INTO {{t}} VALUES {rows}")
+    dates = pa.array(["2024-01-02", "2024-01-04"]).cast(pa.date32())
+    data = DynamicFilteringData.from_arrow(pa.table({"k": [2, 7], "d": dates}))
+    with splitlib.load_table(
+        name, "session", spark=tables.spark, spark_scan=how, canonical_values=canonical
+    ) as table:
+        _, metrics, _ = enumerated(table, data)
+    assert metrics.partitions_total == (1 if canonical else 4)
+
+
+def test_one_spelling_is_true_or_false(tables):
+    with pytest.raises(splitlib.ConfigError, match="canonical_values must be true or false"):
+        splitlib.load_table("nothing", "session", spark=tables.spark, canonical_values="often")
+
+
 def test_no_partition_has_a_value(tables, visits):
     with tables.open(visits) as table:
         found, metrics, plan = enumerated(table, keys(("nowhere", DAYS[0])))
