@@ -26,20 +26,24 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories
+from splitlib.storage.gcs_stores import gcs_stores
 from splitlib.storage.locations import Location, local_path, located
-from splitlib.storage.s3 import (
+from splitlib.storage.pages import (
     FILES_PER_PAGE,
     Bucket,
     NotFollowed,
     NotInOrder,
     OtherRegion,
-    S3Listing,
+    PagedListing,
 )
+from splitlib.storage.s3_stores import s3_stores
 
 _log = get_logger(__name__)
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 # S3's directory buckets list in no order, and from the beginning only.
 _UNORDERED_BUCKET = "--x-s3"
+# By fsspec's protocol, what makes the stores that obstore lists.
+_STORES = {"s3": s3_stores, "gs": gcs_stores}
 
 
 class OptionsByProtocol(dict[str, Mapping[str, Any]]):
@@ -59,8 +63,8 @@ class Storage:
         self._options = options or {}
         self._filesystems: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
-        self._s3: S3Listing | None = None
-        self._is_s3_tried = False
+        self._listings: dict[str, PagedListing | None] = {}
+        """By protocol; None = fsspec lists."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Those that are known to be there."""
@@ -106,9 +110,10 @@ class Storage:
         See :attr:`splitlib.spi.Connector.files_per_page`.
         """
         place = located(location)
-        if place.protocol != "s3" or _UNORDERED_BUCKET in place.path.split("/")[2]:
+        listing = self._listing(place.protocol)
+        if listing is None or _UNORDERED_BUCKET in place.path.split("/")[2]:
             return 0
-        return FILES_PER_PAGE if self._is_in_order and self._s3_listing() else 0
+        return FILES_PER_PAGE if self._is_in_order else 0
 
     def list_files(
         self, locations: Sequence[str], *, below: bool = False
@@ -215,14 +220,14 @@ class Storage:
         refuse_outside(location)
         place = located(location)
         base = local_path(location).rstrip("/")
-        listing = self._s3_listing() if place.protocol == "s3" else None
+        listing = self._listing(place.protocol)
         if listing is not None:
             try:
                 objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
                 if isinstance(reason, OtherRegion):
-                    self._s3 = None  # botocore finds the region
+                    self._listings[place.protocol] = None  # botocore finds the region
             else:
                 if not told:
                     self._buckets.add(_bucket(place))
@@ -245,15 +250,17 @@ class Storage:
             return self._options.get(protocol, {})
         return self._options
 
-    def _s3_listing(self) -> S3Listing | None:
+    def _listing(self, protocol: str) -> PagedListing | None:
         with self._lock:
-            if not self._is_s3_tried:
-                self._is_s3_tried = True
-                try:
-                    self._s3 = S3Listing(self._options_of("s3"))
-                except NotFollowed as reason:
-                    _log.info("S3 is listed with fsspec: %s", reason)
-            return self._s3
+            if protocol not in self._listings:
+                self._listings[protocol] = None
+                if protocol in _STORES:
+                    try:
+                        stores = _STORES[protocol](self._options_of(protocol))
+                        self._listings[protocol] = PagedListing(protocol, stores)
+                    except NotFollowed as reason:
+                        _log.info("%s:// is listed with fsspec: %s", protocol, reason)
+            return self._listings[protocol]
 
     def _listed_together(self, locations: Sequence[str], below: bool) -> tuple[pa.RecordBatch, int]:
         """See :meth:`list_files`, of neighbours.
@@ -292,24 +299,27 @@ class Storage:
         files = of_directories(pa.Table.from_batches(pages), rows, places, below)
         return files.filter(pc.less(files["partition"], listed)), len(pages), listed
 
-    def _in_buckets(self, locations: Sequence[str]) -> tuple[S3Listing, dict[str, dict[str, int]]]:
+    def _in_buckets(
+        self, locations: Sequence[str]
+    ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
         """What lists directories together; and by bucket and prefix, which of them it is.
 
         Raises:
             NotFollowed: if they cannot be listed together.
         """
         places = [located(location) for location in locations]
-        listing = self._s3_listing() if {place.protocol for place in places} == {"s3"} else None
+        protocols = {place.protocol for place in places}
+        listing = self._listing(protocols.pop()) if len(protocols) == 1 else None
         refuse_outside(*locations)
         if listing is None:
-            raise NotFollowed("They are not on S3, or obstore is not installed.")
+            raise NotFollowed("obstore does not list them.")
         buckets: dict[str, dict[str, int]] = {}
         for row, place in enumerate(places):
             at = Bucket.of(place.path)
             buckets.setdefault(at.name, {})[f"{at.directory}/"] = row
         for name, rows in buckets.items():
             prefixes = sorted(rows)
-            self._refuse_between(name, prefixes)
+            self._refuse_between(f"{places[0].protocol}://{name}", prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
             if nested or sum(map(len, buckets.values())) < len(places):
                 raise NotFollowed("One directory is in another one, or the same.")
@@ -324,7 +334,7 @@ class Storage:
         if is_restricted():
             above = os.path.commonpath([prefixes[0], prefixes[-1]])
             try:
-                refuse_outside(f"s3://{bucket}/{above}")
+                refuse_outside(f"{bucket}/{above}")
             except LocationNotAllowed as error:
                 raise NotFollowed("Between them there may be what is not allowed.") from error
 

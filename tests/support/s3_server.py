@@ -33,7 +33,7 @@ class S3Server:
         self.others = 0
         """Requests for anything else."""
         self.keys: list[str] = []
-        """The access key that each request was signed with, ``""`` for none."""
+        """The access key that each request was signed with, or its token; ``""`` for none."""
         self.filled_at = 0.0
         """When objects were stored last."""
 
@@ -90,7 +90,7 @@ class S3Server:
 
     def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         asked = {k: v[0] for k, v in parse_qs(environ["QUERY_STRING"]).items()}
-        signed = re.search("Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+        signed = re.search("(?:Credential=|Bearer )([^/]+)", environ.get("HTTP_AUTHORIZATION", ""))
         with self._lock:
             self.keys.append(signed[1] if signed else "")
             if "list-type" in asked:

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from obstore.store import MemoryStore
 
 from splitlib import SourceUnavailable
-from splitlib.storage import Storage, is_data, s3
-from splitlib.storage.s3 import FILES_PER_PAGE, NotInOrder, S3Listing
+from splitlib.storage import Storage, is_data, pages
+from splitlib.storage.pages import FILES_PER_PAGE, NotInOrder, PagedListing
+from splitlib.storage.s3_stores import s3_stores
 
 PAGE = 4
 
@@ -29,7 +30,7 @@ OPTIONS = {"key": "k", "secret": "s"}
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch):
-    monkeypatch.setattr(s3, "FILES_PER_PAGE", PAGE)
+    monkeypatch.setattr(pages, "FILES_PER_PAGE", PAGE)
 
 
 def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
@@ -41,7 +42,7 @@ def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
 
 
 def pages_of(prefixes: list[str]) -> list[pa.RecordBatch]:
-    return list(S3Listing(OPTIONS).pages("lake", prefixes, below=False))
+    return list(PagedListing("s3", s3_stores(OPTIONS)).pages("lake", prefixes, below=False))
 
 
 def wanted(keys: dict[str, bytes], directories: list[str], *, below: bool) -> set[tuple[str, int]]:
@@ -115,7 +116,7 @@ def test_how_far_the_first_request_reaches(monkeypatch):
     assert first([0, 2, 4]) == (2, 1, 1)
     assert first([3, 4]) == (2, 1, 1)
     assert first([4]) == (2, 1, 1)
-    monkeypatch.setattr(s3, "FILES_PER_PAGE", 7)
+    monkeypatch.setattr(pages, "FILES_PER_PAGE", 7)
     assert first([0, 1, 2, 3, 4]) == (6, 1, 3)
     assert first([0, 1, 2]) == (6, 1, 3)
     assert first([0, 4]) == (2, 1, 1)
@@ -123,7 +124,7 @@ def test_how_far_the_first_request_reaches(monkeypatch):
     assert first([1, 2, 0, 3, 4]) == (4, 1, 2)
     assert first([4, 0, 1]) == (2, 1, 1)
     # as many as it takes, and no more
-    monkeypatch.setattr(s3, "FILES_PER_PAGE", 1)
+    monkeypatch.setattr(pages, "FILES_PER_PAGE", 1)
     assert first([0, 1]) == (2, 3, 1)
 
 
@@ -155,7 +156,7 @@ def test_keys_out_of_order_are_listed_one_directory_at_a_time(monkeypatch):
         return iter([page.take(list(range(len(page)))[::-1])])
 
     monkeypatch.setattr(obstore, "list", backwards)
-    monkeypatch.setattr(s3, "FILES_PER_PAGE", 9)
+    monkeypatch.setattr(pages, "FILES_PER_PAGE", 9)
     with pytest.raises(NotInOrder):
         pages_of(["t/k=0/", "t/k=2/"])
     storage = Storage(OPTIONS)

@@ -1,0 +1,148 @@
+"""obstore's stores of S3, from the options of s3fs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from splitlib.storage.pages import NotFollowed, StoreOf
+
+# Options of s3fs that say nothing about a listing.
+_WITHOUT_MEANING = frozenset(
+    {
+        "cache_regions",
+        "default_block_size",
+        "default_cache_type",
+        "default_fill_cache",
+        "listings_expiry_time",
+        "max_concurrency",
+        "max_paths",
+        "skip_instance_cache",
+        "use_listings_cache",
+    }
+)
+_KEYS = {"key": "access_key_id", "secret": "secret_access_key", "token": "token"}
+_CLIENT_KEYS = {
+    "aws_access_key_id": "key",
+    "aws_secret_access_key": "secret",
+    "aws_session_token": "token",
+    "endpoint_url": "endpoint_url",
+    "region_name": "region",
+    "use_ssl": "use_ssl",
+}
+_CONFIG_SECONDS = {"connect_timeout": "connect_timeout", "read_timeout": "timeout"}
+
+
+def s3_stores(options: Mapping[str, Any]) -> StoreOf:
+    """What makes stores with options of s3fs, which mean the same here.
+
+    Raises:
+        NotFollowed: if obstore has no counterpart of one.
+    """
+    settings = _settings(options)
+
+    def store(bucket: str, *, retry_config: Any) -> Any:
+        from obstore.store import S3Store
+
+        return S3Store(bucket, retry_config=retry_config, **settings)
+
+    return store
+
+
+def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in options.items() if key not in _WITHOUT_MEANING}
+    given = {key: value for key, value in given.items() if value is not None}
+    for key, value in dict(given.pop("client_kwargs", None) or {}).items():
+        if key not in _CLIENT_KEYS:
+            raise NotFollowed(f"client_kwargs {key}")
+        given.setdefault(_CLIENT_KEYS[key], value)
+    config = dict(given.pop("config_kwargs", None) or {})
+    config.pop("max_pool_connections", None)  # here there is no limit
+    style = dict(config.pop("s3", None) or {})
+    virtual = style.pop("addressing_style", "auto") == "virtual"
+    region = config.pop("region_name", None)
+    seconds = {_CONFIG_SECONDS[k]: config.pop(k) for k in list(config) if k in _CONFIG_SECONDS}
+    keys = {name: given.pop(option, None) for option, name in _KEYS.items()}
+    anonymous = bool(given.pop("anon", False))
+    payer = bool(given.pop("requester_pays", False))
+    endpoint = given.pop("endpoint_url", None)
+    secure = given.pop("use_ssl", True)
+    region = given.pop("region", None) or region
+    if given or config or style:
+        raise NotFollowed(", ".join([*given, *config, *style]))
+    ambient = _Ambient()
+    endpoint = endpoint or ambient.endpoint()
+    region = region or ambient.region()
+    settings: dict[str, Any] = {
+        "region": region or "us-east-1",
+        # as botocore does: AWS wants the bucket in the host's name, other servers in the path
+        "virtual_hosted_style_request": virtual or endpoint is None,
+        "request_payer": payer,
+        "client_options": {
+            "allow_http": True,
+            **{name: timedelta(seconds=float(value)) for name, value in seconds.items()},
+        },
+    }
+    if endpoint is not None:
+        settings["endpoint"] = endpoint
+    elif not secure:
+        raise NotFollowed("use_ssl")
+    if anonymous:
+        settings["skip_signature"] = True
+    elif keys["access_key_id"] and keys["secret_access_key"]:
+        settings["credential_provider"] = lambda: {**keys, "expires_at": None}
+    elif any(keys.values()):
+        raise NotFollowed("a key without its secret")
+    elif (provider := ambient.credentials()) is not None:
+        settings["credential_provider"] = provider
+    else:
+        raise NotFollowed("there are no credentials")
+    return settings
+
+
+class _Ambient:
+    """What the environment and the files of AWS say, as botocore understands them."""
+
+    def __init__(self) -> None:
+        try:
+            from botocore.session import get_session
+        except ImportError as error:
+            raise NotFollowed(str(error)) from error
+        self._session = get_session()
+
+    def endpoint(self) -> str | None:
+        """Of a server that is not AWS.
+
+        Raises:
+            NotFollowed: if a profile may give it in one of several ways.
+        """
+        profile = self._session.get_scoped_config()
+        if {"endpoint_url", "services", "s3"} & set(profile):
+            raise NotFollowed("the profile's endpoint_url, services or s3")
+        return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+
+    def region(self) -> str | None:
+        """The default region."""
+        region: str | None = self._session.get_config_variable("region")
+        return region
+
+    def credentials(self) -> Callable[[], dict[str, Any]] | None:
+        """What gives them whenever they are needed; None = there are none."""
+        found = self._session.get_credentials()
+        if found is None:
+            return None
+
+        def give() -> dict[str, Any]:
+            now = found.get_frozen_credentials()
+            # asked again for each expiry that is known, and botocore renews them in time
+            expires = getattr(found, "_expiry_time", None)
+            return {
+                "access_key_id": now.access_key,
+                "secret_access_key": now.secret_key,
+                "token": now.token,
+                "expires_at": expires,
+            }
+
+        return give
