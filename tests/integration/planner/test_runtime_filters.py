@@ -153,8 +153,10 @@ def test_subqueries(spark: SparkSession, name: str) -> None:
 
 
 @pytest.mark.newest_spark
-@pytest.mark.parametrize("operator", ["=", "<=>"])
-@pytest.mark.parametrize("column", ["text", "amount", "d", "t", "bytes"])
+@pytest.mark.parametrize(
+    ("column", "operator"),
+    [("text", "<=>"), *((column, "=") for column in ("text", "amount", "d", "t", "bytes"))],
+)
 def test_types_whose_equality_is_that_of_their_hashes(
     spark: SparkSession, column: str, operator: str
 ) -> None:

@@ -14,7 +14,7 @@ from tests.integration.randomized.star_runner import StarRunner
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-QUERIES = int(os.environ.get("RANDOM_QUERIES", "500"))
+QUERIES = int(os.environ.get("RANDOM_QUERIES", "300"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
 _AT_A_TIME = 5
 _MANY = 3000
@@ -36,14 +36,14 @@ def test_same_rows(start: int, runner: StarRunner) -> None:
     assert not different, "\n\n".join(different)
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw every ingredient")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_enough_were_pruned(runner: StarRunner) -> None:
     """If nothing were pruned, equal rows would prove nothing."""
     assert runner.pruned >= QUERIES // 5
     assert runner.verdicts["same"] >= QUERIES * 3 // 4, runner.verdicts
 
 
-@pytest.mark.skipif(QUERIES < 500, reason="too few queries to draw every ingredient")
+@pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(runner: StarRunner) -> None:
     """Only a long run has every ingredient."""
     missing = EVERY_INGREDIENT - runner.ingredients.keys()
