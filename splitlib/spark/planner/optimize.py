@@ -269,7 +269,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
-        reads_all = not is_copied and all(one.site.reads_all for one in own)
+        reads_all = own and not is_copied and all(one.site.reads_all for one in own)
         if isinstance(scan, PrunableScan) and found.instead is None and reads_all:
             _list_for_spark(scan)
         return found
