@@ -346,3 +346,16 @@ def test_a_table_that_the_query_itself_prunes_is_not_listed_whole(spark, s3, tab
     rows = splitlib.sql(spark, query).collect()
     assert "many/" not in {each["prefix"] for each in s3.listings}
     assert sorted(rows) == sorted(spark.sql(query).collect())
+
+
+def test_a_table_that_few_pages_do_not_tell_is_tried_once_for_a_query(spark, s3, table_of):
+    others = {f"many/another/{i:02}": b"x" for i in range(90)}
+    with changed(spark, {"fs.s3a.paging.maximum": "20"}):
+        days, whole = table_of("some"), table_of("large", more=others)
+        query = WHOLE.format(days=days, whole=whole) + f" CROSS JOIN {whole} again"
+        df = splitlib.sql(spark, query)
+    listed = [each["prefix"] for each in s3.listings if each["bucket"] == "large"]
+    # two pages, and two more until that is noticed
+    assert 0 < len(listed) <= 4
+    assert set(listed) == {"many/"}
+    assert splitlib.explain(df).storage_requests == 1 + 4

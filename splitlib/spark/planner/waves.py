@@ -47,14 +47,14 @@ def pruned_in_waves(
         with_pruned = query.catalyst.replaced(plan, _pinned(sites, outcomes))
         sites = {**sites, **pruned_by_keys(query, with_pruned, ready, sites, executor)}
         done = {one.scan: None for one in ready.values()}
-        later = [one for one in sites.values() if one.scan not in done.keys() | outcomes.keys()]
-        if not any(one.site.may_have_keys or one.site.reads_too_much for one in later):
+        known = done.keys() | outcomes.keys()
+        later = {path: one for path, one in sites.items() if one.scan not in known}
+        if not any(one.site.may_have_keys or one.site.reads_too_much for one in later.values()):
             break
-        found = executor.map(lambda scan, known=sites: outcome_of(scan, known), done)
+        found = executor.map(lambda scan, so_far=sites: outcome_of(scan, so_far), done)
         outcomes |= dict(zip(done, found, strict=True))
-        sites = {**sites, **_anew(query, sites, outcomes, [one.site.leaf.path for one in later])}
-        open_ = {one.site.leaf.path: sites[one.site.leaf.path] for one in later}
-        open_ = {path: one for path, one in open_.items() if one.site.may_have_keys}
+        sites = {**sites, **_anew(query, sites, outcomes, later)}
+        open_ = {path: sites[path] for path in later if sites[path].site.may_have_keys}
     rest = [scan for scan in query.scans if scan not in outcomes]
     outcomes |= dict(zip(rest, executor.map(lambda s: outcome_of(s, sites), rest), strict=True))
     return sites, [outcomes[scan] for scan in query.scans]

@@ -83,6 +83,7 @@ class PartitionsByName:
         """To the catalog."""
         self._is_apart = False
         """Whether directories are listed one by one, as together they cannot be."""
+        self._is_listed_for_spark = False
         self.listings = 0
         """Requests that listed directories, about one each where they were not listed together."""
 
@@ -219,6 +220,9 @@ class PartitionsByName:
             index: Spark's own, a ``CatalogFileIndex``.
         """
         with self._lock:
+            if self._is_listed_for_spark:  # or that was tried, and would end as before
+                return
+            self._is_listed_for_spark = True
             names, _ = self.names()
             if self._is_apart or len(names) < _TOGETHER:
                 return
