@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from splitlib.spark.jvm.hadoop_filesystem import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_settings import hadoop_settings, hadoop_settings_below
 from splitlib.storage import OptionsByProtocol
@@ -35,6 +36,9 @@ _CLIENT_CREDENTIALS = "ClientCredsTokenProvider"
 def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
     """Options of fsspec for what Spark itself reaches by Hadoop's settings.
 
+    What fsspec cannot reach, such as HDFS without Hadoop's libraries, is reached by Spark's own
+    filesystems, where the session is not one of Spark Connect.
+
     Of S3 ``fs.s3a.*``, of Azure ``fs.azure.*``, of Google ``fs.gs.*``. What is not set is left out,
     so that the client looks for it where it always does. Settings of single buckets,
     ``fs.s3a.bucket.*``, are not taken over.
@@ -44,7 +48,10 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
         "abfss": azure_options(_settings_below(spark, _AZURE)),
         "gs": google_options(_settings_below(spark, _GOOGLE)),
     }
-    return OptionsByProtocol({name: options for name, options in by_protocol.items() if options})
+    given = {name: options for name, options in by_protocol.items() if options}
+    if internals_unavailable(spark) is not None:
+        return OptionsByProtocol(given)
+    return OptionsByProtocol(given, filesystem=HadoopFileSystem(spark))
 
 
 def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:

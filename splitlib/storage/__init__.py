@@ -25,9 +25,10 @@ from splitlib.storage.locations import local_path
 from splitlib.storage.options import nested_options, option_value
 
 if TYPE_CHECKING:
-    from splitlib.storage.storage import OptionsByProtocol, Storage, modified
+    from splitlib.storage.filesystems import OptionsByProtocol, modified
+    from splitlib.storage.storage import Storage
 
-_WITH_FSSPEC = frozenset({"OptionsByProtocol", "Storage", "modified"})
+_WITH_FSSPEC = {"OptionsByProtocol": "filesystems", "Storage": "storage", "modified": "filesystems"}
 
 __all__ = [
     "SELECTING_OPTIONS",
@@ -53,4 +54,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WITH_FSSPEC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.storage"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_WITH_FSSPEC[name]}"), name)

@@ -44,8 +44,8 @@ class Location(NamedTuple):
             return f"pip install 'splitlib[{_OBJECT_STORES[self.protocol][1]}]'."
         if self.is_of_hadoop:
             return (
-                "let Spark reach it: splitlib.read(spark).table('db.t') without a connector, or "
-                "install what fsspec needs for it."
+                "open the table with a Spark session that is not of Spark Connect: its client "
+                "reaches it; or install what fsspec needs for it."
             )
         return "install the package that brings this protocol to fsspec."
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from operator import itemgetter
-from pathlib import PurePath
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import (
-    ConnectorNotInstalled,
     LocationNotAllowed,
     MissingPartition,
     SourceError,
-    SourceUnavailable,
 )
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories
+from splitlib.storage.filesystems import (
+    Filesystems,
+    OptionsByProtocol,
+    leads_back,
+    level_of,
+)
 from splitlib.storage.gcs_stores import gcs_stores
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.pages import (
@@ -39,15 +38,10 @@ from splitlib.storage.pages import (
 from splitlib.storage.s3_stores import s3_stores
 
 _log = get_logger(__name__)
-_MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 # S3's directory buckets list in no order, and from the beginning only.
 _UNORDERED_BUCKET = "--x-s3"
 # By fsspec's protocol, what makes the stores that obstore lists.
 _STORES = {"s3": s3_stores, "gs": gcs_stores}
-
-
-class OptionsByProtocol(dict[str, Mapping[str, Any]]):
-    """Options of the filesystems of some of fsspec's protocols; the others have none."""
 
 
 class Storage:
@@ -60,8 +54,8 @@ class Storage:
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self._options = options or {}
-        self._filesystems: dict[tuple[str, str], Any] = {}
+        self._options = {} if options is None else options
+        self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
         """By protocol; None = fsspec lists."""
@@ -78,31 +72,7 @@ class Storage:
             LocationNotAllowed: if it is outside of what may be reached.
         """
         refuse_outside(location)
-        return self._filesystem(location)
-
-    def _filesystem(self, location: str) -> tuple[Any, str]:
-        place = located(location)
-        try:
-            kind = fsspec.get_filesystem_class(place.protocol)
-            # the account or the host that a location names
-            options = {**kind._get_kwargs_from_urls(place.path), **self._options_of(place.protocol)}
-            if not kind.__module__.startswith("obstore."):
-                # Filesystem objects are shared in the process and remember listings: what another
-                # user of fsspec listed an hour ago is not what the table holds now.
-                options.setdefault("use_listings_cache", False)
-            key = (place.protocol, repr(options))
-            with self._lock:
-                if key not in self._filesystems:
-                    self._filesystems[key] = fsspec.filesystem(place.protocol, **options)
-                return self._filesystems[key], place.path
-        except (ImportError, ValueError, OSError) as error:
-            if isinstance(error, OSError) and not place.is_of_hadoop:
-                raise
-            scheme = local_path(location).partition(":")[0]
-            reason = (str(error).splitlines() or [""])[0]  # libjvm is looked for in many places
-            raise ConnectorNotInstalled(
-                f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
-            ) from error
+        return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
         """How many files of neighbouring directories one request lists; 0 = of one directory only.
@@ -193,7 +163,8 @@ class Storage:
             requests += level.requests
             below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
             for directory in below:
-                self._refuse_cycle(directory)
+                if leads_back(*self.filesystem(directory)):
+                    raise SourceError(f"The link {directory!r} leads back to a directory above it.")
             pending += reversed(below)
         return found, requests
 
@@ -239,16 +210,11 @@ class Storage:
                 ]
                 requests = max(1, -(-told // FILES_PER_PAGE))
                 return Level(files, sorted(filter(is_data, directories)), requests)
-        return self._level_of_fsspec(location, base)
+        return level_of(*self.filesystem(location), location)
 
     def given_options(self, protocol: str) -> Mapping[str, Any]:
         """What a user has given for a protocol; empty where the session has told its own."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
-
-    def _options_of(self, protocol: str) -> Mapping[str, Any]:
-        if isinstance(self._options, OptionsByProtocol):
-            return self._options.get(protocol, {})
-        return self._options
 
     def _listing(self, protocol: str) -> PagedListing | None:
         with self._lock:
@@ -256,7 +222,7 @@ class Storage:
                 self._listings[protocol] = None
                 if protocol in _STORES:
                     try:
-                        stores = _STORES[protocol](self._options_of(protocol))
+                        stores = _STORES[protocol](self._filesystems.options_of(protocol))
                         self._listings[protocol] = PagedListing(protocol, stores)
                     except NotFollowed as reason:
                         _log.info("%s:// is listed with fsspec: %s", protocol, reason)
@@ -359,7 +325,7 @@ class Storage:
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        fs, path = self._filesystem(bucket)  # which may be above what is allowed
+        fs, path = self._filesystems.of(bucket)  # which may be above what is allowed
         try:
             fs.ls(path)
         except FileNotFoundError as error:
@@ -368,78 +334,6 @@ class Storage:
             pass  # of what may not be looked at it is said that it is there
         self._buckets.add(bucket)
 
-    def _level_of_fsspec(self, location: str, base: str) -> Level:
-        fs, path = self.filesystem(location)
-        try:
-            infos = fs.ls(path, detail=True)
-        except FileNotFoundError as error:
-            raise MissingPartition(f"There is no directory {location!r}.") from error
-        itself = fs._strip_protocol(path)
-        children = [
-            (_name_in(itself, info["name"]), info)
-            for info in (_followed(fs, info) for info in infos)
-            # an object store may list the marker of the directory among its children
-            if info["name"].rstrip("/") != itself
-        ]
-        children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
-        files = [
-            StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
-            for name, info in children
-            if info["type"] == "file"
-        ]
-        directories = [name for name, info in children if info["type"] == "directory"]
-        return Level(files, directories, 1)
-
-    def _refuse_cycle(self, directory: str) -> None:
-        fs, path = self.filesystem(directory)
-        if getattr(fs, "local_file", False) and os.path.islink(path):
-            target = os.path.realpath(path)
-            if any(os.path.realpath(above) == target for above in PurePath(path).parents):
-                raise SourceError(f"The link {directory!r} leads back to a directory above it.")
-
 
 def _bucket(place: Location) -> str:
     return "/".join(place.path.split("/")[:3])
-
-
-def _name_in(directory: str, path: str) -> str:
-    """The name of what a listing of a directory has told, without the directory.
-
-    Filesystems differ in what stands before the path, so only its end is compared.
-
-    Raises:
-        SourceUnavailable: if it is in another directory: the listing is the answer to another one.
-    """
-    above, _, name = path.rstrip("/").rpartition("/")
-    above, directory = above.strip("/"), directory.strip("/")
-    if not (above.endswith(directory) or directory.endswith(above)):
-        raise SourceUnavailable(f"Asked for {directory!r}, the storage has listed {path!r}.")
-    return name
-
-
-def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a directory, or what it leads to if it is a symbolic link.
-
-    A link that leads nowhere is left as it is, neither file nor directory: Hadoop's local
-    filesystem does not list it, either.
-    """
-    if not info.get("islink") and info["type"] != "link":
-        return info
-    try:
-        target: dict[str, Any] = fs.info(info["name"])
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            raise
-        return info
-    return target
-
-
-def modified(info: Mapping[str, Any]) -> int:
-    """Milliseconds since the epoch of what fsspec tells of a file; 0 = unknown."""
-    for key in _MODIFIED:
-        value = info.get(key)
-        if isinstance(value, datetime):
-            return int(value.timestamp() * 1000)
-        if isinstance(value, int | float):
-            return int(value * 1000)
-    return 0

@@ -73,6 +73,11 @@ def readable(error: Exception) -> Exception:
     return _translated(error) if isinstance(error, Py4JJavaError) else error
 
 
+def classes_of(error: Exception) -> list[str]:
+    """The simple names of the classes of a Java exception and its causes, the outermost first."""
+    return [name for name, _ in _causes(error)]
+
+
 def _translated(error: Exception) -> SplitlibError:
     """The error that says the same: of the outermost class that is known."""
     causes = list(_causes(error))

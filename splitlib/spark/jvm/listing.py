@@ -31,7 +31,7 @@ PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
 # Of a file that is hidden, or still being copied.
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
 # The scheme and the authority of a path.
-_STORE: Final = r"[^:/]+:(?://[^/]*)?"
+STORE: Final = r"[^:/]+:(?://[^/]*)?"
 # A path has any character but this one.
 _END: Final = "\0"
 
@@ -81,7 +81,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     lengths = of_each.map(files).map(functions.calling(_OPERATIONS, "length"))
     names = paths.map(functions.calling(PATH, "toString"))
     statuses = of_each.flatMap(files)
-    directories, *shown = _texts(scala, names, *_shown(scala, statuses, lengths))
+    directories, *shown = texts(scala, names, *_shown(scala, statuses, lengths))
     found = _listing(statuses, shown)
     empty = pc.indices_nonzero(pc.equal(_numbers(shown[0]), 0)).to_pylist()
     missing = tuple(number for number in empty if not _exists(paths.apply(number), conf))
@@ -107,7 +107,7 @@ def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
         statuses: The files of one directory after the other, a ``Seq[FileStatus]``.
         lengths: How many files each directory has, a ``Seq[Int]``.
     """
-    return _listing(statuses, _texts(scala, *_shown(scala, statuses, lengths)))
+    return _listing(statuses, texts(scala, *_shown(scala, statuses, lengths)))
 
 
 def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
@@ -173,9 +173,9 @@ def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listin
         found: All files below the directories.
         directories: As their filesystems spell them.
     """
-    above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{_STORE}", "")
+    above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{STORE}", "")
     above = pc.utf8_rtrim(above, "/").take(found.files["partition"])
-    parts = pc.extract_regex(found.files["path"], f"^(?:{_STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
+    parts = pc.extract_regex(found.files["path"], f"^(?:{STORE})?(?P<up>(?s:.*))/(?P<name>[^/]*)$")
     hidden = pc.match_substring_regex(pc.struct_field(parts, "name"), _HIDDEN)
     right = pc.and_(pc.equal(pc.struct_field(parts, "up"), above), pc.invert(hidden))
     kept = pc.indices_nonzero(right)
@@ -188,7 +188,7 @@ def _numbers(texts: Sequence[str]) -> pa.Array:
     return pa.array(texts, pa.string()).cast(pa.int64())
 
 
-def _texts(scala: Scala, *columns: Any) -> list[list[str]]:
+def texts(scala: Scala, *columns: Any) -> list[list[str]]:
     """The items of several collections as texts, in one answer; no item may be an empty text."""
     first, *others = columns
     for column in others:

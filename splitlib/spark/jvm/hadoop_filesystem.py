@@ -1,0 +1,123 @@
+"""Spark's own filesystems as one of fsspec's, for schemes that only Hadoop has a client of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
+from pyspark.sql import SparkSession
+
+from splitlib.spark.jvm.errors import classes_of, errors_of_the_jvm
+from splitlib.spark.jvm.file_statuses import FILE_STATUS
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.listing import PATH, STORE, texts
+from splitlib.spark.jvm.scala import scala_of
+
+
+class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """The filesystems of a session, with its settings and its Kerberos ticket. Read-only.
+
+    Paths are whole locations, as ``hdfs://namenode/t``.
+    """
+
+    cachable = False
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__()
+        self._scala = scala_of(spark)
+        self._session = spark._jsparkSession
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """What is in a directory: names, or dictionaries as of :meth:`info`.
+
+        Raises:
+            FileNotFoundError: if there is no such directory.
+            SplitlibError: as the JVM's error says.
+        """
+        with _errors_at(path):
+            found = self._told(path, self._of(path).listStatus(self._path(path)))
+        return found if detail else [info["name"] for info in found]
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Of a file or a directory: ``name``, ``type``, ``size``, and ``mtime`` in seconds.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            SplitlibError: as the JVM's error says.
+        """
+        with _errors_at(path):
+            status = self._of(path).getFileStatus(self._path(path))
+            array = self._scala.jvm.array_of(FILE_STATUS, [status])
+            (found,) = self._told(path.rpartition("/")[0], array)
+        return found
+
+    def read_at(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of a file from ``start`` to before ``end``."""
+        with _errors_at(path):
+            stream = self._of(path).open(self._path(path))
+            try:
+                stream.seek(start)
+                return bytes(stream.readNBytes(end - start))
+            finally:
+                stream.close()
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> AbstractBufferedFile:
+        if mode != "rb":
+            raise NotImplementedError("Files are only read.")
+        options.pop("autocommit", None)
+        return _HadoopFile(self, path, mode, **options)
+
+    @cached_property
+    def _conf(self) -> Any:
+        return self._session.sessionState().newHadoopConf()
+
+    def _path(self, path: str) -> Any:
+        return self._scala.jvm.class_(PATH)(f"{path}/")  # of a root nothing else would be left
+
+    def _of(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._conf)
+
+    def _told(self, directory: str, statuses: Any) -> list[dict[str, Any]]:
+        """What the ``FileStatus[]`` of a directory says."""
+        scala = self._scala
+        calling = scala.functions.calling
+        found = scala.seq_of_array(statuses)
+        columns = [
+            found.map(calling(FILE_STATUS, name))
+            for name in ("getPath", "getLen", "getModificationTime", "isDirectory")
+        ]
+        rows = zip(*texts(scala, *columns), strict=True)
+        # a location may leave out the host, which what is listed has
+        above = re.sub(f"^{STORE}", "", directory).rstrip("/")
+        return [
+            {
+                "name": re.sub(f"^{STORE}{re.escape(above)}/", f"{directory.rstrip('/')}/", path),
+                "size": int(size),
+                "type": "directory" if is_directory == "true" else "file",
+                "mtime": int(modified) / 1000,
+            }
+            for path, size, modified, is_directory in rows
+        ]
+
+
+class _HadoopFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self.fs.read_at(self.path, start, end)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _errors_at(path: str) -> Iterator[None]:
+    """Around calls of the JVM about a path."""
+    try:
+        with errors_of_the_jvm():
+            yield
+    except Exception as error:
+        cause = error.__cause__
+        if isinstance(cause, JVM_ERRORS) and "FileNotFoundException" in classes_of(cause):
+            raise FileNotFoundError(path) from error
+        raise
