@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
-from splitlib.filtering.partition_names import rows_with, wanted
+from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
     partition_name,
@@ -57,7 +57,8 @@ class HiveConnector(Connector):
         timeout_seconds: For an answer to be complete (300).
         canonical_values: ``true`` says that integers and dates in partition values are spelled as
             Spark writes them (never ``05``), so that partitions can be asked for by name; strings
-            are without it. Where it is not so, partitions are missed.
+            are without it. Where it is not so, partitions are missed. The table's property
+            ``splitlib.canonical_values`` says the same, unless the option is given.
         storage_options: Options of the fsspec filesystem.
     """
 
@@ -95,7 +96,7 @@ class HiveConnector(Connector):
                 found,
                 storage,
                 int(numbers["partitions_per_request"]),
-                canonical_values=flag(options, "canonical_values"),
+                canonical_values=_is_canonical(options, found.parameters or {}),
             )
         except BaseException:
             client.close()
@@ -294,6 +295,11 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
         timeout_seconds=numbers["timeout_seconds"],
     )
     return client, numbers
+
+
+def _is_canonical(options: Mapping[str, Any], properties: Mapping[str, str]) -> bool:
+    said = properties.get(CANONICAL_VALUES, False)
+    return flag({"canonical_values": said, **options}, "canonical_values")
 
 
 def _existing(name: str, databases: list[str]) -> str:

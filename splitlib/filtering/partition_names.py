@@ -2,7 +2,8 @@
 
 A metastore finds thirty partitions by name in a tenth of the time that it takes to name a million.
 It makes names of the text of partition values, so this is sound only where a value has one
-spelling: for plain strings, and for other types if the user says so. ``k=05`` is 5, too.
+spelling: for plain strings, and for other types if the user or the table says so. ``k=05`` is 5,
+too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from splitlib.filtering.key_rows import distinct
 from splitlib.filtering.matchers import ValueMatcher
 from splitlib.filtering.predicate import Predicate
 
+CANONICAL_VALUES: Final = "splitlib.canonical_values"
+"""The property of a table that says the same as the option ``canonical_values`` of connectors."""
 # What no version of Hive escapes in a name.
 _PLAIN: Final = r"^[A-Za-z0-9_.\-]+$"
 # Of values of keys, before the predicate has been asked about each combination.

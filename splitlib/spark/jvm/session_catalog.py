@@ -64,6 +64,11 @@ class CatalogPartitions:
         """Of the table."""
         return str(self._identifier.unquotedString())
 
+    def property_of_table(self, name: str) -> str | None:
+        """One of the properties of the table."""
+        found = self._table.properties().get(name)
+        return str(found.get()) if found.isDefined() else None
+
     def directories(self, partitions: Any, conf: Any) -> Any:
         """The directories of some partitions, a ``Seq[Path]``.
 

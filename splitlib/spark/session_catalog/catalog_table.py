@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from splitlib.errors import MissingPartition
-from splitlib.filtering.partition_names import wanted
+from splitlib.filtering.partition_names import CANONICAL_VALUES, wanted
 from splitlib.hive.partition_values import split_names
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
@@ -17,7 +18,7 @@ from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.flat_listing import is_on_s3
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
-from splitlib.spi import Predicate
+from splitlib.spi import Predicate, flag
 
 # Each is several calls of the metastore, as Spark looks for database and table first.
 _MOST_PREFIXES: Final = 4
@@ -34,7 +35,8 @@ class CatalogTable(RelationTable):
         catalyst: Of the session that reads.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
         partitions: Of the table; several scans of it may share them.
-        canonical: Whether integers and dates in partition values have one spelling each.
+        canonical: Whether integers and dates in partition values have one spelling each; None = as
+            the table's property says.
     """
 
     partitions_per_details = 1000
@@ -46,7 +48,7 @@ class CatalogTable(RelationTable):
         leaf: Any,
         partitions: PartitionsByName,
         *,
-        canonical: bool = False,
+        canonical: bool | None = None,
     ) -> None:
         super().__init__(catalyst, leaf)
         self._canonical = canonical
@@ -63,6 +65,15 @@ class CatalogTable(RelationTable):
     def can_read_nothing(self) -> bool:
         """See :class:`RelationTable`; one of Hive's would still be known as the table it is."""
         return self.names_files
+
+    @cached_property
+    def has_canonical_values(self) -> bool:
+        """See :class:`RelationTable`."""
+        if self._canonical is not None:
+            return self._canonical
+        with errors_of_the_jvm():
+            said = self._partitions.property_of_table(CANONICAL_VALUES)
+        return flag({} if said is None else {CANONICAL_VALUES: said}, CANONICAL_VALUES)
 
     def prepare(self, *, by_name: bool) -> None:
         """See :class:`RelationTable`."""
@@ -86,7 +97,7 @@ class CatalogTable(RelationTable):
         """
         if not self.has_names:
             keys = self._metadata.partition_schema
-            for values in wanted(predicate, keys, canonical=self._canonical):
+            for values in wanted(predicate, keys, canonical=self.has_canonical_values):
                 with errors_of_the_jvm():
                     found = self._with(values)
                 if found is not None:

@@ -33,7 +33,8 @@ class SessionConnector(Connector):
             but Spark's public API is used to find them.
         canonical_values: ``true`` says that integers and dates in partition values are spelled as
             Spark writes them (never ``05``), so that partitions can be asked for by name; strings
-            are without it. Where it is not so, partitions are missed.
+            are without it. Where it is not so, partitions are missed. The table's property
+            ``splitlib.canonical_values`` says the same, unless the option is given.
     """
 
     @classmethod
@@ -42,7 +43,8 @@ class SessionConnector(Connector):
         spark, config = _session(options), SplitConfig.resolve()
         threads = int(options.get("listing_threads") or config.listing_threads)
         how = str(options.get("spark_scan") or config.spark_scan)
-        canonical = flag(options, "canonical_values")
+        given = "canonical_values" in options
+        canonical = flag(options, "canonical_values") if given else None
         return cast("Self", _opened(spark, name, threads, how, canonical=canonical))
 
     @classmethod
@@ -60,7 +62,7 @@ def relation_table(
     threads: int,
     known: dict[str, PartitionsByName] | None = None,
     *,
-    canonical: bool = False,
+    canonical: bool | None = None,
 ) -> RelationTable | None:
     """The table of a leaf; None if it is no relation over partitions that can be told apart.
 
@@ -69,7 +71,8 @@ def relation_table(
         leaf: A leaf of an analyzed plan.
         threads: Directories listed at the same time.
         known: What was asked of catalogs before, by the name of the table; added to.
-        canonical: Whether integers and dates in partition values have one spelling each.
+        canonical: Whether integers and dates in partition values have one spelling each; None = as
+            the table's property says.
     """
     index = catalyst.listed_index_of(leaf)
     if index is not None:
@@ -95,7 +98,7 @@ def _session(options: Mapping[str, Any]) -> Any:
 
 
 def _opened(
-    spark: SparkSession, name: str, threads: int, how: str, *, canonical: bool
+    spark: SparkSession, name: str, threads: int, how: str, *, canonical: bool | None
 ) -> Connector:
     if internals_unavailable(spark, how) is not None:
         return PublicTable(spark, name, threads, canonical=canonical)

@@ -92,6 +92,10 @@ class PartitionsByName:
         """Those of a ``CatalogTable``."""
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
+    def property_of_table(self, name: str) -> str | None:
+        """One of the properties of the table."""
+        return self._catalog.property_of_table(name)
+
     def prepare(self, *, by_name: bool) -> None:
         """Ask for the way to partitions, and for all names, in whatever thread.
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
-from splitlib.filtering.partition_names import rows_with, wanted
+from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive.partition_values import NULL_PARTITION, split_names
 from splitlib.hive.table_formats import (
     is_recursive,
@@ -27,7 +27,7 @@ from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, Tabl
 from splitlib.spark.session_catalog.directory_files import files_by_directory
 from splitlib.spark.session_catalog.public_statements import PublicStatements
 from splitlib.spark.sql_text import quoted
-from splitlib.spi import Connector, Predicate
+from splitlib.spi import Connector, Predicate, flag
 from splitlib.storage import refuse_outside
 
 # Each is a statement.
@@ -46,7 +46,8 @@ class PublicTable(Connector):
         spark: The session.
         name: As in ``spark.table(name)``.
         threads: Statements at the same time.
-        canonical: Whether integers and dates in partition values have one spelling each.
+        canonical: Whether integers and dates in partition values have one spelling each; None = as
+            the table's property says.
 
     Raises:
         TableNotFound: if there is none.
@@ -54,11 +55,13 @@ class PublicTable(Connector):
     """
 
     def __init__(
-        self, spark: SparkSession, name: str, threads: int, *, canonical: bool = False
+        self, spark: SparkSession, name: str, threads: int, *, canonical: bool | None = None
     ) -> None:
-        self._canonical = canonical
         self._ask = PublicStatements(spark)
         self._described = self._ask.described(name)
+        properties = self._described.get("table_properties", {})
+        said = properties.get(CANONICAL_VALUES, False) if canonical is None else canonical
+        self._canonical = flag({CANONICAL_VALUES: said}, CANONICAL_VALUES)
         if location := self._described.get("location"):
             refuse_outside(location)  # before Spark lists it to know its columns
         self._threads = threads

@@ -91,6 +91,11 @@ class RelationTable(Connector):
         return True
 
     @property
+    def has_canonical_values(self) -> bool:
+        """Whether integers and dates in partition values are said to have one spelling each."""
+        return False
+
+    @property
     def names_files(self) -> bool:
         """Whether Spark can be told the files to read, and not only the partitions."""
         return not self._catalyst.is_of_hive(self._leaf)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
+from splitlib.filtering.partition_names import CANONICAL_VALUES
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -162,6 +163,16 @@ def test_numbers_only_if_they_are_said_to_have_one_spelling(spark, metastore, nu
         found, metrics, _ = enumerated(table, data)
     assert found == {(5, "a")}
     assert metrics.partitions_total == (1 if canonical in (True, "true") else 3)
+
+
+def test_the_table_may_say_that_numbers_have_one_spelling(spark, metastore, numbers):
+    data = DynamicFilteringData.from_values({"k": [5, 7], "s": ["a", "a"]})
+    spark.sql(f"ALTER TABLE {numbers} SET TBLPROPERTIES ('{CANONICAL_VALUES}' = 'true')")
+    with splitlib.load_table(numbers, "hive", uri=metastore.uri) as table:
+        assert enumerated(table, data)[1].partitions_total == 1
+    with splitlib.load_table(numbers, "hive", uri=metastore.uri, canonical_values=False) as table:
+        assert enumerated(table, data)[1].partitions_total == 3
+    spark.sql(f"ALTER TABLE {numbers} UNSET TBLPROPERTIES ('{CANONICAL_VALUES}')")
 
 
 def test_an_option_that_is_neither_true_nor_false(metastore, numbers):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +12,7 @@ from pyspark.errors import PySparkException
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
+from splitlib.filtering.partition_names import CANONICAL_VALUES
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 
@@ -121,11 +124,44 @@ def test_numbers_and_dates_only_if_they_are_said_to_have_one_spelling(tables, ho
     name = tables.create(form, f"INSERT INTO {{t}} VALUES {rows}")
     dates = pa.array(["2024-01-02", "2024-01-04"]).cast(pa.date32())
     data = DynamicFilteringData.from_arrow(pa.table({"k": [2, 7], "d": dates}))
-    with splitlib.load_table(
-        name, "session", spark=tables.spark, spark_scan=how, canonical_values=canonical
-    ) as table:
-        _, metrics, _ = enumerated(table, data)
-    assert metrics.partitions_total == (1 if canonical else 4)
+
+    def total(**options):
+        with splitlib.load_table(
+            name, "session", spark=tables.spark, spark_scan=how, **options
+        ) as table:
+            found, metrics, _ = enumerated(table, data)
+        assert found == {(2, datetime.date(2024, 1, 2))}
+        return metrics.partitions_total
+
+    assert total(canonical_values=canonical) == (1 if canonical else 4)
+    assert total() == 4
+    tables.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{CANONICAL_VALUES}' = 'True')")
+    assert total() == 1
+    assert total(canonical_values=canonical) == (1 if canonical else 4)
+    tables.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{CANONICAL_VALUES}' = 'often')")
+    with pytest.raises(splitlib.ConfigError, match="canonical_values must be true or false"):
+        total()
+
+
+@pytest.mark.parametrize("form", ["USING parquet PARTITIONED BY (k)", "STORED AS PARQUET"])
+def test_queries_ask_by_name_if_the_table_says_so(tables, form):
+    is_of_spark = form.startswith("USING")
+    form = f"(a INT, k INT) {form}" if is_of_spark else f"(a INT) PARTITIONED BY (k INT) {form}"
+    name = tables.create(form, "INSERT INTO {t} SELECT id, id FROM range(12)")
+    queries = [
+        f"SELECT a, t.k FROM {name} t JOIN VALUES (3), (7), (99) AS d(k) ON t.k = d.k",
+        f"SELECT a, t.k FROM {name} t JOIN VALUES (3), (7) AS d(k) ON t.k = d.k WHERE a > 3",
+    ]
+
+    def asked_for():
+        for query in queries:
+            rows = splitlib.sql(tables.spark, query)
+            assert sorted(rows.collect()) == sorted(tables.spark.sql(query).collect())
+            yield "asked for by name" in str(splitlib.explain(rows))
+
+    assert list(asked_for()) == [False, False]
+    tables.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{CANONICAL_VALUES}' = 'true')")
+    assert list(asked_for()) == [True, True]
 
 
 def test_one_spelling_is_true_or_false(tables):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+import pyarrow as pa
+
 from splitlib.filtering.partition_names import has_one_spelling
 from splitlib.spark.logical_plan import Expression
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan
@@ -51,7 +53,14 @@ def are_named(scan: PrunableScan, site: ScanSite) -> bool:
         for comparison in join_filter.comparisons
         if comparison.operator == "="
     }
-    return all(has_one_spelling(key) and key.name in bound for key in keys)
+    return all(key.name in bound and _has_one_spelling(scan, key) for key in keys)
+
+
+def _has_one_spelling(scan: PrunableScan, key: pa.Field) -> bool:
+    # what the table says is asked of the JVM
+    return has_one_spelling(key) or (
+        has_one_spelling(key, canonical=True) and scan.has_canonical_values
+    )
 
 
 def key_with_values(scan: PrunableScan, condition: Expression) -> str | None:
@@ -63,4 +72,4 @@ def key_with_values(scan: PrunableScan, condition: Expression) -> str | None:
         return None
     name = scan.names.get(column.attribute_id) if column.kind == "AttributeReference" else None
     keys = scan.table.metadata.partition_schema
-    return name if name in keys.names and has_one_spelling(keys.field(name)) else None
+    return name if name in keys.names and _has_one_spelling(scan, keys.field(name)) else None

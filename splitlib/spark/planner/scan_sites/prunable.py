@@ -75,6 +75,11 @@ class PrunableScan:
         """Whether a few of its partitions can be asked for without a list of all."""
         return self.relation is not None and not self.relation.has_names
 
+    @property
+    def has_canonical_values(self) -> bool:
+        """Whether integers and dates in partition values are said to have one spelling each."""
+        return self.relation is not None and self.relation.has_canonical_values
+
     def prepare(self, *, by_name: bool) -> None:
         """Ask for what will be needed, while something else is being waited for.
 
