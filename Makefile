@@ -123,9 +123,9 @@ bench-tpcds: $(BIN)/.ready $(if $(findstring --s3,$(BENCH_ARGS)),$(INTEROP)/jars
 	$(BIN)/python -m benchmarks.tpcds $(BENCH_ARGS)
 
 # versitygw is taken from PATH, and moto if it is not there
-bench-s3: $(BIN)/.ready  ## requests, seconds and CPU of listings on S3; writes to bench-results/
+bench-s3: $(BIN)/.ready $(INTEROP)/jars/s3/.ready  ## requests, seconds and CPU of listings on S3; writes to bench-results/
 	$(BIN)/python -m pip install --quiet -r benchmarks/object_store/requirements.txt
-	$(BIN)/python -m benchmarks.object_store $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.object_store --jars $(INTEROP)/jars/s3 $(BENCH_ARGS)
 
 clean:  ## remove what the other targets made
 	rm -rf .venv* .mutants .chaos .fuzzing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache bench-results

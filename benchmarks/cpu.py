@@ -15,6 +15,12 @@ def cpu_time_of(call: Callable[[], object]) -> float:
     return _cpu_seconds() - started
 
 
+def cpu_seconds_of(process: int) -> float:
+    """What one process has used so far, and those that it has waited for."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def _cpu_seconds() -> float:
     ticks = _ticks_below(os.getpid(), _processes())
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")

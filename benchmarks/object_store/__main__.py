@@ -7,24 +7,35 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.environment import describe_environment
 from benchmarks.object_store.listing import BareListing, Enumeration
-from benchmarks.object_store.peers import PEERS
+from benchmarks.object_store.peers import PEERS, Peer
 from benchmarks.object_store.proxy import Behaviour, RunningProxy, running_proxy
 from benchmarks.object_store.results import CaseResult, Runs, markdown
 from benchmarks.object_store.servers import running_server
+from benchmarks.object_store.spark_peers import spark_peers
 from benchmarks.object_store.tables import FILES, Case, cases, first_of_pages, objects_of
 from splitlib.config import SplitConfig
 
 BARE = "obstore alone"
 STATISTICS = "splitlib, statistics"
 NO_STATISTICS = "splitlib, no statistics"
-_PEERS_AT_MOST = 300
+_OPENED_AT_MOST = 300
+
+
+class Contender(NamedTuple):
+    """What is measured."""
+
+    prepare: Callable[[], Callable[[], None]]
+    """Off the clock."""
+    cpu_seconds: Callable[[], float] = time.process_time
+    """What it has used so far."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,35 +47,54 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tempfile.TemporaryDirectory(prefix="splitlib-s3-") as directory,
         running_server(objects, Path(directory), options.versitygw) as server,
         running_proxy(server.address) as proxy,
+        _peers(proxy, options) as peers,
     ):
         results = []
         for case in cases(options.partitions, options.cases):
-            results.append(_measured(case, proxy, options))
+            results.append(_measured(case, proxy, options, peers))
             # each time, so that nothing is lost when a later case fails
-            _write(output, results, {**vars(options), "server": server.name, "output": None})
+            _write(
+                output,
+                results,
+                {**vars(options), "server": server.name, "output": None, "jars": None},
+            )
     print(f"{server.name}, {options.delay_milliseconds} ms a request")
     print(markdown(results, BARE))
 
 
-def _measured(case: Case, proxy: RunningProxy, options: argparse.Namespace) -> CaseResult:
+@contextmanager
+def _peers(proxy: RunningProxy, options: argparse.Namespace) -> Iterator[tuple[Peer, ...]]:
+    """All others; Spark where there are jars with which it reaches S3."""
+    if not options.peers:
+        yield ()
+    elif options.jars is None:
+        yield PEERS
+    else:
+        with spark_peers(proxy.endpoint, options.jars, SplitConfig().listing_threads) as of_spark:
+            yield (*PEERS, *of_spark)
+
+
+def _measured(
+    case: Case, proxy: RunningProxy, options: argparse.Namespace, peers: Sequence[Peer]
+) -> CaseResult:
     """One case, the contenders in turns; the first round is not counted and fills the proxy."""
     delay = options.delay_milliseconds / 1000
     threads = SplitConfig().listing_threads
-    contenders = _contenders(case, proxy, options)
+    contenders = _contenders(case, proxy, options, peers)
     runs = {name: Runs() for name in contenders}
     for turn in range(-1, options.repeat):
-        for name, prepare in list(contenders.items())[:: 1 if turn % 2 else -1]:
+        for name, contender in list(contenders.items())[:: 1 if turn % 2 else -1]:
             if runs[name].error is None:
-                _run(prepare, proxy, delay, runs[name] if turn >= 0 else Runs(), runs[name])
+                _run(contender, proxy, delay, runs[name] if turn >= 0 else Runs(), runs[name])
         print(f"{case.name}, round {turn + 1} of {options.repeat}", file=sys.stderr)
     least = len(first_of_pages(case.matching))
     return CaseResult(case.name, len(case.matching), least, threads, delay, runs)
 
 
 def _contenders(
-    case: Case, proxy: RunningProxy, options: argparse.Namespace
-) -> Mapping[str, Callable[[], Callable[[], None]]]:
-    """By name what prepares a run, off the clock."""
+    case: Case, proxy: RunningProxy, options: argparse.Namespace, peers: Sequence[Peer]
+) -> Mapping[str, Contender]:
+    """By name."""
     endpoint, matching = proxy.endpoint, case.matching
 
     def ours(files_each: float) -> Callable[[], None]:
@@ -73,31 +103,32 @@ def _contenders(
     def bare() -> Callable[[], None]:
         return BareListing(endpoint, matching, SplitConfig().listing_threads).run
 
-    found: dict[str, Callable[[], Callable[[], None]]] = {
-        BARE: bare,
-        STATISTICS: partial(ours, FILES),
-        NO_STATISTICS: partial(ours, 0),
+    found = {
+        BARE: Contender(bare),
+        STATISTICS: Contender(partial(ours, FILES)),
+        NO_STATISTICS: Contender(partial(ours, 0)),
     }
-    # those that open every file would take minutes where most match
-    if options.peers and len(matching) <= _PEERS_AT_MOST:
-        found |= {peer.name: partial(peer.ready, proxy.address, matching) for peer in PEERS}
+    for peer in peers:
+        if len(matching) <= _OPENED_AT_MOST or not peer.opens_files:
+            ready = partial(peer.ready, proxy.address, matching)
+            found[peer.name] = Contender(ready, peer.cpu_seconds)
     return found
 
 
 def _run(
-    prepare: Callable[[], Callable[[], None]],
+    contender: Contender,
     proxy: RunningProxy,
     delay: float,
     into: Runs,
     failed: Runs,
 ) -> None:
     try:
-        run = prepare()
+        run = contender.prepare()
         proxy.begin(Behaviour(delay))
-        started, cpu = time.perf_counter(), time.process_time()
+        started, cpu = time.perf_counter(), contender.cpu_seconds()
         run()
         into.seconds.append(time.perf_counter() - started)
-        into.cpu_seconds.append(time.process_time() - cpu)
+        into.cpu_seconds.append(contender.cpu_seconds() - cpu)
     except Exception as error:  # of any class: a peer's failure is a result
         failed.error = f"{type(error).__name__}: {error}".partition("\n")[0]
         return
@@ -131,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="without others")
     parser.add_argument(
         "--output", type=Path, default=Path("bench-results"), metavar="DIR", help="(bench-results)"
+    )
+    parser.add_argument(
+        "--jars", type=Path, metavar="DIR", help="with which Spark reaches S3; none: without Spark"
     )
     return parser
 

@@ -1,11 +1,12 @@
 """What others do for the files of the same partitions.
 
 Each is asked in the way of its documentation for what is nearest to a list of the files: pyarrow
-for the fragments, the others for the number of rows, for which they also open the files.
+for the fragments, Polars and DuckDB for the number of rows, for which they also open the files.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +33,10 @@ class Peer(NamedTuple):
     prepare: Callable[[str, Sequence[int]], Callable[[], int]]
     """Given the store's address (host and port) and the partitions: what is measured, which
     returns how many files, or rows, of which each file has one, it has found."""
+    opens_files: bool = False
+    """Which takes minutes where most partitions match."""
+    cpu_seconds: Callable[[], float] = time.process_time
+    """What it has used so far, in whatever processes."""
 
     def ready(self, address: str, matching: Sequence[int]) -> Callable[[], None]:
         """What is measured, with its result checked.
@@ -113,6 +118,6 @@ def _duckdb(address: str, matching: Sequence[int]) -> Callable[[], int]:
 
 PEERS = (
     Peer("pyarrow.dataset", "get_fragments(filter)", _pyarrow),
-    Peer("Polars", "scan_parquet(…).filter(…).select(len())", _polars),
-    Peer("DuckDB", "SELECT count(*) … WHERE k IN (…)", _duckdb),
+    Peer("Polars", "scan_parquet(…).filter(…).select(len())", _polars, opens_files=True),
+    Peer("DuckDB", "SELECT count(*) … WHERE k IN (…)", _duckdb, opens_files=True),
 )

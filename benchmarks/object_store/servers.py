@@ -49,6 +49,28 @@ def obstore_of(endpoint: str, prefix: str | None = None) -> S3Store:
     )
 
 
+def s3a_settings(endpoint: str, jars: Path) -> dict[str, str]:
+    """Settings with which Spark reaches a store.
+
+    Hadoop's own allow for many more connections and threads than there are tasks.
+
+    Args:
+        endpoint: Of the store.
+        jars: Directory of those of Hadoop's client.
+    """
+    settings = {
+        "access.key": KEY,
+        "secret.key": SECRET,
+        "endpoint": endpoint,
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+    }
+    return {
+        "spark.jars": ",".join(map(str, sorted(jars.glob("*.jar")))),
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()},
+    }
+
+
 @contextmanager
 def running_server(objects: dict[str, bytes], directory: Path, versitygw: str) -> Iterator[Server]:
     """Start one whose only bucket has these objects.

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from benchmarks.object_store.proxy import Behaviour, Counts, RunningProxy, running_proxy
-from benchmarks.object_store.servers import KEY, SECRET, running_server
+from benchmarks.object_store.servers import running_server, s3a_settings
 from benchmarks.session import spark_session
 from benchmarks.tpcds.answers import difference
 from benchmarks.tpcds.catalog import create_tables
@@ -78,7 +78,7 @@ def running_lake(
     ):
         print(f"uploading to {server.name} ...", file=sys.stderr)
         upload(data, f"http://{server.address}")
-        settings = {**metastore.spark_conf(), **_settings(proxy.endpoint, jars)}
+        settings = {**metastore.spark_conf(), **SESSION, **s3a_settings(proxy.endpoint, jars)}
         with spark_session(Path(scratch), settings, slots) as spark:
             print("registering tables ...", file=sys.stderr)
             create_tables(spark, metastore, data, database, ROOT)
@@ -147,22 +147,3 @@ class S3Benchmark:
         self._proxy.begin(Behaviour(delay_seconds, remembers_objects=False))
         cost, _, rows = self._pruning.measure(mode, query)
         return S3Run(mode.name, turn, cost, self._proxy.counts()), rows
-
-
-def _settings(endpoint: str, jars: Path) -> dict[str, str]:
-    """Those with which Spark reaches the server.
-
-    Hadoop's own settings allow for many more connections and threads than there are tasks.
-    """
-    s3a = {
-        "access.key": KEY,
-        "secret.key": SECRET,
-        "endpoint": endpoint,
-        "endpoint.region": "us-east-1",
-        "path.style.access": "true",
-    }
-    return {
-        **SESSION,
-        "spark.jars": ",".join(map(str, sorted(jars.glob("*.jar")))),
-        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()},
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -16,6 +17,12 @@ from pyiceberg.catalog import load_catalog
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.testing import HiveMetastore
+from tests.integration.iceberg.lake import (
+    delete_equal,
+    delete_positions,
+    delete_vector,
+    with_id,
+)
 from tests.interop.s3.vending_catalog import vending_catalog
 from tests.support.s3_server import S3Server
 from tests.support.thrift_client import parquet_table, thrift_client
@@ -166,33 +173,67 @@ def test_a_table_of_hive(spark, s3, files, plain, tmp_path):
     assert_not_shown(spark, df)
 
 
-def test_iceberg_with_vended_credentials(spark, s3, tmp_path):
-    s3.fill("iceberg", {})
-    vended = {
-        "s3.access-key-id": VENDED["key"],
-        "s3.secret-access-key": VENDED["secret"],
-        "s3.session-token": VENDED["token"],
-        "s3.endpoint": s3.endpoint,
-    }
-    written = load_catalog(
-        "written", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse="s3://iceberg", **vended
-    )
-    written.create_namespace("ns")
-    rows = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "a": ["x", "y", "z"]})
-    table = written.create_table("ns.t", schema=rows.schema)
-    table.append(rows)
-    location = table.metadata_location
-    metadata = json.loads(table.metadata.model_dump_json())
-    written.close()
-    with vending_catalog(location, metadata, vended) as address:
-        df = splitlib.read(spark).table("ns.t", "iceberg", type="rest", uri=address).load()
-    s3.forget()
-    found = df.collect()
+@pytest.fixture
+def vended(spark, s3, tmp_path):
+    """Makes a table of Iceberg's in a bucket, and reads it with what its catalog hands out."""
+
+    def read(bucket, change=lambda table: None):
+        s3.fill(bucket, {})
+        given = {
+            "s3.access-key-id": VENDED["key"],
+            "s3.secret-access-key": VENDED["secret"],
+            "s3.session-token": VENDED["token"],
+            "s3.endpoint": s3.endpoint,
+        }
+        uri, warehouse = f"sqlite:///{tmp_path}/{bucket}.db", f"s3://{bucket}"
+        with closing(
+            load_catalog("written", type="sql", uri=uri, warehouse=warehouse, **given)
+        ) as catalog:
+            catalog.create_namespace("ns")
+            rows = pa.table({"k": pa.array([1, 2, 3, 4], pa.int32()), "a": ["w", "x", "y", "z"]})
+            table = catalog.create_table(
+                "ns.t", schema=rows.schema, properties={"format-version": "2"}
+            )
+            table.append(rows)
+            change(table)
+            location = table.metadata_location
+            metadata = json.loads(table.metadata.model_dump_json())
+        with vending_catalog(location, metadata, given) as address:
+            df = splitlib.read(spark).table("ns.t", "iceberg", type="rest", uri=address).load()
+        s3.forget()
+        return df
+
+    return read
+
+
+def test_iceberg_with_vended_credentials(spark, s3, vended):
+    df = vended("iceberg")
+    assert sorted(map(tuple, df.collect())) == [(1, "w"), (2, "x"), (3, "y"), (4, "z")]
     assert set(s3.keys) == {VENDED["key"]}
-    assert sorted(row.asDict().items() for row in found) == sorted(
-        row.items() for row in rows.to_pylist()
-    )
     assert_not_shown(spark, df)
+
+
+def test_deletes_of_iceberg_with_vended_credentials(spark, s3, vended):
+    def by_position(table):
+        (task,) = table.scan().plan_files()
+        delete_positions(table, {task.file.file_path: [0]})
+        second = pa.table(
+            [pa.array([2], pa.int32())], schema=pa.schema([with_id("k", pa.int32(), 1)])
+        )
+        delete_equal(table, second, [1])
+
+    def by_vector(table):
+        (task,) = table.scan().plan_files()
+        delete_vector(table, task.file.file_path, [3])
+
+    for bucket, change, left in (
+        ("deletes", by_position, [(3, "y"), (4, "z")]),
+        ("vectors", by_vector, [(1, "w"), (2, "x"), (3, "y")]),
+    ):
+        df = vended(bucket, change)
+        assert sorted(map(tuple, df.collect())) == left
+        assert set(s3.keys) == {VENDED["key"]}
+        assert_not_shown(spark, df)
 
 
 def test_credentials_are_not_shown(spark, s3, unknown):

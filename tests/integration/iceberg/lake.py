@@ -5,6 +5,7 @@ PyIceberg itself deletes by writing files anew.
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -103,10 +104,14 @@ def write_parquet(
     """A new file among the table's data, below ``directory``: its path and size."""
     path = f"{table.location()}/data/{directory}/{count_of_files()}.parquet"
     path = path.replace("/./", "/")
-    plain = path.removeprefix("file://")
-    Path(plain).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, plain, **options)
-    return path, Path(plain).stat().st_size
+    content = io.BytesIO()
+    pq.write_table(rows, content, **options)
+    return path, _write(table, path, content.getvalue())
+
+
+def _write(table: Table, path: str, content: bytes) -> int:
+    with table.io.new_output(path).create() as file:
+        return file.write(content)
 
 
 _files = count()
@@ -202,16 +207,14 @@ def delete_vector(
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     vector = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
     puffin = f"{table.location()}/data/{count_of_files()}.puffin"
-    plain = Path(puffin.removeprefix("file://"))
-    plain.parent.mkdir(parents=True, exist_ok=True)
-    plain.write_bytes(b"PFA1" + vector)
+    size = _write(table, puffin, b"PFA1" + vector)
     made = delete_file(
         table,
         Record(*partition),
         DataFileContent.POSITION_DELETES,
         file_path=puffin,
         file_format=FileFormat.PUFFIN,
-        file_size_in_bytes=plain.stat().st_size,
+        file_size_in_bytes=size,
         referenced_data_file=path,
         content_offset=4,
         content_size_in_bytes=len(vector),
