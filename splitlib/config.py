@@ -89,8 +89,9 @@ class SplitConfig:
     )
     verify_files: bool = _setting(
         False,
-        "Whether splitlib's own readers compare the modification time of a file, too, with what it "
-        "was when it was listed; its size always. Spark's scans compare neither.",
+        "Whether files are compared with what they were when they were listed. Spark's scans then "
+        "ask for size and modification time of each before they read; splitlib's own readers ask "
+        "for the time, and compare the size always.",
     )
     retry_attempts: int = _setting(5, "Calls of a source that is unavailable, in all.", minimum=1)
     retry_max_seconds: float = _setting(

@@ -30,6 +30,8 @@ _LISTING_OPTIONS: Final = frozenset(
     )
 )
 
+FILE_ITSELF: Final = "binaryFile"
+"""The format of which a file is one row, which tells of the file itself."""
 HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
 """Patterns and what replaces them, one after the other; as Java writes it, ``$1`` is a group."""
 

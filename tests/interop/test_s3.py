@@ -126,6 +126,32 @@ def test_rows_of_files_are_those_of_plain_spark(spark, s3, files, plain):
         assert sorted(rows) == sorted(expected.select(*columns).collect())
 
 
+def test_files_are_verified_with_their_credentials(spark, s3, files, unknown):
+    reader = (
+        splitlib.read(spark)
+        .config(verify_files=True)
+        .table(
+            f"{unknown}/changing", "files", storage_options={**GIVEN, "endpoint_url": s3.endpoint}
+        )
+    )
+
+    def write(*values):
+        rows = io.BytesIO()
+        pq.write_table(pa.table({"a": values}), rows)
+        s3.fill("pond", {"changing/k=1/f.parquet": rows.getvalue()})
+
+    write(1, 2)
+    df = reader.load()
+    s3.forget()
+    assert df.count() == 2
+    assert set(s3.keys) == {GIVEN["key"]}
+    write(*range(1000))
+    with pytest.raises(Exception, match=r"f\.parquet has changed since it was listed: its size"):
+        df.count()
+    assert reader.load().count() == 1000
+    assert_not_shown(spark, df)
+
+
 def test_scans_of_one_bucket_keep_their_credentials(spark, s3, files, plain):
     path = f"{files}/parquet"
     one, same, other = (scan(spark, s3, path, given) for given in (GIVEN, GIVEN, VENDED))

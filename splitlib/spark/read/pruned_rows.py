@@ -6,25 +6,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.report import ScanReport
+from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
+from splitlib.model import FILE_SCHEMA
+from splitlib.spark.field_ids.deletes import as_file_batch
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
 from splitlib.spark.read.known_table import relation_of_table, saying_its_table
 from splitlib.spark.read.scan import scan_selected
+from splitlib.spark.scan.verified import verified
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session_catalog.relation_table import relation_of
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
-
-_NOT_VERIFIED: Final = "verify_files does not reach Spark's own scan, which compares no times"
+_NOT_VERIFIED: Final = "Hive's own reader compares no files, whatever verify_files says"
+_VERIFIED: Final = "each time it is read, the files are compared first (verify_files)"
 
 
 def pruned_rows(
@@ -66,11 +71,12 @@ def pruned_scan(
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
     relation = relation_of(table)
-    notes = (_NOT_VERIFIED,) if config.verify_files else ()
+    notes: tuple[str, ...] = ()
     if relation is not None and not relation.names_files:
         rows = relation.scan_of_partitions(enumerator.select_partitions())
         report = enumerator.explain()
-        return rows, replace(report, notes=(*report.notes, _LISTED_LATER, *notes))
+        notes = (_LISTED_LATER, *((_NOT_VERIFIED,) if config.verify_files else ()))
+        return rows, replace(report, notes=(*report.notes, *notes))
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
@@ -86,6 +92,9 @@ def pruned_scan(
             config.spark_scan,
             conditioned=not tested.isdisjoint(columns.names),
         )
+    if config.verify_files:
+        rows = verified(rows, _read(selected), table.storage_options("s3"), config.spark_scan)
+        notes = (_VERIFIED,)
     for condition in row_conditions(columns, filters):
         rows = rows.where(condition)
     for name, keys, or_null in many_keys(columns, filters):
@@ -93,3 +102,18 @@ def pruned_scan(
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     report = enumerator.explain()
     return rows, replace(report, notes=(*report.notes, *notes))
+
+
+def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
+    """The files that Spark reads, those that say which rows are deleted among them."""
+    deletes = {
+        delete
+        for one in selected
+        for of_one in one.files.deletes_of_each()
+        for delete in of_one
+        if delete.kind != "vector"  # which are read on the driver
+    }
+    files = [one.files.files for one in selected]
+    if deletes:
+        files.append(as_file_batch(list(deletes)).files)
+    return pa.Table.from_batches(files, FILE_SCHEMA)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from splitlib.errors import ConfigError
-from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.file_scan import FILE_ITSELF, canonical_paths
 from splitlib.spark.local_rows import typed_columns
 from splitlib.spark.schema import char_length
 from splitlib.spark.sql_text import quoted
@@ -60,6 +60,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
 
 def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
     older = str(spark.conf.get(_OLDER_SOURCES)).lower().replace(" ", "").split(",")
+    older.append(FILE_ITSELF)  # of which there is no newer interface
     if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
         raise ConfigError(
             f"Without {scan.format} in {_OLDER_SOURCES} rows do not say which file they are of.",

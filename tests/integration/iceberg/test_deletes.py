@@ -7,6 +7,7 @@ import decimal
 import math
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -27,6 +28,7 @@ from pyiceberg.types import (
 )
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib.errors import UnsupportedTable
 from splitlib.model import DeleteFile
 from splitlib.spark.field_ids.deletes import as_file_batch
@@ -93,6 +95,19 @@ def test_a_path_is_the_same_file_however_it_is_spelled(lake, read, spelled) -> N
     plainly = [path.removeprefix("file://").replace("/data/", "/data//") for path in paths]
     delete_positions(table, {spelled.format(path): [1] for path in plainly})
     assert ids_of(read(table).load()) == [2 * i for i in range(len(NAMES))]
+
+
+def test_files_of_deletes_are_verified_like_those_of_rows(spark, lake, read) -> None:
+    table = lake.create(TWO)
+    one = numbered(table, 0, 10)
+    delete_positions(table, {one: [0, 3]})
+    with changed(spark, {"spark.splitlib.verifyFiles": "true"}):
+        df = read(table).load()
+        assert len(ids_of(df)) == 8
+        (delete,) = table.inspect.delete_files()["file_path"].to_pylist()
+        pq.write_table(pa.table({"file_path": [one] * 500, "pos": range(500)}), delete[7:])
+        with pytest.raises(Exception, match="has changed since it was listed: its size was"):
+            df.count()
 
 
 def test_by_vector(lake, read) -> None:
