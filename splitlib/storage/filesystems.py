@@ -124,8 +124,9 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         for name, info in children
         if info["type"] == "file"
     ]
-    directories = [name for name, info in children if info["type"] == "directory"]
-    return Level(files, directories, 1)
+    # adlfs tells one of files twice, if an object marks it
+    directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
+    return Level(files, list(directories), 1)
 
 
 def leads_back(fs: Any, path: str) -> bool:

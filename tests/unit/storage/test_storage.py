@@ -15,6 +15,7 @@ from splitlib import (
     SourceUnavailable,
 )
 from splitlib.storage import Storage, file_batch, local_path
+from splitlib.storage.filesystems import level_of
 
 
 def test_only_data_files_and_only_here(tmp_path):
@@ -204,3 +205,16 @@ def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
 def test_no_location_is_not_the_working_directory(location):
     with pytest.raises(CorruptMetadata, match="no location"):
         Storage().files(location)
+
+
+def test_a_directory_that_is_told_twice_is_one():
+    class Marked:
+        def _strip_protocol(self, path):
+            return path
+
+        # as adlfs has it: what is below a directory, and an object that marks it
+        def ls(self, path, detail):
+            names = ("lake/t/k=1", "lake/t/k=2", "lake/t/k=1")
+            return [{"name": name, "type": "directory", "size": None} for name in names]
+
+    assert level_of(Marked(), "lake/t", "abfss://lake/t").directories == ["k=1", "k=2"]
