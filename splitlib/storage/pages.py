@@ -2,7 +2,7 @@
 
 S3 and Google Cloud Storage, which answers the same requests, tell up to 1,000 keys a request, in
 the order of their bytes, from any key on. So directories that lie close together come with one
-request instead of one each.
+request instead of one each. Azure tells one directory at a time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from os.path import commonpath
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import AccessDenied, SourceError, SourceUnavailable
 from splitlib.redaction import get_logger
+from splitlib.storage.files import is_data
 
 FILES_PER_PAGE = 1000
-"""What one request tells at most: the stores' own limit."""
+"""What one request tells at most: S3's own limit, and Google's."""
 
 _log = get_logger(__name__)
 
@@ -33,6 +34,8 @@ _OLDEST = (0, 9, 4)
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
+_NO_BUCKET = r"<Code>(NoSuchBucket|ContainerNotFound|ResourceNotFound)<"
+_DENIED = r"status code: 40[13]\b|<Code>PublicAccessNotPermitted<"
 _OTHER_REGION = r"Received redirect|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
@@ -80,6 +83,22 @@ class Page(NamedTuple):
     """Of so many of the first directories there are no other files."""
 
 
+class StoreKind(NamedTuple):
+    """How stores of one kind list."""
+
+    names_per_request: int = FILES_PER_PAGE
+    """What one request tells at most."""
+    is_flat: bool = True
+    """Whether a store has keys and nothing else, and tells them in order from any one on.
+
+    Where not, a directory may be there with nothing in it.
+    """
+
+
+FLAT: Final = StoreKind()
+"""S3's, and Google's."""
+
+
 class StoreOf(Protocol):
     """Makes obstore's store of a bucket."""
 
@@ -93,12 +112,13 @@ class PagedListing:
     Args:
         protocol: fsspec's, for errors.
         store_of: What makes their stores.
+        kind: How these list.
 
     Raises:
         NotFollowed: if obstore is not installed, or is too old.
     """
 
-    def __init__(self, protocol: str, store_of: StoreOf) -> None:
+    def __init__(self, protocol: str, store_of: StoreOf, kind: StoreKind = FLAT) -> None:
         try:
             import arro3.core  # noqa: F401 - what obstore's batches are made of
             import obstore
@@ -107,6 +127,7 @@ class PagedListing:
         # nobody has to have installed it as an extra of splitlib, which has this bound, too
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
             raise NotFollowed(f"obstore {obstore.__version__} misses keys that hold '%'.")
+        self.kind = kind
         self._obstore = obstore
         self._protocol = protocol
         self._store_of = store_of
@@ -124,7 +145,8 @@ class PagedListing:
 
         Raises:
             SourceError: if there is no such bucket.
-            NotFollowed: if a key is none that obstore can name.
+            NotFollowed: if a key is none that obstore can name, or there may be empty directories,
+                which it does not tell from what is not there, and from empty files.
         """
         store = self._store(at.name, patient=patient)
         with self._translated(at):
@@ -136,7 +158,10 @@ class PagedListing:
         files = _files(objects)
         parents = pc.unique(pc.replace_substring_regex(files["path"], "/?[^/]*$", "")).to_pylist()
         _refuse_others(at, [*parents, *(parent for parent, _, _ in above)])
-        return files, [name for _, _, name in above], len(objects) + len(above)
+        names, told = [name for _, _, name in above], len(objects) + len(above)
+        if not self.kind.is_flat and (not told or _empty(objects).difference(names)):
+            raise NotFollowed("There may be an empty directory.")
+        return files, names, told
 
     def pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
@@ -245,8 +270,10 @@ class PagedListing:
             raise AccessDenied(f"{where}: {said(error)}") from error
         except BaseError as error:
             text = said(error)
-            if "NoSuchBucket" in text:
+            if re.search(_NO_BUCKET, text):
                 raise SourceError(f"There is no bucket {at.name!r}.") from error
+            if re.search(_DENIED, text):
+                raise AccessDenied(f"{where}: {text}") from error
             if re.search(_OTHER_REGION, text):
                 raise OtherRegion(text) from error
             if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
@@ -274,6 +301,12 @@ def _files(objects: pa.RecordBatch) -> pa.RecordBatch:
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
     files = pa.RecordBatch.from_arrays(columns, ["path", "size", "modified"])
     return files.filter(pc.greater(files["size"], 0))
+
+
+def _empty(objects: pa.RecordBatch) -> set[str]:
+    """Names of the objects that hold nothing: empty files, and what marks directories of Azure."""
+    paths = objects["path"].cast(pa.string()).filter(pc.equal(objects["size"], 0))
+    return {name for path in paths.to_pylist() if is_data(name := path.rpartition("/")[2])}
 
 
 def _refuse_others(at: Bucket, told: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from splitlib.errors import (
 )
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
+from splitlib.storage.azure_stores import azure_stores
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories
 from splitlib.storage.filesystems import (
     Filesystems,
@@ -29,19 +30,27 @@ from splitlib.storage.gcs_stores import gcs_stores
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
+    FLAT,
     Bucket,
     NotFollowed,
     NotInOrder,
     OtherRegion,
     PagedListing,
+    StoreKind,
 )
 from splitlib.storage.s3_stores import s3_stores
 
 _log = get_logger(__name__)
 # S3's directory buckets list in no order, and from the beginning only.
 _UNORDERED_BUCKET = "--x-s3"
+_AZURE = StoreKind(names_per_request=5000, is_flat=False)
 # By fsspec's protocol, what makes the stores that obstore lists.
-_STORES = {"s3": s3_stores, "gs": gcs_stores}
+_STORES = {
+    "s3": (s3_stores, FLAT),
+    "gs": (gcs_stores, FLAT),
+    "abfss": (azure_stores, _AZURE),
+    "az": (azure_stores, _AZURE),
+}
 
 
 class Storage:
@@ -83,7 +92,7 @@ class Storage:
         listing = self._listing(place.protocol)
         if listing is None or _UNORDERED_BUCKET in place.path.split("/")[2]:
             return 0
-        return FILES_PER_PAGE if self._is_in_order else 0
+        return FILES_PER_PAGE if self._is_in_order and listing.kind.is_flat else 0
 
     def list_files(
         self, locations: Sequence[str], *, below: bool = False
@@ -208,7 +217,7 @@ class Storage:
                     for path, size, modified in zip(*objects.to_pydict().values(), strict=True)
                     if is_data(name := path.rpartition("/")[2])
                 ]
-                requests = max(1, -(-told // FILES_PER_PAGE))
+                requests = max(1, -(-told // listing.kind.names_per_request))
                 return Level(files, sorted(filter(is_data, directories)), requests)
         return level_of(*self.filesystem(location), location)
 
@@ -221,9 +230,10 @@ class Storage:
             if protocol not in self._listings:
                 self._listings[protocol] = None
                 if protocol in _STORES:
+                    make, kind = _STORES[protocol]
                     try:
-                        stores = _STORES[protocol](self._filesystems.options_of(protocol))
-                        self._listings[protocol] = PagedListing(protocol, stores)
+                        stores = make(self._filesystems.options_of(protocol))
+                        self._listings[protocol] = PagedListing(protocol, stores, kind)
                     except NotFollowed as reason:
                         _log.info("%s:// is listed with fsspec: %s", protocol, reason)
             return self._listings[protocol]
@@ -277,8 +287,8 @@ class Storage:
         protocols = {place.protocol for place in places}
         listing = self._listing(protocols.pop()) if len(protocols) == 1 else None
         refuse_outside(*locations)
-        if listing is None:
-            raise NotFollowed("obstore does not list them.")
+        if listing is None or not listing.kind.is_flat:
+            raise NotFollowed("No page tells several of them.")
         buckets: dict[str, dict[str, int]] = {}
         for row, place in enumerate(places):
             at = Bucket.of(place.path)

