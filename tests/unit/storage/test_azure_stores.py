@@ -151,7 +151,7 @@ def test_without_credentials_it_is_who_is_logged_in(made, monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
-        {"credential": object()},
+        pytest.param({"credential": object()}, id="a credential of its own"),
         {"location_mode": "secondary"},
         {"version_aware": True},
         {"account_key": KEY, "unheard_of": 1},
