@@ -48,7 +48,8 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
     Raises:
         SplitlibError: if such a table cannot be read; and as :func:`optimize`.
-        ConfigError: for ``allowed_locations`` on Spark Connect, where they cannot be kept to.
+        ConfigError: for ``allowed_locations`` on Spark Connect, if the text does not begin with
+            SELECT or VALUES: of a command it could not be told what it reads.
     """
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):

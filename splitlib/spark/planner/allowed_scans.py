@@ -7,6 +7,7 @@ back or run.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -25,6 +26,10 @@ from splitlib.storage import only_within, refuse_files_outside, refuse_outside
 _SETTING: Final = "allowed_locations"
 _AT_ONCE: Final = 1000
 """Partitions fetched by one call."""
+# Behind white space, comments without others in them, which Spark nests, and parentheses.
+_QUERY: Final = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def allowed_by(spark: SparkSession) -> SplitConfig:
@@ -101,15 +106,17 @@ def refuse_command(spark: SparkSession, text: str, config: SplitConfig) -> None:
 
     Raises:
         LocationNotAllowed: naming what must not be read.
-        ConfigError: if that cannot be found out before it runs.
+        ConfigError: if that cannot be found out before it runs, and it may not be a query.
     """
     if config.allowed_locations is None:
         return
     reason = internals_unavailable(spark)
     if reason is not None:
+        if is_query(text):
+            return
         raise ConfigError(
             f"What a command reads cannot be compared with allowed_locations: {reason}.",
-            hint="run it with spark.sql, or in a classic session.",
+            hint="a query begins with SELECT; run others with spark.sql, or in a classic session.",
         )
     catalyst = Catalyst(spark)
     command = ParsedCommand.of(spark, catalyst, text)
@@ -123,6 +130,11 @@ def refuse_command(spark: SparkSession, text: str, config: SplitConfig) -> None:
         case "change":
             read = catalyst.filtered(command.target, command.condition)
     refuse_scans(catalyst, analyzed_plan(catalyst.dataframe(read)), config)
+
+
+def is_query(text: str) -> bool:
+    """Whether the beginning of a statement says that it is a query, and so no command."""
+    return _QUERY.match(text) is not None
 
 
 def _refuse_partitions(partitions: PartitionsByName) -> None:

@@ -72,6 +72,7 @@ def test_keys_of_a_data_column_reach_the_rows(spark, events):
 
 # Over Connect there is no JVM to look into: plans are judged by their text, files read by path.
 OVER_CONNECT = """
+    import os
     import pyarrow as pa
     from pyspark.sql import functions as F
     import splitlib
@@ -84,6 +85,17 @@ OVER_CONNECT = """
     assert sorted(map(tuple, loaded.select("a", "t", "s").collect()))[0] == (2, "01", "01")
     assert loaded.count() == 2
     assert splitlib.explain(loaded).metrics.partitions_matched == 1
+
+    verified = reader.config(verify_files=True).filtered_by(dimension, ["d", "s"]).load()
+    assert verified.count() == 2
+    (file,) = {row[0] for row in verified.select(F.input_file_name()).collect()}
+    os.utime(file.removeprefix("file://"), (1, 1))
+    try:
+        verified.count()
+    except Exception as error:
+        assert "has changed since it was listed" in str(error)
+    else:
+        raise AssertionError("the file was not compared")
 
     static = reader.where("d = DATE'2020-01-03'").where("a > 3").load()
     assert sorted(row.a for row in static.collect()) == [30, 30, 30]
@@ -137,3 +149,33 @@ OVER_CONNECT = """
 
 def test_over_spark_connect(events, over_connect):
     over_connect(OVER_CONNECT, events)
+
+
+ALLOWED_OVER_CONNECT = """
+    import splitlib
+
+    inside, outside = sys.argv[1], sys.argv[2]
+    spark.conf.set("spark.splitlib.allowedLocations", inside)
+    query = "/* of a path */ SELECT count(*) FROM parquet.`{}`"
+    assert splitlib.sql(spark, query.format(inside)).collect()[0][0] == 30
+    try:
+        splitlib.sql(spark, query.format(outside))
+    except splitlib.LocationNotAllowed:
+        pass
+    else:
+        raise AssertionError("it was read")
+    for text in (f"CREATE TABLE t AS {query}", f"WITH t AS ({query}) SELECT * FROM t"):
+        try:
+            splitlib.sql(spark, text.format(inside))
+        except splitlib.ConfigError as error:
+            assert "a query begins with SELECT" in str(error)
+        else:
+            raise AssertionError("what it reads was not compared")
+"""
+
+
+@pytest.mark.newest_spark
+def test_what_queries_over_spark_connect_may_read(tmp_path, events, over_connect):
+    outside = tmp_path / "outside"
+    ds.write_dataset(pa.table({"a": [1]}), outside, format="parquet")
+    over_connect(ALLOWED_OVER_CONNECT, events, outside)
