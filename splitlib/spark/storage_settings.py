@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.hadoop_filesystem import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_settings import hadoop_settings, hadoop_settings_below
+from splitlib.spark.jvm.session_settings import hadoop_settings
 from splitlib.storage import OptionsByProtocol
 
 _S3A = "fs.s3a."
+_S3A_BUCKET = "fs.s3a.bucket."
 _NAMES = (
     "access.key",
     "aws.credentials.provider",
@@ -25,10 +26,20 @@ _NAMES = (
     "secret.key",
     "session.token",
 )
-_AZURE = ("fs.azure.account.", "fs.azure.sas.fixed.token")
-_GOOGLE = ("fs.gs.", "google.cloud.auth.")
+_AZURE = "fs.azure."
+# Of these all settings are asked for, as their names hold those of buckets and accounts.
+_BELOW = (
+    _S3A_BUCKET,
+    "fs.azure.account.",
+    "fs.azure.sas.fixed.token",
+    "fs.gs.",
+    "google.cloud.auth.",
+)
+_OF_A_BUCKET = re.compile(rf"{re.escape(_S3A_BUCKET)}(.+)\.({'|'.join(map(re.escape, _NAMES))})")
+# Providers of credentials that take them from access.key and secret.key.
+_WITH_KEYS = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
 # Settings of single accounts of Azure end with the host of the account.
-_ACCOUNT = re.compile(r"\.[a-z0-9]+\.(?:dfs|blob)\.core\.[a-z.]+$")
+_ACCOUNT = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.core\.[a-z.]+$")
 _TENANT = re.compile(r"https://[^/]+/([^/]+)/oauth2/")
 _CLIENT_CREDENTIALS = "ClientCredsTokenProvider"
 
@@ -40,29 +51,56 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
     filesystems, where the session is not one of Spark Connect.
 
     Of S3 ``fs.s3a.*``, of Azure ``fs.azure.*``, of Google ``fs.gs.*``. What is not set is left out,
-    so that the client looks for it where it always does. Settings of single buckets,
-    ``fs.s3a.bucket.*``, are not taken over.
+    so that the client looks for it where it always does. Buckets of S3 and accounts of Azure that
+    have settings of their own have options of their own.
     """
-    by_protocol = {
-        "s3": s3_options(_s3a_settings(spark)),
-        "abfss": azure_options(_settings_below(spark, _AZURE)),
-        "gs": google_options(_settings_below(spark, _GOOGLE)),
+    settings = _settings(spark)
+    general, of_accounts = _by_account(settings)
+    found = {
+        "s3": s3_options(_below(_S3A, settings)),
+        "abfss": azure_options(general),
+        "gs": google_options(settings),
     }
-    given = {name: options for name, options in by_protocol.items() if options}
+    found = {name: options for name, options in found.items() if options}
+    found |= {f"s3://{bucket}": s3_options(own) for bucket, own in _by_bucket(settings).items()}
+    found |= {f"abfss://{name}": azure_options(own) for name, own in of_accounts.items()}
     if internals_unavailable(spark) is not None:
-        return OptionsByProtocol(given)
-    return OptionsByProtocol(given, filesystem=HadoopFileSystem(spark))
+        return OptionsByProtocol(found)
+    return OptionsByProtocol(found, filesystem=HadoopFileSystem(spark))
+
+
+def _by_bucket(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Of S3 the settings of each bucket that has some of its own, which win, as in Hadoop."""
+    general = _below(_S3A, settings)
+    found: dict[str, dict[str, str]] = {}
+    for name, value in settings.items():
+        if own := _OF_A_BUCKET.fullmatch(name):
+            found.setdefault(own[1], dict(general))[own[2]] = value
+    return found
+
+
+def _by_account(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Of Azure the settings of all accounts, and those of each that has some of its own."""
+    of_azure = _below(_AZURE, settings)
+    general = {name: value for name, value in of_azure.items() if not _ACCOUNT.search(name)}
+    found: dict[str, dict[str, str]] = {}
+    for name, value in of_azure.items():
+        if own := _ACCOUNT.search(name):
+            found.setdefault(own[1], dict(general))[name[: own.start()]] = value
+    return general, found
 
 
 def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """Options of s3fs for settings of Hadoop's S3A, whose names come without ``fs.s3a.``."""
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     options: dict[str, Any] = {}
-    if given.get("access.key") and given.get("secret.key"):
+    provider = given.get("aws.credentials.provider", "")
+    has_keys = given.get("access.key") and given.get("secret.key")
+    if has_keys and (not provider or any(kind in provider for kind in _WITH_KEYS)):
         options |= {"key": given["access.key"], "secret": given["secret.key"]}
         if "session.token" in given:
             options["token"] = given["session.token"]
-    elif "Anonymous" in given.get("aws.credentials.provider", ""):
+    elif "Anonymous" in provider:
         options["anon"] = True
     if endpoint := given.get("endpoint"):
         is_secure = given.get("connection.ssl.enabled", "true").lower() == "true"
@@ -82,16 +120,9 @@ def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
 def azure_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """Options of adlfs for settings of Hadoop's ABFS: a key, a signature, or a client's secret.
 
-    A client of fsspec has one identity for all accounts. So if settings of several accounts differ,
-    there are no options.
+    Their names come without ``fs.azure.`` before and an account behind them.
     """
-    found: dict[str, set[str]] = {}
-    for name, value in settings.items():
-        general = _ACCOUNT.sub("", name).removeprefix("fs.azure.")
-        found.setdefault(general, set()).add(value.strip())
-    if any(len(values) > 1 for values in found.values()):
-        return {}
-    given = {name: value for name, (value,) in found.items() if value}
+    given = {name: value.strip() for name, value in settings.items() if value.strip()}
     if key := given.get("account.key"):
         return {"account_key": key}
     if signature := given.get("sas.fixed.token"):
@@ -119,22 +150,19 @@ def google_options(settings: Mapping[str, str]) -> dict[str, Any]:
     return options
 
 
-def _s3a_settings(spark: SparkSession) -> dict[str, str]:
+def _settings(spark: SparkSession) -> dict[str, str]:
+    """All of Hadoop's settings that matter here, and are set."""
     names = [_S3A + name for name in _NAMES]
     if internals_unavailable(spark) is None:
-        found = hadoop_settings(spark, names)
-    else:
-        found = {name: value for name, value in _told_to_spark(spark) if name in names}
-    return {name.removeprefix(_S3A): value for name, value in found.items()}
+        return hadoop_settings(spark, names, _BELOW)
+    told = dict(_told_to_spark(spark))
+    return {n: value for n, value in told.items() if n in names or n.startswith(_BELOW)}
 
 
-def _settings_below(spark: SparkSession, prefixes: Sequence[str]) -> dict[str, str]:
-    """Settings by their names, of which the beginnings are known."""
-    if internals_unavailable(spark) is None:
-        return hadoop_settings_below(spark, prefixes)
-    return {
-        name: value for name, value in _told_to_spark(spark) if name.startswith(tuple(prefixes))
-    }
+def _below(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Those that begin so, by the rest of their names."""
+    begin = len(prefix)
+    return {name[begin:]: value for name, value in settings.items() if name.startswith(prefix)}
 
 
 def _told_to_spark(spark: SparkSession) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,8 @@ class OptionsByProtocol(dict[str, Mapping[str, Any]]):
     """Options of the filesystems of some of fsspec's protocols; the others have none.
 
     Args:
-        options: By protocol.
+        options: By protocol, and by :attr:`splitlib.storage.locations.Location.store` where those
+            of a bucket or an account are others.
         filesystem: An fsspec filesystem of whole locations, for schemes that fsspec does not know
             and those of Hadoop.
     """
@@ -49,10 +50,15 @@ class Filesystems:
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
-    def options_of(self, protocol: str) -> Mapping[str, Any]:
-        """Those of a protocol."""
+    def group_of(self, place: Location) -> str:
+        """What tells locations apart whose options may be others."""
+        has_own = isinstance(self._options, OptionsByProtocol) and place.store in self._options
+        return place.store if has_own else place.protocol
+
+    def options_of(self, group: str) -> Mapping[str, Any]:
+        """Those of all locations of a group."""
         if isinstance(self._options, OptionsByProtocol):
-            return self._options.get(protocol, {})
+            return self._options.get(group, {})
         return self._options
 
     def of(self, location: str) -> tuple[Any, str]:
@@ -68,7 +74,8 @@ class Filesystems:
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
             # the account or the host that a location names
-            options = {**kind._get_kwargs_from_urls(place.path), **self.options_of(place.protocol)}
+            told = self.options_of(self.group_of(place))
+            options = {**kind._get_kwargs_from_urls(place.path), **told}
             if not kind.__module__.startswith("obstore."):
                 # Filesystem objects are shared in the process and remember listings: what another
                 # user of fsspec listed an hour ago is not what the table holds now.

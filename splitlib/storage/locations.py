@@ -33,6 +33,13 @@ class Location(NamedTuple):
         return self.protocol in _OBJECT_STORES
 
     @property
+    def store(self) -> str:
+        """The bucket of S3 or Google, the account of Azure: ``protocol://name``."""
+        authority = self.path.partition("://")[2].partition("/")[0]
+        _, of_azure, host = authority.rpartition("@")
+        return f"{self.protocol}://{host.partition('.')[0] if of_azure else host}"
+
+    @property
     def is_of_hadoop(self) -> bool:
         """Whether it takes Hadoop's own client, on the JVM."""
         return self.protocol.lower() in _OF_HADOOP

@@ -67,7 +67,7 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """By protocol; None = fsspec lists."""
+        """By what tells options apart; None = fsspec lists."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Those that are known to be there."""
@@ -89,7 +89,7 @@ class Storage:
         See :attr:`splitlib.spi.Connector.files_per_page`.
         """
         place = located(location)
-        listing = self._listing(place.protocol)
+        listing = self._listing(place)
         if listing is None or _UNORDERED_BUCKET in place.path.split("/")[2]:
             return 0
         return FILES_PER_PAGE if self._is_in_order and listing.kind.is_flat else 0
@@ -200,14 +200,14 @@ class Storage:
         refuse_outside(location)
         place = located(location)
         base = local_path(location).rstrip("/")
-        listing = self._listing(place.protocol)
+        listing = self._listing(place)
         if listing is not None:
             try:
                 objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
                 if isinstance(reason, OtherRegion):
-                    self._listings[place.protocol] = None  # botocore finds the region
+                    self._listings[self._filesystems.group_of(place)] = None  # botocore finds it
             else:
                 if not told:
                     self._buckets.add(_bucket(place))
@@ -225,18 +225,19 @@ class Storage:
         """What a user has given for a protocol; empty where the session has told its own."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
 
-    def _listing(self, protocol: str) -> PagedListing | None:
+    def _listing(self, place: Location) -> PagedListing | None:
+        group = self._filesystems.group_of(place)
         with self._lock:
-            if protocol not in self._listings:
-                self._listings[protocol] = None
-                if protocol in _STORES:
-                    make, kind = _STORES[protocol]
+            if group not in self._listings:
+                self._listings[group] = None
+                if place.protocol in _STORES:
+                    make, kind = _STORES[place.protocol]
                     try:
-                        stores = make(self._filesystems.options_of(protocol))
-                        self._listings[protocol] = PagedListing(protocol, stores, kind)
+                        stores = make(self._filesystems.options_of(group))
+                        self._listings[group] = PagedListing(place.protocol, stores, kind)
                     except NotFollowed as reason:
-                        _log.info("%s:// is listed with fsspec: %s", protocol, reason)
-            return self._listings[protocol]
+                        _log.info("%s:// is listed with fsspec: %s", place.protocol, reason)
+            return self._listings[group]
 
     def _listed_together(self, locations: Sequence[str], below: bool) -> tuple[pa.RecordBatch, int]:
         """See :meth:`list_files`, of neighbours.
@@ -284,8 +285,8 @@ class Storage:
             NotFollowed: if they cannot be listed together.
         """
         places = [located(location) for location in locations]
-        protocols = {place.protocol for place in places}
-        listing = self._listing(protocols.pop()) if len(protocols) == 1 else None
+        groups = {self._filesystems.group_of(place) for place in places}
+        listing = self._listing(places[0]) if len(groups) == 1 else None
         refuse_outside(*locations)
         if listing is None or not listing.kind.is_flat:
             raise NotFollowed("No page tells several of them.")

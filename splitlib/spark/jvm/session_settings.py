@@ -15,18 +15,19 @@ def setting_names(spark: SparkSession) -> list[str]:
     return names.split("\n")
 
 
-def hadoop_settings(spark: SparkSession, names: Iterable[str]) -> dict[str, str]:
-    """Settings of Hadoop's as the session has them, those that are set."""
+def hadoop_settings(
+    spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
+) -> dict[str, str]:
+    """Settings of Hadoop's as the session has them, those that are set.
+
+    Args:
+        spark: The session.
+        names: Of settings.
+        prefixes: Beginnings of the names of others.
+    """
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
+    for prefix in prefixes:
+        below = configuration.getPropsWithPrefix(prefix)
+        found |= {f"{prefix}{name}": value for name, value in below.items()}
     return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def hadoop_settings_below(spark: SparkSession, prefixes: Iterable[str]) -> dict[str, str]:
-    """Settings of Hadoop's whose names begin so; by these names."""
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
-    return {
-        f"{prefix}{name}": str(value)
-        for prefix in prefixes
-        for name, value in configuration.getPropsWithPrefix(prefix).items()
-    }

@@ -13,6 +13,8 @@ from splitlib.spark.storage_settings import (
     storage_options_of,
 )
 from splitlib.storage import Storage
+from splitlib.storage.filesystems import Filesystems
+from splitlib.storage.locations import located
 
 pytestmark = pytest.mark.spark
 
@@ -73,9 +75,62 @@ def test_of_azure_and_google_as_well(spark):
     }
     with changed(spark, settings):
         assert storage_options_of(spark) == {
-            "abfss": {"account_key": "key-of-the-lakehouse"},
+            "abfss://lakehouse": {"account_key": "key-of-the-lakehouse"},
             "gs": {"token": "/keys/of-the-session.json"},
         }
+
+
+def test_accounts_of_azure_have_options_of_their_own(spark):
+    settings = {
+        "fs.azure.account.key.one.dfs.core.windows.net": "key-of-one",
+        "fs.azure.account.key.two.blob.core.windows.net": "key-of-two",
+        "fs.azure.sas.fixed.token": "sv=1",
+    }
+    with changed(spark, settings):
+        options = storage_options_of(spark)
+    assert options == {
+        "abfss": {"sas_token": "sv=1"},
+        "abfss://one": {"account_key": "key-of-one"},
+        "abfss://two": {"account_key": "key-of-two"},
+    }
+    filesystems = Filesystems(options)
+    for location, group in {
+        "abfss://c@one.dfs.core.windows.net/t": "abfss://one",
+        "wasbs://c@two.blob.core.windows.net/t": "abfss://two",
+        "abfs://c@three.dfs.core.windows.net/t": "abfss",
+    }.items():
+        assert filesystems.group_of(located(location)) == group
+
+
+def test_buckets_have_options_of_their_own(session, s3):
+    s3.fill("general", {"t/k=1/f": b"x"})
+    s3.fill("own.bucket", {"t/k=1/f": b"x", "t/k=2/f": b"x"})
+    own = {
+        "fs.s3a.bucket.own.bucket.access.key": "key-of-the-bucket",
+        "fs.s3a.bucket.own.bucket.secret.key": "secret-of-the-bucket",
+        "fs.s3a.bucket.public.aws.credentials.provider": f"{S3A}.AnonymousAWSCredentialsProvider",
+    }
+    with changed(session, own):
+        options = storage_options_of(session)
+        for bucket, key in (("general", GIVEN["fs.s3a.access.key"]), ("own.bucket", None)):
+            s3.forget()
+            with splitlib.load_table(
+                f"s3a://{bucket}/t", connector="files", spark=session, schema="a int"
+            ) as table:
+                assert list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
+            assert set(s3.keys) == {key or "key-of-the-bucket"}
+        # partitions of one table, each where it is
+        files, _ = Storage(options).list_files(
+            ["s3a://own.bucket/t/k=1", "s3a://general/t/k=1", "s3a://own.bucket/t/k=2"]
+        )
+    assert files["path"].to_pylist() == [
+        "s3a://own.bucket/t/k=1/f",
+        "s3a://general/t/k=1/f",
+        "s3a://own.bucket/t/k=2/f",
+    ]
+    assert options["s3://own.bucket"]["endpoint_url"] == s3.endpoint
+    assert options["s3://public"]["anon"] is True
+    assert "key" not in options["s3://public"]
 
 
 def test_without_settings_clients_look_for_themselves(spark):
@@ -87,6 +142,23 @@ def test_without_settings_clients_look_for_themselves(spark):
     [
         ({}, {}),
         ({"access.key": "k"}, {}),
+        # Hadoop then asks the machine, whatever keys are set
+        (
+            {
+                "access.key": "k",
+                "secret.key": "s",
+                "aws.credentials.provider": f"{S3A}.auth.IAMInstanceCredentialsProvider",
+            },
+            {},
+        ),
+        (
+            {
+                "access.key": "k",
+                "secret.key": "s",
+                "aws.credentials.provider": f"{S3A}.SimpleAWSCredentialsProvider",
+            },
+            {"key": "k", "secret": "s"},
+        ),
         (
             {"access.key": "k", "secret.key": "s", "session.token": "t"},
             {"key": "k", "secret": "s", "token": "t"},
@@ -116,15 +188,15 @@ def test_settings_as_options(settings, options):
 
 
 OAUTH = {
-    "fs.azure.account.auth.type.a.dfs.core.windows.net": "OAuth",
-    "fs.azure.account.oauth.provider.type.a.dfs.core.windows.net": (
+    "account.auth.type": "OAuth",
+    "account.oauth.provider.type": (
         "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
     ),
-    "fs.azure.account.oauth2.client.endpoint": (
+    "account.oauth2.client.endpoint": (
         "https://login.microsoftonline.com/some-tenant/oauth2/token"
     ),
-    "fs.azure.account.oauth2.client.id": "some-client",
-    "fs.azure.account.oauth2.client.secret": "some-secret",
+    "account.oauth2.client.id": "some-client",
+    "account.oauth2.client.secret": "some-secret",
 }
 
 
@@ -132,14 +204,8 @@ OAUTH = {
     ("settings", "options"),
     [
         ({}, {}),
-        ({"fs.azure.account.key": "k"}, {"account_key": "k"}),
-        ({"fs.azure.account.key.a.blob.core.windows.net": " k "}, {"account_key": "k"}),
-        (
-            {f"fs.azure.account.key.{a}.dfs.core.windows.net": a for a in ("one", "two")},
-            {},
-        ),
-        ({"fs.azure.sas.fixed.token.a.dfs.core.windows.net": "sv=1"}, {"sas_token": "sv=1"}),
-        ({"fs.azure.sas.fixed.token": "sv=1"}, {"sas_token": "sv=1"}),
+        ({"account.key": " k "}, {"account_key": "k"}),
+        ({"sas.fixed.token": "sv=1"}, {"sas_token": "sv=1"}),
         (
             OAUTH,
             {
