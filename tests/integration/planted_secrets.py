@@ -103,6 +103,16 @@ def scans(spark: SparkSession, root: Path) -> None:
     rows = source.load(str(root))
     assert rows.count() == 2
     rows.explain(True)
+    stream = spark.readStream.format("splitlib").option("connector", "files")
+    stream = stream.option("storage.secret", SECRET).option("partition_schema", "day int")
+    writer = stream.load(str(root)).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(root.parent / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    query.explain(True)
+    print(query.lastProgress)
+    spark.sparkContext.setCheckpointDir(str(root.parent / "checkpoint"))
+    assert read.load().checkpoint().count() == 1
 
 
 def iceberg_table(directory: Path) -> None:

@@ -46,6 +46,9 @@ def test_no_output_holds_a_secret(tmp_path):
     assert logs
     texts = {path.name: path.read_text() for path in logs}
     assert any("SparkListenerApplicationEnd" in text for text in texts.values())
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("checkpoint/**/*") if path.is_file()}
+    assert any(content.startswith(b"v1\n") for content in kept.values())
+    assert not [path for path, content in kept.items() if SECRET.encode() in content]
     found = [
         f"{name}: {line[:600]}"
         for name, text in {"stdout": done.stdout, "stderr": done.stderr, **texts}.items()

@@ -166,6 +166,20 @@ def test_scans_of_one_bucket_keep_their_credentials(spark, s3, files, plain):
     assert not one.sameSemantics(other)
 
 
+def test_by_paths_files_are_read_as_the_session_reads_them(plain, s3, files):
+    options = {**GIVEN, "endpoint_url": s3.endpoint}
+    reader = splitlib.read(plain).table(
+        f"{files}/parquet", "files", storage_options=options, partition_schema="k int"
+    )
+    said = "storage options do not reach Spark's tasks"
+    assert said not in str(splitlib.explain(reader.load()))
+    df = reader.config(spark_scan="paths").load()
+    assert said in str(splitlib.explain(df))
+    s3.forget()
+    assert df.count() == 6
+    assert set(s3.keys) == {"plain-bandicoot"}
+
+
 def test_a_file_takes_no_file_system_of_its_own(spark, s3, unknown):
     scan(spark, s3, f"{unknown}/parquet").collect()
     threads = spark._jvm.java.lang.Thread

@@ -17,6 +17,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.field_ids.deletes import as_file_batch
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
 from splitlib.spark.read.known_table import relation_of_table, saying_its_table
@@ -28,8 +29,9 @@ from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
+_NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks by its public API alone"
 _NOT_VERIFIED: Final = "Hive's own reader compares no files, whatever verify_files says"
-_VERIFIED: Final = "each time it is read, the files are compared first (verify_files)"
+_VERIFIED: Final = "when a query reads it, its files are compared first (verify_files)"
 
 
 def pruned_rows(
@@ -92,9 +94,12 @@ def pruned_scan(
             config.spark_scan,
             conditioned=not tested.isdisjoint(columns.names),
         )
+    s3 = table.storage_options("s3")
+    if s3 and internals_unavailable(spark, config.spark_scan) is not None:
+        notes += (_NOT_FOR_TASKS,)
     if config.verify_files:
-        rows = verified(rows, _read(selected), table.storage_options("s3"), config.spark_scan)
-        notes = (_VERIFIED,)
+        rows = verified(rows, _read(selected), s3, config.spark_scan)
+        notes += (_VERIFIED,)
     for condition in row_conditions(columns, filters):
         rows = rows.where(condition)
     for name, keys, or_null in many_keys(columns, filters):
