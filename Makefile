@@ -7,7 +7,7 @@ OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
-INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,hdfs reference rest sources s3))
+INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
@@ -65,7 +65,8 @@ $(INTEROP)/azurite/.ready: tests/interop/azure/package.json $(INTEROP)/bin/.read
 	touch $@
 
 # they share Maven's local repository, which is not made for several that write
-$(INTEROP)/jars/hdfs/.ready: | $(INTEROP)/jars/s3/.ready
+$(INTEROP)/jars/azure/.ready: | $(INTEROP)/jars/s3/.ready
+$(INTEROP)/jars/hdfs/.ready: | $(INTEROP)/jars/azure/.ready
 $(INTEROP)/jars/reference/.ready: | $(INTEROP)/jars/hdfs/.ready
 $(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
 $(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/rest/.ready
@@ -75,7 +76,7 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Del
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		INTEROP_S3_JARS=$(abspath $(INTEROP))/jars/s3 INTEROP_HDFS_JARS=$(abspath $(INTEROP))/jars/hdfs \
-		INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
+		INTEROP_AZURE_JARS=$(abspath $(INTEROP))/jars/azure INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
 		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
 	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
 

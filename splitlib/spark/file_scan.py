@@ -14,6 +14,8 @@ from splitlib.model import FILE_SCHEMA
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from splitlib.table import Table
+
 # Options that tell Spark which files to look for. Here the files are known, and tables written by
 # Spark carry a `path` among their storage properties.
 _LISTING_OPTIONS: Final = frozenset(
@@ -32,6 +34,10 @@ _LISTING_OPTIONS: Final = frozenset(
 
 FILE_ITSELF: Final = "binaryFile"
 """The format of which a file is one row, which tells of the file itself."""
+
+# fsspec's names of the storages that a scan may reach otherwise than its session.
+_OWN_STORAGES: Final = ("s3", "abfss")
+
 HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
 """Patterns and what replaces them, one after the other; as Java writes it, ``$1`` is a group."""
 
@@ -70,8 +76,8 @@ class FileScan:
     :func:`splitlib.spark.scan.files.why_no_field_ids`."""
     row_index: str | None = None
     """Name of a further, last column: where in its file each row lies, from 0. Parquet only."""
-    s3: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Options of s3fs with which files on S3 are reached; empty = as the session reaches them."""
+    storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    """Options of fsspec's filesystems with which files are reached, as of :func:`own_storage`."""
 
     def __post_init__(self) -> None:
         options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}
@@ -81,6 +87,15 @@ class FileScan:
         files = files.set_column(0, FILE_SCHEMA.field("path"), canonical_paths(files["path"]))
         _check_files(files, self.partitions.num_rows if self.partition_schema.fields else 1)
         object.__setattr__(self, "files", files.filter(pc.greater(files["size"], 0)))
+
+
+def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
+    """Options with which a table's files are reached, by fsspec's protocol.
+
+    None = as the session reaches them.
+    """
+    found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
+    return {protocol: options for protocol, options in found.items() if options}
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -22,7 +22,7 @@ from splitlib.storage.files import (
     of_rows,
 )
 from splitlib.storage.locations import local_path
-from splitlib.storage.options import nested_options, option_value
+from splitlib.storage.options import connection_parts, nested_options, option_value
 
 if TYPE_CHECKING:
     from splitlib.storage.filesystems import OptionsByProtocol, modified
@@ -37,6 +37,7 @@ __all__ = [
     "OptionsByProtocol",
     "Storage",
     "StoredFile",
+    "connection_parts",
     "file_batch",
     "is_data",
     "is_restricted",

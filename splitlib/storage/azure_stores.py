@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from splitlib.storage.options import connection_parts
 from splitlib.storage.pages import NotFollowed, StoreOf
 
 # Options of adlfs that say nothing about a listing; its timeouts are those of reading and writing.
@@ -104,8 +105,7 @@ def _of_connection(text: str) -> _Account:
     Raises:
         NotFollowed: if that is not one account, its endpoint and its credentials.
     """
-    pairs = [part.partition("=") for part in text.rstrip(";").split(";")]
-    told = {key.upper(): value for key, _, value in pairs}
+    told = connection_parts(text)
     name = told.get("ACCOUNTNAME")
     if not name:
         raise NotFollowed("a connection string without an account")

@@ -37,3 +37,9 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"Option {name!r} of the storage is given twice.")
         inside[last] = value
     return nested
+
+
+def connection_parts(text: str) -> dict[str, str]:
+    """What a connection string of Azure says, by names in upper case."""
+    pairs = (part.partition("=") for part in text.rstrip(";").split(";"))
+    return {name.upper(): value for name, _, value in pairs}

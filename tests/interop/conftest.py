@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 import splitlib
 from splitlib.spark.read.reader import TableReader
+from tests.interop.azure.server import Azurite, running_azurite
 from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 
@@ -23,6 +24,10 @@ DIRECTORY = "INTEROP_REFERENCE"
 """Names the directory of the reference tables; ``make interop`` writes and passes it."""
 S3_JARS = "INTEROP_S3_JARS"
 """Names the directory of the jars that reach S3; ``make interop`` fetches them."""
+AZURE_JARS = "INTEROP_AZURE_JARS"
+"""The same for Azure."""
+AZURITE = "INTEROP_AZURITE"
+"""Names the directory of a server that stands for Azure; ``make interop`` installs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # instants look the same in every zone when they are compared, and days differ
         "spark.sql.session.timeZone": "America/New_York",
     }
-    if jars := os.environ.get(S3_JARS):
-        settings["spark.jars"] = ",".join(map(str, sorted(Path(jars).glob("*.jar"))))
+    directories = [Path(jars) for name in (S3_JARS, AZURE_JARS) if (jars := os.environ.get(name))]
+    if found := sorted(str(jar) for directory in directories for jar in directory.glob("*.jar")):
+        settings["spark.jars"] = ",".join(found)
     builder = SparkSession.builder.master("local[2]").appName("splitlib-interop")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -99,3 +105,13 @@ def index() -> dict[str, Any]:
 def reference(spark: SparkSession, index: dict[str, Any]) -> Reference:
     """All reference tables."""
     return Reference(spark, index["catalog"], index["tables"])
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[Azurite]:
+    """A server of its own for each process of tests."""
+    directory = os.environ.get(AZURITE)
+    if not directory:
+        pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
+    with running_azurite(Path(directory)) as server:
+        yield server

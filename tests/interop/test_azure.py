@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,10 +16,8 @@ from obstore.store import AzureStore
 
 import splitlib
 from splitlib.storage import Storage
-from tests.interop.azure.server import ACCOUNT, KEYS, running_azurite
+from tests.interop.azure.server import ACCOUNT, KEYS
 
-AZURITE = "INTEROP_AZURITE"
-"""Names the directory of the server; ``make interop`` installs it."""
 HOST = f"{ACCOUNT}.dfs.core.windows.net"
 NAMES = [
     "a b", "50%", "50%25", "k=1", "k=%2F", "ü", "ü/日本", "+", "a&b", "a'b", "#1", "_x", "_k=1",
@@ -35,15 +31,6 @@ TRAILING = "trailing "
 EMPTY = ["none", "k=1/none"]
 MARKED = ["marked", "k=1", "deep/er"]
 PLACES = ["", *NAMES, "deep", "deep/er", "k=1/in", "marked", "none", "nothing", "nothing/at/all"]
-
-
-@pytest.fixture(scope="module")
-def azurite():
-    directory = os.environ.get(AZURITE)
-    if not directory:
-        pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
-    with running_azurite(Path(directory)) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

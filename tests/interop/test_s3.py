@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 from contextlib import closing
-from pathlib import Path
-from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +22,7 @@ from tests.integration.iceberg.lake import (
     with_id,
 )
 from tests.interop.s3.vending_catalog import vending_catalog
+from tests.interop.shown import assert_not_shown
 from tests.support.s3_server import S3Server
 from tests.support.thrift_client import parquet_table, thrift_client
 
@@ -88,23 +87,6 @@ def scan(spark, s3, path, given=GIVEN, **more):
     return reader.where("k > 0").load()
 
 
-def seen(df):
-    """Whatever Spark and splitlib show of a DataFrame."""
-    execution = df._jdf.queryExecution()
-    plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
-    explained = df.sparkSession._jvm.PythonSQLUtils.explainString
-    modes = ("simple", "extended", "codegen", "cost", "formatted")
-    report = splitlib.explain(df)
-    return [
-        *(plan.toJSON() for plan in plans),
-        *(plan.treeString() for plan in plans),
-        *(explained(execution, mode) for mode in modes),
-        str(report),
-        report._repr_html_(),
-        json.dumps(report.to_dict(), default=str),
-    ]
-
-
 def test_rows_of_files_are_those_of_plain_spark(spark, s3, files, plain):
     for form, more in {
         "parquet": {},
@@ -149,7 +131,7 @@ def test_files_are_verified_with_their_credentials(spark, s3, files, unknown):
     with pytest.raises(Exception, match=r"f\.parquet has changed since it was listed: its size"):
         df.count()
     assert reader.load().count() == 1000
-    assert_not_shown(spark, df)
+    assert_not_shown(spark, df, SECRETS)
 
 
 def test_scans_of_one_bucket_keep_their_credentials(spark, s3, files, plain):
@@ -210,7 +192,7 @@ def test_a_table_of_hive(spark, s3, files, plain, tmp_path):
     rows = df.collect()
     assert set(s3.keys) == {GIVEN["key"]}
     assert sorted(rows) == sorted(plain.read.parquet(f"{files}/parquet").where("k > 0").collect())
-    assert_not_shown(spark, df)
+    assert_not_shown(spark, df, SECRETS)
 
 
 @pytest.fixture
@@ -250,7 +232,7 @@ def test_iceberg_with_vended_credentials(spark, s3, vended):
     df = vended("iceberg")
     assert sorted(map(tuple, df.collect())) == [(1, "w"), (2, "x"), (3, "y"), (4, "z")]
     assert set(s3.keys) == {VENDED["key"]}
-    assert_not_shown(spark, df)
+    assert_not_shown(spark, df, SECRETS)
 
 
 def test_deletes_of_iceberg_with_vended_credentials(spark, s3, vended):
@@ -273,7 +255,7 @@ def test_deletes_of_iceberg_with_vended_credentials(spark, s3, vended):
         df = vended(bucket, change)
         assert sorted(map(tuple, df.collect())) == left
         assert set(s3.keys) == {VENDED["key"]}
-        assert_not_shown(spark, df)
+        assert_not_shown(spark, df, SECRETS)
 
 
 def test_credentials_are_not_shown(spark, s3, unknown):
@@ -281,18 +263,7 @@ def test_credentials_are_not_shown(spark, s3, unknown):
     df.join(df, "k").collect()
     df.cache().count()
     df.unpersist()
-    assert_not_shown(spark, df)
-
-
-def assert_not_shown(spark, df):
-    texts = seen(df)
-    log = Path(urlparse(spark.conf.get("spark.eventLog.dir")).path)
-    logs = [path for path in log.rglob("*") if path.is_file() and "events" in path.name]
-    assert logs
-    texts += [path.read_text() for path in logs]
-    assert any("SparkListenerSQLExecutionStart" in text for text in texts)
-    for secret in SECRETS:
-        assert not any(secret in text for text in texts)
+    assert_not_shown(spark, df, SECRETS)
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ class Deletes:
                 partition_schema=StructType([StructField(_DELETE, IntegerType())]),
                 partitions=pa.table({_DELETE: pa.array(range(len(deletes)), pa.int32())}),
                 files=pa.table(as_file_batch(deletes).files),
-                s3=self._reader.s3,
+                storage=self._reader.storage,
             ),
             self._reader.how,
         )

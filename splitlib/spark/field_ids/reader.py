@@ -19,7 +19,7 @@ from splitlib.spark.field_ids.columns import (
     spark_fills_defaults,
     spark_type,
 )
-from splitlib.spark.file_scan import FileScan
+from splitlib.spark.file_scan import FileScan, own_storage
 from splitlib.spark.scan.files import scan_files, why_no_field_ids
 from splitlib.table import Table
 
@@ -39,7 +39,7 @@ class MappedReader:
         self.spark = spark
         self.table = table
         self.how = how
-        self.s3 = table.storage_options("s3")
+        self.storage = own_storage(table)
         # the other defaults are filled in here, for which the columns of each file must be known
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
@@ -103,7 +103,7 @@ class MappedReader:
             files=pa.table(files.files),
             by_field_id=find == "id",
             row_index=row_index,
-            s3=self.s3,
+            storage=self.storage,
         )
         names = [alias(field_id(field)) for field in fields]
         df = scan_files(self.spark, scan, self.how)

@@ -1,4 +1,4 @@
-"""What one scan reaches S3 with: options of s3fs as options of Hadoop's S3A, for this scan alone.
+"""What one scan reaches its storage with: options of fsspec as Hadoop's, for this scan alone.
 
 Hadoop keeps one file system for each scheme and bucket, made with whatever settings the first who
 asked had. Without that cache every file would be opened by a file system of its own, each of
@@ -13,9 +13,12 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
+from splitlib.spark.jvm.abfs_settings import abfs_settings
+
+_ABFS: Final = "org.apache.hadoop.fs.azurebfs"
 _S3A: Final = "org.apache.hadoop.fs.s3a"
 _PER_SCAN: Final = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 _CLIENT_NAMES: Final = {
@@ -59,32 +62,58 @@ def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def scan_options(settings: Mapping[str, str], roots: Iterable[tuple[str, str]]) -> dict[str, str]:
+class _Client(NamedTuple):
+    """Hadoop's file system of a scheme."""
+
+    protocol: str
+    """fsspec's."""
+    name: str
+    """Of its class."""
+    settings: Callable[[Mapping[str, Any], str], dict[str, str]]
+    """Its settings for a bucket, from options of fsspec's filesystem."""
+
+
+def scan_options(
+    storage: Mapping[str, Mapping[str, Any]], roots: Iterable[tuple[str, str]]
+) -> dict[str, str]:
     """Options of a scan that reaches buckets by settings of its own; their names know case.
 
     They are none that Spark writes anywhere, and change nothing for other scans of these buckets.
     Two scans have the same options if they have the same settings and buckets.
 
     Args:
-        settings: As of :func:`s3a_settings`; none = as the session reaches them.
+        storage: Options of fsspec's filesystems, by protocol; none = as the session reaches them.
         roots: Scheme and bucket of the paths.
     """
-    if not settings:
-        return {}
-    scheme = f"s3a-{_name_of(settings)}"
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for scheme, bucket in sorted(set(roots)):
+        if client := _CLIENTS.get(scheme):
+            settings = client.settings(storage.get(client.protocol, {}), bucket)
+            found.setdefault(scheme, {})[bucket] = settings
     options: dict[str, str] = {}
-    for outer, bucket in sorted(set(roots)):
-        options |= {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
-        options |= {
-            f"fs.{outer}.impl": _PER_SCAN,
-            f"fs.{outer}.impl.disable.cache": "true",
-            f"fs.viewfs.mounttable.{bucket}.linkFallback": f"{scheme}://{bucket}/",
-        }
+    for scheme, buckets in found.items():
+        if any(buckets.values()):
+            options |= _reached(scheme, buckets)
     if options:
-        options[f"fs.{scheme}.impl"] = f"{_S3A}.S3AFileSystem"
         # kept by Hadoop, and not by the one that is not kept itself
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
+
+
+def _reached(scheme: str, buckets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Options by which buckets are reached, each by its settings; none = as the session does."""
+    options = {f"fs.{scheme}.impl": _PER_SCAN, f"fs.{scheme}.impl.disable.cache": "true"}
+    for bucket, settings in buckets.items():
+        inner = f"{scheme}-{_name_of(settings)}"
+        options |= settings
+        options[f"fs.viewfs.mounttable.{bucket}.linkFallback"] = f"{inner}://{bucket}/"
+        options[f"fs.{inner}.impl"] = _CLIENTS[scheme].name
+    return options
+
+
+def _of_bucket(options: Mapping[str, Any], bucket: str) -> dict[str, str]:
+    settings = s3a_settings(options)
+    return {f"fs.s3a.bucket.{bucket}.{name}": value for name, value in settings.items()}
 
 
 def _identity(given: Mapping[str, Any]) -> dict[str, str]:
@@ -110,3 +139,10 @@ def _is(value: Any, wanted: bool) -> bool:
 def _name_of(settings: Mapping[str, str]) -> str:
     told = json.dumps(sorted(settings.items())).encode()
     return hmac.new(_OF_THIS_PROCESS, told, hashlib.sha256).hexdigest()[:16]
+
+
+_CLIENTS: Final = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), _Client("s3", f"{_S3A}.S3AFileSystem", _of_bucket)),
+    "abfs": _Client("abfss", f"{_ABFS}.AzureBlobFileSystem", abfs_settings),
+    "abfss": _Client("abfss", f"{_ABFS}.SecureAzureBlobFileSystem", abfs_settings),
+}

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from splitlib.spark.jvm.dataframes import dataframe_of_relation, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
-from splitlib.spark.jvm.hadoop_options import s3a_settings, scan_options
+from splitlib.spark.jvm.hadoop_options import scan_options
 from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import Scala, scala_of
 from splitlib.spark.local_rows import typed_columns
@@ -175,13 +175,12 @@ def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Options for the files on S3, where they are reached otherwise than the session does."""
-    settings = s3a_settings(scan.s3)
-    if not settings:
+    """Options for the files of a store that are reached otherwise than the session does."""
+    if not scan.storage:
         return {}
-    found = pc.extract_regex(scan.files["path"], r"^(?P<root>s3[an]?://[^/]+)/")
+    found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")
     roots = pc.unique(pc.struct_field(found, "root").drop_null()).to_pylist()
-    return scan_options(settings, [tuple(root.split("://")) for root in roots])
+    return scan_options(scan.storage, [tuple(root.split("://")) for root in roots])
 
 
 def _finding_by_id(session: Any) -> Any:

@@ -17,6 +17,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.field_ids.deletes import as_file_batch
+from splitlib.spark.file_scan import own_storage
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
@@ -94,11 +95,11 @@ def pruned_scan(
             config.spark_scan,
             conditioned=not tested.isdisjoint(columns.names),
         )
-    s3 = table.storage_options("s3")
-    if s3 and internals_unavailable(spark, config.spark_scan) is not None:
+    storage = own_storage(table)
+    if storage and internals_unavailable(spark, config.spark_scan) is not None:
         notes += (_NOT_FOR_TASKS,)
     if config.verify_files:
-        rows = verified(rows, _read(selected), s3, config.spark_scan)
+        rows = verified(rows, _read(selected), storage, config.spark_scan)
         notes += (_VERIFIED,)
     for condition in row_conditions(columns, filters):
         rows = rows.where(condition)

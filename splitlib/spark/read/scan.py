@@ -14,7 +14,7 @@ from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import UnsupportedTable
 from splitlib.model import ReadFormat
 from splitlib.spark.field_ids.scan import scan_mapped
-from splitlib.spark.file_scan import FileScan
+from splitlib.spark.file_scan import FileScan, own_storage
 from splitlib.spark.formats.hive_csv import hive_csv_columns
 from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.scan.file_group import FileGroup
@@ -58,8 +58,8 @@ def scan_selected(
         groups[table.metadata.read_format] = FileGroup()
     keys = StructType([schema[key] for key in table.partition_keys])
     data = StructType([f for f in schema if f.name not in table.partition_keys])
-    s3 = table.storage_options("s3")
-    scans = [_scan(spark, form, group, data, keys, how, s3) for form, group in groups.items()]
+    storage = own_storage(table)
+    scans = [_scan(spark, form, group, data, keys, how, storage) for form, group in groups.items()]
     return reduce(DataFrame.union, scans)
 
 
@@ -70,7 +70,7 @@ def _scan(
     data: StructType,
     keys: StructType,
     how: str,
-    s3: Mapping[str, Any],
+    storage: Mapping[str, Mapping[str, Any]],
 ) -> DataFrame:
     lines = form.name.startswith("hive-")
     nothing = pa.table({key: pa.array([], pa.string()) for key in keys.names})
@@ -81,7 +81,7 @@ def _scan(
         partition_schema=keys,
         partitions=group.values(none=nothing),
         files=group.files(),
-        s3=s3,
+        storage=storage,
     )
     df = scan_files(spark, scan, how)
     if not lines:

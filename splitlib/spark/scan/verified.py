@@ -44,7 +44,9 @@ _SIZE: Final = "__splitlib_size"
 _MODIFIED: Final = "__splitlib_modified"
 
 
-def verified(rows: DataFrame, files: pa.Table, s3: Mapping[str, Any], how: str) -> DataFrame:
+def verified(
+    rows: DataFrame, files: pa.Table, storage: Mapping[str, Mapping[str, Any]], how: str
+) -> DataFrame:
     """The rows, and an error when a query reads them if a file is not what it was.
 
     A query that is run again, as by collecting the same DataFrame twice, keeps its first answer.
@@ -53,7 +55,7 @@ def verified(rows: DataFrame, files: pa.Table, s3: Mapping[str, Any], how: str) 
         rows: Of the files.
         files: ``path``, ``size`` in bytes, ``modified`` in milliseconds since the epoch, where 0 is
             unknown, and not compared. A path may be there more than once.
-        s3: As of :class:`splitlib.spark.file_scan.FileScan`.
+        storage: As of :class:`splitlib.spark.file_scan.FileScan`.
         how: As for :func:`splitlib.spark.scan.files.scan_files`.
     """
     of_each = files.group_by("path").aggregate([("size", "max"), ("modified", "max")])
@@ -70,7 +72,7 @@ def verified(rows: DataFrame, files: pa.Table, s3: Mapping[str, Any], how: str) 
         ),
         partitions=pa.table({_SIZE: size, _MODIFIED: modified}),
         files=pa.table([path, size, modified, number], schema=FILE_SCHEMA),
-        s3=s3,
+        storage=storage,
     )
     changed = scan_files(rows.sparkSession, scan, how).where(_is_changed())
     return rows.where(changed.agg(F.count(F.lit(1))).scalar() == 0)

@@ -1,0 +1,61 @@
+"""Options of adlfs as settings of Hadoop's ABFS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from splitlib.storage import connection_parts
+
+_ABFS: Final = "org.apache.hadoop.fs.azurebfs"
+_LOGIN: Final = "https://login.microsoftonline.com"
+
+
+def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
+    """Settings by which the files of a container are reached; empty = as the session reaches them.
+
+    What ABFS has no counterpart of is left out, as are the credentials of another account.
+
+    Args:
+        options: Of adlfs.
+        authority: ``container@host``, as in the paths of files.
+    """
+    container, _, host = authority.partition("@")
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    if connection := given.get("connection_string"):
+        told = connection_parts(connection)
+        names = ("account_name", "account_key")
+        given = {name: told[k] for name in names if (k := name.replace("_", "").upper()) in told}
+        given |= {"sas_token": told.get("SHAREDACCESSSIGNATURE", "")}
+    account = host.partition(".")[0]
+    if not host or given.get("account_name", account) != account:
+        return {}
+    # a session may have told its own for all accounts, for this one, or for this container of it
+    return {
+        f"fs.azure.{name}.{place}": value
+        for name, value in _identity(given).items()
+        for place in (host, f"{container}.{host}")
+    }
+
+
+def _identity(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings that say who asks, in the order in which adlfs looks for it."""
+    if key := given.get("account_key"):
+        return {
+            "account.auth.type": "SharedKey",
+            "account.keyprovider": f"{_ABFS}.services.SimpleKeyProvider",
+            "account.key": key,
+        }
+    if signature := given.get("sas_token"):
+        # where the session has a class that makes signatures, ABFS takes that, whatever stands here
+        return {"account.auth.type": "SAS", "sas.fixed.token": signature.removeprefix("?")}
+    tenant, client, secret = map(given.get, ("tenant_id", "client_id", "client_secret"))
+    if not (tenant and client and secret):
+        return {}
+    return {
+        "account.auth.type": "OAuth",
+        "account.oauth.provider.type": f"{_ABFS}.oauth2.ClientCredsTokenProvider",
+        "account.oauth2.client.endpoint": f"{_LOGIN}/{tenant}/oauth2/token",
+        "account.oauth2.client.id": client,
+        "account.oauth2.client.secret": secret,
+    }

@@ -1,0 +1,173 @@
+"""Tables on Azure, which Spark reaches with what splitlib was given and the session does not have.
+
+The server speaks HTTP, so paths begin with ``abfs``; ``abfss`` differs by its class.
+"""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+from tests.interop.azure.server import ACCOUNT, KEYS
+from tests.interop.shown import assert_not_shown
+
+pytestmark = pytest.mark.spark
+
+HOST = f"{ACCOUNT}.dfs.core.windows.net"
+# for a container that the session has looked at with a key of its own, and for others
+PLAIN, OWN = "plain", "own"
+
+
+@pytest.fixture(scope="module")
+def client(azurite):
+    with BlobServiceClient.from_connection_string(azurite.connection()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def files(azurite, client):
+    """The same table in each container."""
+    for name in (PLAIN, OWN):
+        container = client.create_container(name)
+        for k in range(3):
+            rows = io.BytesIO()
+            pq.write_table(pa.table({"a": [10 * k, 10 * k + 1]}), rows)
+            container.upload_blob(f"t/k={k}/a b%20ü.parquet", rows.getvalue())
+    return azurite
+
+
+@pytest.fixture(autouse=True)
+def session(spark, files):
+    """It knows where the server is, and no credentials."""
+    settings = {
+        "fs.azure.abfs.endpoint": files.endpoint.removeprefix("http://").partition("/")[0],
+        "fs.azure.always.use.https": "false",
+        "fs.azure.account.hns.enabled": "false",
+        "fs.azure.io.retry.max.retries": "0",
+        # the other one wants a factory of TLS, also where there is none
+        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+    }
+    with changed(spark, settings):
+        yield spark
+
+
+def place(container):
+    return f"abfs://{container}@{HOST}/t"
+
+
+def scan(spark, options, container=OWN):
+    reader = splitlib.read(spark).table(
+        place(container),
+        "files",
+        storage_options=options,
+        schema="a bigint",
+        partition_schema="k int",
+    )
+    return reader.where("k > 0").load()
+
+
+def signature(**permissions):
+    return generate_container_sas(
+        ACCOUNT,
+        OWN,
+        account_key=KEYS[0],
+        permission=ContainerSasPermissions(list=True, **permissions),
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+
+
+def signed(files, token):
+    at = f"AccountName={ACCOUNT};BlobEndpoint={files.endpoint}"
+    return {"connection_string": f"{at};SharedAccessSignature={token}"}
+
+
+def test_rows_are_those_of_plain_spark(spark, files):
+    found = scan(spark, {"connection_string": files.connection(KEYS[1])}, PLAIN)
+    rows = found.select("*", "_metadata.file_path").collect()
+    with changed(spark, {f"fs.azure.account.key.{HOST}": KEYS[0]}):
+        expected = spark.read.parquet(place(PLAIN)).where("k > 0")
+        assert sorted(rows) == sorted(expected.select("*", "_metadata.file_path").collect())
+    assert len(rows) == 4
+
+
+def test_scans_of_one_container_keep_their_credentials(spark, files):
+    keyed = scan(spark, {"connection_string": files.connection(KEYS[1])})
+    reading = scan(spark, signed(files, signature(read=True)))
+    listing = scan(spark, signed(files, signature()))
+    assert keyed.count() == 4
+    for _ in range(2):
+        # whose signature lists, and does not read
+        with pytest.raises(Exception, match="not authorized to perform this operation"):
+            listing.collect()
+        assert reading.count() == keyed.count() == 4
+    # the session has none
+    with pytest.raises(Exception, match=r"fs\.azure\.account\.key"):
+        spark.read.parquet(place(OWN))
+    same = scan(spark, {"connection_string": files.connection(KEYS[1])})
+    assert keyed.sameSemantics(same)
+    assert not keyed.sameSemantics(reading)
+
+
+def test_what_a_session_has_set_for_the_account_does_not_win(spark, files):
+    settings = {
+        f"fs.azure.account.auth.type.{HOST}": "OAuth",
+        f"fs.azure.account.keyprovider.{HOST}": "com.example.NoSuchClass",
+        f"fs.azure.account.key.{HOST}": "AAAA",
+        f"fs.azure.account.key.{OWN}.{HOST}": "AAAA",
+        f"fs.azure.sas.fixed.token.{HOST}": "sv=1&sig=x",
+        f"fs.azure.sas.fixed.token.{OWN}.{HOST}": "sv=1&sig=x",
+    }
+    with changed(spark, settings):
+        # no other test has these, whose file systems Hadoop keeps
+        token = signature(read=True, tag=True)
+        for options in (signed(files, token), {"connection_string": files.connection(KEYS[0])}):
+            assert scan(spark, options).count() == 4
+
+
+def test_files_are_compared_with_these_credentials(spark, files, client):
+    blob = client.create_container("changed").get_blob_client("t/k=1/f.parquet")
+    rows = io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}), rows)
+    blob.upload_blob(rows.getvalue())
+    reader = splitlib.read(spark).table(
+        place("changed"),
+        "files",
+        storage_options={"connection_string": files.connection(KEYS[1])},
+        schema="a bigint",
+        partition_schema="k int",
+    )
+    same, changed = (reader.config(verify_files=True).load() for _ in range(2))
+    assert same.collect() == [(1, 1)]
+    blob.upload_blob(rows.getvalue() + b" ", overwrite=True)
+    with pytest.raises(Exception, match="size"):
+        changed.collect()
+
+
+def test_a_file_takes_no_file_system_of_its_own(spark, files):
+    options = {"connection_string": files.connection(KEYS[1])}
+    scan(spark, options).collect()
+    threads = spark._jvm.java.lang.Thread
+    counts = []
+    for _ in range(8):
+        scan(spark, options).collect()
+        names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
+        counts.append(sum(name.startswith("pool-") for name in names))
+    # every file system leaves one
+    assert counts[-1] - counts[0] <= 5
+
+
+def test_credentials_are_not_shown(spark, files):
+    token = signature(read=True)
+    for options in ({"connection_string": files.connection(KEYS[1])}, signed(files, token)):
+        df = scan(spark, options)
+        df.join(df, "k").collect()
+        df.cache().count()
+        df.unpersist()
+        assert_not_shown(spark, df, [KEYS[1], token, token.rpartition("sig=")[2]])
