@@ -44,7 +44,7 @@ from splitlib_iceberg.schema import (
     renamed,
 )
 from splitlib_iceberg.snapshot import SnapshotFiles, in_parallel
-from splitlib_iceberg.storage_options import s3_options
+from splitlib_iceberg.storage_options import azure_options, s3_options
 
 _BY_ID = ReadFormat.of("parquet", columns="id")
 
@@ -188,8 +188,9 @@ class IcebergConnector(Connector):
         return read_vector(self._io, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :class:`splitlib.spi.SupportsStorageOptions`; known of S3."""
-        return s3_options(self._io.properties) if protocol == "s3" else {}
+        """See :class:`splitlib.spi.SupportsStorageOptions`; known of S3 and Azure."""
+        options_of = {"s3": s3_options, "abfss": azure_options}.get(protocol)
+        return {} if options_of is None else options_of(self._io.properties)
 
     def close(self) -> None:
         """Let go of the catalog and of what was read."""

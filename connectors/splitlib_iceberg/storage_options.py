@@ -9,6 +9,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyiceberg.io import (
+    ADLS_ACCOUNT_HOST,
+    ADLS_ACCOUNT_KEY,
+    ADLS_ACCOUNT_NAME,
+    ADLS_CLIENT_ID,
+    ADLS_CLIENT_SECRET,
+    ADLS_CONNECTION_STRING,
+    ADLS_CREDENTIAL,
+    ADLS_SAS_TOKEN,
+    ADLS_TENANT_ID,
+    ADLS_TOKEN,
     AWS_ACCESS_KEY_ID,
     AWS_PROFILE_NAME,
     AWS_REGION,
@@ -35,6 +45,16 @@ _NAMES: Final = {
 }
 # What makes the driver's client somebody else than whose keys these are.
 _OTHERS: Final = (S3_SIGNER, S3_ROLE_ARN, AWS_ROLE_ARN, S3_PROFILE_NAME, AWS_PROFILE_NAME)
+_AZURE: Final = {
+    "account_host": ADLS_ACCOUNT_HOST,
+    "account_key": ADLS_ACCOUNT_KEY,
+    "account_name": ADLS_ACCOUNT_NAME,
+    "client_id": ADLS_CLIENT_ID,
+    "client_secret": ADLS_CLIENT_SECRET,
+    "connection_string": ADLS_CONNECTION_STRING,
+    "sas_token": ADLS_SAS_TOKEN,
+    "tenant_id": ADLS_TENANT_ID,
+}
 
 
 def s3_options(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +71,20 @@ def s3_options(properties: Mapping[str, Any]) -> dict[str, Any]:
         options["anon"] = True
     if _is_true(properties.get(S3_FORCE_VIRTUAL_ADDRESSING)):
         options["config_kwargs"] = {"s3": {"addressing_style": "virtual"}}
+    return options
+
+
+def azure_options(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of adlfs; empty where the properties say nothing, or what they say has none."""
+    if any(properties.get(name) for name in (ADLS_TOKEN, ADLS_CREDENTIAL)):
+        return {}
+    options = {option: value for option, name in _AZURE.items() if (value := properties.get(name))}
+    for name, value in properties.items():
+        # a catalog hands out a signature by the account's host; PyIceberg takes the first
+        if name.startswith(f"{ADLS_SAS_TOKEN}."):
+            host = name.removeprefix(f"{ADLS_SAS_TOKEN}.")
+            options.setdefault("account_name", host.partition(".")[0])
+            options.setdefault("sas_token", value)
     return options
 
 

@@ -6,16 +6,19 @@ The server speaks HTTP, so paths begin with ``abfs``; ``abfss`` differs by its c
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
+from pyiceberg.catalog import load_catalog
 
 import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.interop.azure.server import ACCOUNT, KEYS
+from tests.interop.s3.vending_catalog import vending_catalog
 from tests.interop.shown import assert_not_shown
 
 pytestmark = pytest.mark.spark
@@ -73,10 +76,10 @@ def scan(spark, options, container=OWN):
     return reader.where("k > 0").load()
 
 
-def signature(**permissions):
+def signature(container=OWN, **permissions):
     return generate_container_sas(
         ACCOUNT,
-        OWN,
+        container,
         account_key=KEYS[0],
         permission=ContainerSasPermissions(list=True, **permissions),
         expiry=datetime.now(UTC) + timedelta(hours=1),
@@ -161,6 +164,31 @@ def test_a_file_takes_no_file_system_of_its_own(spark, files):
         counts.append(sum(name.startswith("pool-") for name in names))
     # every file system leaves one
     assert counts[-1] - counts[0] <= 5
+
+
+def test_iceberg_with_vended_credentials(spark, files, client, tmp_path):
+    client.create_container("iceberg")
+    vended = signature("iceberg", read=True)
+    written = load_catalog(
+        "written",
+        type="sql",
+        uri=f"sqlite:///{tmp_path}/c.db",
+        warehouse=f"abfs://iceberg@{HOST}/w",
+        **{"adls.connection-string": files.connection()},
+    )
+    written.create_namespace("ns")
+    rows = pa.table({"k": pa.array([1, 2, 3], pa.int32()), "a": ["x", "y", "z"]})
+    table = written.create_table("ns.t", schema=rows.schema)
+    table.append(rows)
+    location = table.metadata_location
+    metadata = json.loads(table.metadata.model_dump_json())
+    written.close()
+    given = {"adls.connection-string": signed(files, vended)["connection_string"]}
+    with vending_catalog(location, metadata, given) as address:
+        df = splitlib.read(spark).table("ns.t", "iceberg", type="rest", uri=address).load()
+    found = [row.asDict() for row in df.collect()]
+    assert sorted(found, key=str) == sorted(rows.to_pylist(), key=str)
+    assert_not_shown(spark, df, [vended, vended.rpartition("sig=")[2]])
 
 
 def test_credentials_are_not_shown(spark, files):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from splitlib_iceberg.storage_options import s3_options
+from splitlib_iceberg.storage_options import azure_options, s3_options
 
 KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 
@@ -43,3 +43,37 @@ KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 )
 def test_s3(properties, options):
     assert s3_options(properties) == options
+
+
+HOST = "acc.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("properties", "options"),
+    [
+        ({}, {}),
+        ({"uri": "http://x", "token": "t", "s3.access-key-id": "k"}, {}),
+        (
+            {"adls.account-name": "acc", "adls.account-key": "k", "adls.account-host": "h"},
+            {"account_name": "acc", "account_key": "k", "account_host": "h"},
+        ),
+        ({"adls.connection-string": "AccountName=acc"}, {"connection_string": "AccountName=acc"}),
+        (
+            {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "s"},
+            {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
+        ),
+        (
+            {f"adls.sas-token.{HOST}": "one", "adls.sas-token.b.dfs.core.windows.net": "two"},
+            {"account_name": "acc", "sas_token": "one"},
+        ),
+        (
+            {f"adls.sas-token.{HOST}": "one", "adls.sas-token": "own", "adls.account-name": "own"},
+            {"account_name": "own", "sas_token": "own"},
+        ),
+        # somebody else asks
+        ({"adls.account-key": "k", "adls.token": "t"}, {}),
+        ({"adls.account-key": "k", "adls.credential": "c"}, {}),
+    ],
+)
+def test_azure(properties, options):
+    assert azure_options(properties) == options
