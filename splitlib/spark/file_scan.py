@@ -92,7 +92,7 @@ class FileScan:
 def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
     """Options with which a table's files are reached, by fsspec's protocol.
 
-    None = as the session reaches them.
+    Of a protocol without any, files are reached as the session does it.
     """
     found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
     return {protocol: options for protocol, options in found.items() if options}
