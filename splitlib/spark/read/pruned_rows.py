@@ -82,8 +82,6 @@ def pruned_scan(
         return rows, replace(report, notes=(*report.notes, *notes))
     selected = list(enumerator.select_files())
     columns = undecided_columns(table.metadata, selected)
-    by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
-    tested = {name for data in (*filters, *by_column) for name in data.fields}
     if relation is not None:
         rows = relation.scan_of_files(selected)
     else:
@@ -93,7 +91,7 @@ def pruned_scan(
             spark_schema(table.metadata),
             selected,
             config.spark_scan,
-            conditioned=not tested.isdisjoint(columns.names),
+            conditioned=not _tested(filters, static).isdisjoint(columns.names),
         )
     storage = own_storage(table)
     if storage and internals_unavailable(spark, config.spark_scan) is not None:
@@ -108,6 +106,15 @@ def pruned_scan(
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     report = enumerator.explain()
     return rows, replace(report, notes=(*report.notes, *notes))
+
+
+def _tested(
+    filters: Sequence[DynamicFilteringData],
+    static: Sequence[DynamicFilteringData | PartitionFilter],
+) -> set[str]:
+    """The columns that rows are tested by."""
+    by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
+    return {name for data in (*filters, *by_column) for name in data.fields}
 
 
 def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
