@@ -69,14 +69,14 @@ class HiveConnector(Connector):
         storage: Storage,
         partitions_per_request: int,
         *,
-        canonical_values: bool = False,
+        canonical_values: Any = None,
     ) -> None:
         self._client = client
         self._table = table
         self._storage = storage
         self._metadata = table_metadata(table)
         self._partitions_per_request = partitions_per_request
-        self._canonical = canonical_values
+        self._canonical = _is_canonical(canonical_values, table)
         location = self._metadata.location
         self.files_per_page = storage.files_per_page(location) if location else 0
         # formats by number: partitions may each have their own, and nearly always share one
@@ -96,7 +96,7 @@ class HiveConnector(Connector):
                 found,
                 storage,
                 int(numbers["partitions_per_request"]),
-                canonical_values=_is_canonical(options, found.parameters or {}),
+                canonical_values=options.get("canonical_values"),
             )
         except BaseException:
             client.close()
@@ -297,9 +297,9 @@ def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, f
     return client, numbers
 
 
-def _is_canonical(options: Mapping[str, Any], properties: Mapping[str, str]) -> bool:
-    said = properties.get(CANONICAL_VALUES, False)
-    return flag({"canonical_values": said, **options}, "canonical_values")
+def _is_canonical(given: Any, table: Any) -> bool:
+    said = (table.parameters or {}).get(CANONICAL_VALUES, False) if given is None else given
+    return flag({"canonical_values": said}, "canonical_values")
 
 
 def _existing(name: str, databases: list[str]) -> str:
