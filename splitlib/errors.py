@@ -34,6 +34,7 @@ from splitlib.redaction import redact, redact_causes
 
 # What clients of storages raise for a failure that may be over soon, known by its shape: the
 # packages they are from need not be installed.
+_REFUSED_STATUS = frozenset({401, 403})
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 _THROTTLED = frozenset(
     {429, 503, "RequestLimitExceeded", "SlowDown", "Throttling", "ThrottlingException"}
@@ -222,6 +223,8 @@ def error_context(
             kind = AccessDenied
         elif _is_transient(error):
             kind = SourceUnavailable
+        elif _is_refused(error):
+            kind = AccessDenied
         message = f"{type(error).__name__}: {error}"
         translated = kind(message, connector=connector, table=table, partition=partition)
         translated.__cause__ = error
@@ -249,6 +252,12 @@ def _is_transient(error: BaseException) -> bool:
         or not _TRANSIENT_CLASSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
         or (error.__cause__ is not None and _is_transient(error.__cause__))
     )
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether it, or what it was raised from, says that who asks may not do so."""
+    refused = any(code in _REFUSED_STATUS for code in _codes(error) if isinstance(code, int))
+    return refused or (error.__cause__ is not None and _is_refused(error.__cause__))
 
 
 def _is_throttled(error: BaseException) -> bool:
