@@ -73,6 +73,7 @@ $(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/rest/.ready
 
 # In a session of its own, Iceberg's code writes the reference tables and says what they hold.
 interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
+	$(BIN)/python -m pip install --quiet -r tests/interop/azure/requirements.txt
 	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
 	INTEROP_REFERENCE=$(INTEROP)/tables INTEROP_REST_JARS=$(abspath $(INTEROP))/jars/rest \
 		INTEROP_S3_JARS=$(abspath $(INTEROP))/jars/s3 INTEROP_HDFS_JARS=$(abspath $(INTEROP))/jars/hdfs \
