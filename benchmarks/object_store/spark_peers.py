@@ -16,8 +16,7 @@ from benchmarks.cpu import cpu_seconds_of
 from benchmarks.object_store.peers import Peer
 from benchmarks.object_store.servers import BUCKET, s3a_settings
 from benchmarks.session import spark_session
-
-LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+from benchmarks.tpcds.modes import LISTING_TASKS
 
 
 @contextmanager

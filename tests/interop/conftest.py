@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.storage.blob import BlobServiceClient
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
@@ -115,3 +116,10 @@ def azurite() -> Iterator[Azurite]:
         pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
     with running_azurite(Path(directory)) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def client(azurite: Azurite) -> Iterator[BlobServiceClient]:
+    """What writes to that server."""
+    with BlobServiceClient.from_connection_string(azurite.connection()) as client:
+        yield client

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from azure.storage.blob import (
-    BlobServiceClient,
     ContainerSasPermissions,
     PublicAccess,
     generate_container_sas,
@@ -31,12 +30,6 @@ TRAILING = "trailing "
 EMPTY = ["none", "k=1/none"]
 MARKED = ["marked", "k=1", "deep/er"]
 PLACES = ["", *NAMES, "deep", "deep/er", "k=1/in", "marked", "none", "nothing", "nothing/at/all"]
-
-
-@pytest.fixture(scope="module")
-def client(azurite):
-    with BlobServiceClient.from_connection_string(azurite.connection()) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
+from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 from pyiceberg.catalog import load_catalog
 
 import splitlib
@@ -26,12 +26,6 @@ pytestmark = pytest.mark.spark
 HOST = f"{ACCOUNT}.dfs.core.windows.net"
 # for a container that the session has looked at with a key of its own, and for others
 PLAIN, OWN = "plain", "own"
-
-
-@pytest.fixture(scope="module")
-def client(azurite):
-    with BlobServiceClient.from_connection_string(azurite.connection()) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

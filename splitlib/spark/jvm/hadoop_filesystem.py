@@ -40,7 +40,8 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             SplitlibError: as the JVM's error says.
         """
         with _errors_at(path):
-            found = self._told(path, self._of(path).listStatus(self._path(path)))
+            place, filesystem = self._place(path)
+            found = self._told(path, filesystem.listStatus(place))
         return found if detail else [info["name"] for info in found]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -51,15 +52,16 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             SplitlibError: as the JVM's error says.
         """
         with _errors_at(path):
-            status = self._of(path).getFileStatus(self._path(path))
-            array = self._scala.jvm.array_of(FILE_STATUS, [status])
+            place, filesystem = self._place(path)
+            array = self._scala.jvm.array_of(FILE_STATUS, [filesystem.getFileStatus(place)])
             (found,) = self._told(path.rpartition("/")[0], array)
         return found
 
     def read_at(self, path: str, start: int, end: int) -> bytes:
         """The bytes of a file from ``start`` to before ``end``."""
         with _errors_at(path):
-            stream = self._of(path).open(self._path(path))
+            place, filesystem = self._place(path)
+            stream = filesystem.open(place)
             try:
                 stream.seek(start)
                 return bytes(stream.readNBytes(end - start))
@@ -76,11 +78,10 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
     def _conf(self) -> Any:
         return self._session.sessionState().newHadoopConf()
 
-    def _path(self, path: str) -> Any:
-        return self._scala.jvm.class_(PATH)(f"{path}/")  # of a root nothing else would be left
-
-    def _of(self, path: str) -> Any:
-        return self._path(path).getFileSystem(self._conf)
+    def _place(self, path: str) -> tuple[Any, Any]:
+        """Hadoop's ``Path``, and the ``FileSystem`` that it is in."""
+        place = self._scala.jvm.class_(PATH)(f"{path}/")  # of a root nothing else would be left
+        return place, place.getFileSystem(self._conf)
 
     def _told(self, directory: str, statuses: Any) -> list[dict[str, Any]]:
         """What the ``FileStatus[]`` of a directory says."""
@@ -107,7 +108,8 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
 class _HadoopFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self.fs.read_at(self.path, start, end)  # type: ignore[no-any-return]
+        read: bytes = self.fs.read_at(self.path, start, end)
+        return read
 
 
 @contextmanager
