@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.storage.blob import BlobServiceClient
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
 import splitlib
 from splitlib.spark.read.reader import TableReader
-from tests.interop.azure.server import Azurite, running_azurite
 from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 
@@ -27,8 +25,6 @@ S3_JARS = "INTEROP_S3_JARS"
 """Names the directory of the jars that reach S3; ``make interop`` fetches them."""
 AZURE_JARS = "INTEROP_AZURE_JARS"
 """The same for Azure."""
-AZURITE = "INTEROP_AZURITE"
-"""Names the directory of a server that stands for Azure; ``make interop`` installs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +102,3 @@ def index() -> dict[str, Any]:
 def reference(spark: SparkSession, index: dict[str, Any]) -> Reference:
     """All reference tables."""
     return Reference(spark, index["catalog"], index["tables"])
-
-
-@pytest.fixture(scope="session")
-def azurite() -> Iterator[Azurite]:
-    """A server of its own for each process of tests."""
-    directory = os.environ.get(AZURITE)
-    if not directory:
-        pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
-    with running_azurite(Path(directory)) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def client(azurite: Azurite) -> Iterator[BlobServiceClient]:
-    """What writes to that server."""
-    with BlobServiceClient.from_connection_string(azurite.connection()) as client:
-        yield client
