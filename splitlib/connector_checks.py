@@ -85,12 +85,20 @@ def checked_files(
     return replace(batch, statistics=_checked_statistics(batch, columns))
 
 
+def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
+    """Refuse several batches of which one says how far the listing came: the others may not be it.
+
+    Raises:
+        CorruptMetadata: if it does.
+    """
+    if len(batches) > 1 and any(batch.partitions_listed is not None for batch in batches):
+        _refuse("What was listed in part comes in more than one batch.")
+
+
 def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:
     """Make sure that a listing which stops before its end has come to it, or to some partition."""
     listed = batch.partitions_listed
     assert listed is not None
-    if not partitions.has_gaps:
-        _refuse("Only partitions between which there may be others are listed in part.")
     if not 0 < listed <= len(partitions):
         _refuse(f"Of {len(partitions)} partitions it says that {listed} were listed.")
     if pc.any(pc.greater_equal(batch.files["partition"], listed)).as_py():

@@ -357,9 +357,8 @@ class FileBatch:
         deletes: Per file: which of :attr:`delete_sets` applies to it; null = none.
         delete_sets: The sets of files that delete rows together.
         partitions_listed: These are the files of so many of the first partitions that were asked
-            for, as no more came with the first; None = of all. Only of partitions between which
-            there may be others (:attr:`PartitionBatch.has_gaps`), and then the only batch: the rest
-            is asked for again, in pieces of as many.
+            for, as no more came with the first; None = of all. If given, this is the only batch.
+            The rest is asked for again.
     """
 
     files: pa.RecordBatch

@@ -53,9 +53,9 @@ class Connector(ABC):
             once: of partitions that come one after the other from :meth:`list_partitions`. 0 = it
             cannot. If not 0, :meth:`list_files` is given neighbours whose files probably fit in a
             page, together with those of the partitions in between, and not
-            :attr:`partitions_per_listing`. Where it is not known what is in between, it is given
-            all there are, and may list no more than the first that a request tells:
-            :attr:`splitlib.model.FileBatch.partitions_listed`.
+            :attr:`partitions_per_listing`. Where it is not known how many files they have, or what
+            is in between, it is given more. It may always list no more than the first that a
+            request tells: :attr:`splitlib.model.FileBatch.partitions_listed`.
     """
 
     partitions_per_listing: int = 1

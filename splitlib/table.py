@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from splitlib.arrow.time_zones import in_zone
 from splitlib.config import SplitConfig
-from splitlib.connector_checks import checked_files, checked_partitions
+from splitlib.connector_checks import check_listed_in_part, checked_files, checked_partitions
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
@@ -175,6 +175,7 @@ class Table:
         def find() -> list[FileBatch]:
             found = self.connector.list_files(partitions, predicate)
             batches = [checked_files(batch, partitions, self.metadata) for batch in found]
+            check_listed_in_part(batches)
             for batch in batches:
                 _refuse_files(batch)
             return batches

@@ -114,5 +114,6 @@ class KnownPartitions(Connector):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`."""
         locations = [f"{self._root}/k={k:05}" for k in partitions.refs.to_pylist()]
-        files, requests = self._storage.list_files(locations)
-        yield FileBatch(files, _PARQUET, Requests(storage=requests))
+        files, requests, listed = self._storage.list_first(locations)
+        took = Requests(storage=requests)
+        yield FileBatch(files, _PARQUET, took, partitions_listed=listed)

@@ -74,8 +74,9 @@ class FilesConnector(Connector):
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`; nothing is known of a file that could exclude it."""
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
-        files, requests = self._storage.list_files(locations)
-        yield FileBatch(files, self._metadata.read_format, Requests(storage=requests))
+        files, requests, listed = self._storage.list_first(locations)
+        took = Requests(storage=requests)
+        yield FileBatch(files, self._metadata.read_format, took, partitions_listed=listed)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """See :class:`splitlib.spi.SupportsStorageOptions`."""

@@ -222,7 +222,7 @@ class HiveConnector(Connector):
         """See :meth:`Connector.list_files`."""
         numbers = partitions.refs.field("read_format")
         distinct = pc.unique(numbers).to_pylist()
-        if partitions.has_gaps and self.files_per_page and len(distinct) == 1:
+        if self.files_per_page and len(distinct) == 1:
             form = self._formats[distinct[0]]
             locations = partitions.refs.field("location").to_pylist()
             below = is_recursive(form)

@@ -39,17 +39,23 @@ class MatchedPartitions:
         return len(self.partitions)
 
     def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
-        """Some of them, before any was listed."""
+        """Some of them, to be asked in the place of these: what is dropped is counted by each."""
         places = self.places[offset:][:length]
         partitions = self.partitions.slice(offset, len(places))
-        return MatchedPartitions(partitions, places, self._predicate, self._tally)
+        with self._lock:
+            cut = MatchedPartitions(partitions, places, self._predicate, self._tally)
+            cut._keep = None if self._keep is None else self._keep.slice(offset, len(places))
+            return cut
 
     def joined(self, later: MatchedPartitions) -> MatchedPartitions:
-        """These and those that come later, before any was listed."""
+        """These and those that come later, before any of the later ones was listed."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
         # the older predicate: what it has kept, the newer one is still to be asked about
-        return MatchedPartitions(partitions, places, self._predicate, self._tally)
+        both = MatchedPartitions(partitions, places, self._predicate, self._tally)
+        if self._keep is not None:
+            both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
+        return both
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
         """A flag per partition; computed once per predicate, for the batch as a whole."""

@@ -13,7 +13,7 @@ the catalog's order whatever the parallelism.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.matched_partitions import MatchedPartitions, Places
-from splitlib.enumeration.neighbours import neighbours
+from splitlib.enumeration.neighbours import Neighbours
 from splitlib.enumeration.selected_files import HOSTS, SelectedFiles, name_of
 from splitlib.enumeration.tally import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
@@ -85,11 +85,14 @@ class ScanPipeline:
     def selected_files(self, calls: BoundedCalls) -> Iterator[SelectedFiles]:
         """The files that the filters leave, in batches."""
         pending: deque[_Listing] = deque()
-        for matched, offset, length in self._listings(calls):
+        groups = self._neighbours(self.matching_partitions(calls))
+        for matched, offset, length in self._listings(calls, groups):
+            # how many go together is known only when the first are listed
+            learns = groups is not None and not self._tally.files_each()
             pending.append(self._submit(calls, matched, offset, length))
             # twice the threads: enough to keep them busy, few enough to stay lazy
-            if len(pending) >= 2 * self._config.listing_threads or self._is_to_learn():
-                yield from self._finish(calls, pending.popleft())
+            if len(pending) >= 2 * self._config.listing_threads or learns:
+                yield from self._finish(calls, pending.popleft(), groups if learns else None)
         while pending:
             yield from self._finish(calls, pending.popleft())
 
@@ -100,19 +103,21 @@ class ScanPipeline:
         task = calls.submit(partial(self._list_files, matched, offset, length))
         return _Listing(matched, offset, length, task)
 
-    def _is_to_learn(self) -> bool:
-        """Whether how many partitions go together is known only when the first are listed."""
-        return bool(self._table.files_per_page) and not self._tally.files_each()
+    def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
+        """Partitions as pages tell them; None = the storage does not list in pages."""
+        page = self._table.files_per_page
+        return Neighbours(matching, page, self._tally.files_each) if page else None
 
-    def _listings(self, calls: BoundedCalls) -> Iterator[tuple[MatchedPartitions, int, int]]:
+    def _listings(
+        self, calls: BoundedCalls, groups: Neighbours | None
+    ) -> Iterator[tuple[MatchedPartitions, int, int]]:
         """Matched partitions, and from where on how many of them are listed by one call."""
-        matching = self.matching_partitions(calls)
-        if page := self._table.files_per_page:
-            for group in neighbours(matching, page, self._tally.files_each):
+        if groups is not None:
+            for group in groups:
                 yield group, 0, len(group)
             return
         step = self._table.partitions_per_listing
-        for matched in matching:
+        for matched in self.matching_partitions(calls):
             for offset in range(0, len(matched), step):
                 yield matched, offset, step
 
@@ -242,18 +247,25 @@ class ScanPipeline:
         column = pa.array(hosts, pa.list_(pa.string()))
         return replace(batch, files=batch.files.append_column(HOSTS, column))
 
-    def _finish(self, calls: BoundedCalls, listing: _Listing) -> Iterator[SelectedFiles]:
-        """The files of a listing that every filter leaves, as soon as it has come to its end."""
+    def _finish(
+        self, calls: BoundedCalls, listing: _Listing, others: Neighbours | None = None
+    ) -> Iterator[SelectedFiles]:
+        """The files of a listing that every filter leaves, as soon as it has come to its end.
+
+        Partitions that it has not come to are listed now, or put back to ``others``.
+        """
         found = calls.result(listing.task)
-        # what the first page does not tell others do, probably of as many partitions each; of one
-        # alone it may be that it lies elsewhere, so that each thread then has its share
-        start, end = listing.offset + found.partitions, listing.offset + listing.length
-        share = -(-(end - start) // self._config.listing_threads)
-        step = found.partitions if found.partitions > 1 else max(1, share)
-        more = [
-            self._submit(calls, listing.matched, offset, min(step, end - offset))
-            for offset in range(start, end, step)
-        ]
+        more: list[_Listing] = []
+        if found.partitions < listing.length:
+            start = listing.offset + found.partitions
+            untold = listing.matched.slice(start, listing.length - found.partitions)
+            told = listing.matched.slice(listing.offset, found.partitions)
+            listing = listing._replace(matched=told, offset=0)
+            if others is not None and not untold.partitions.has_gaps:
+                others.put_back(untold)
+            else:
+                pieces = self._pieces(untold, found.partitions)
+                more = [self._submit(calls, piece, 0, len(piece)) for piece in pieces]
         for batch in found.batches:
             listed = _moved(batch, listing.offset)
             kept = listed.filter(self._keeps(listed, listing.matched))
@@ -265,6 +277,20 @@ class ScanPipeline:
                 yield SelectedFiles(listing.matched.partitions, kept)
         for one in more:
             yield from self._finish(calls, one)
+
+    def _pieces(self, untold: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
+        """Partitions that a listing has not come to, which told ``before``, as they are listed."""
+        step = before  # so many a page probably tells of these, too
+        groups: Iterable[MatchedPartitions] = [untold]
+        known = None if untold.partitions.has_gaps else self._neighbours(iter([untold]))
+        if known is not None:
+            groups, step = known, len(untold)
+        if before == 1:
+            # perhaps it lies elsewhere, or each comes alone: then each thread has its share
+            step = -(-len(untold) // self._config.listing_threads)
+        for group in groups:
+            for offset in range(0, len(group), step):
+                yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
         """A flag per file: by its partition, its size, and its statistics where there are some."""
@@ -282,6 +308,8 @@ class ScanPipeline:
 
 def _moved(batch: FileBatch, by: int) -> FileBatch:
     """The files of partitions that stand so much later in another batch."""
+    if not by:
+        return batch
     files = batch.files
     rows = pc.add(files["partition"], by)
     return replace(batch, files=files.set_column(_PARTITION, files.schema.field(_PARTITION), rows))

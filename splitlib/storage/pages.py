@@ -74,15 +74,6 @@ class Bucket(NamedTuple):
         return cls(bucket, directory)
 
 
-class Page(NamedTuple):
-    """What one request tells of directories."""
-
-    files: pa.RecordBatch
-    """Of them, and perhaps of others: ``path``, ``size``, ``modified``."""
-    complete: int
-    """Of so many of the first directories there are no other files."""
-
-
 class StoreKind(NamedTuple):
     """How stores of one kind list."""
 
@@ -163,13 +154,13 @@ class PagedListing:
             raise NotFollowed("There may be an empty directory.")
         return files, names, told
 
-    def pages(
+    def first_pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """The objects in directories, and some of those below and in between.
+    ) -> tuple[list[pa.RecordBatch], int]:
+        """The first pages of directories that tell all of the first one, mostly a single page.
 
-        Each page takes one request and begins where the next object that is wanted may be: the
-        least requests that a store permits, as a page cannot hold more and none is asked for twice.
+        A page takes a request, and tells what is in several directories, below them and in between.
+        The next one begins where the next object that is wanted may be.
 
         Args:
             bucket: Where they are.
@@ -177,65 +168,49 @@ class PagedListing:
                 none in another one.
             below: Whether all objects below them are wanted, too.
 
+        Returns:
+            The pages, and the number of the first directories of which they tell all.
+
         Raises:
             NotInOrder: if the store tells keys in another order.
             NotFollowed: if it tells one that obstore cannot name.
         """
-        for page in self._pages(bucket, prefixes, below=below):
-            yield page.files
-
-    def first_pages(
-        self, bucket: str, prefixes: Sequence[str], *, below: bool
-    ) -> tuple[list[pa.RecordBatch], int]:
-        """The first of :meth:`pages` that tell all of the first directory, mostly one.
-
-        And the number of the first directories of which these tell all.
-        """
-        found = []
-        for page in self._pages(bucket, prefixes, below=below):
-            found.append(page.files)
-            if page.complete:
-                return found, page.complete
-        return found, len(prefixes)
-
-    def _pages(self, bucket: str, prefixes: Sequence[str], *, below: bool) -> Iterator[Page]:
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
         # "." is the character before "/": nothing that is wanted lies before it
-        after = prefixes[0][:-1] + "."
+        first = prefixes[0][:-1] + "."
+        after, found = first, []
         while True:
-            with self._translated(Bucket(bucket, root)):
-                page = next(
-                    self._obstore.list(
-                        store,
-                        root or None,
-                        offset=after,
-                        chunk_size=FILES_PER_PAGE,
-                        return_arrow=True,
-                    ),
-                    None,
-                )
-            objects = _NONE if page is None else pa.record_batch(page)
-            files = _files(objects)
-            if root and not pc.all(pc.starts_with(files["path"], f"{root}/"), min_count=0).as_py():
-                _refuse_others(Bucket(bucket, root), files["path"].slice(0, 1).to_pylist())
+            files, told = self._page(store, Bucket(bucket, root), after)
+            found.append(files)
             last = _last(files, after)
-            if len(objects) < FILES_PER_PAGE:
-                yield Page(files, len(prefixes))
-                return
+            if told < FILES_PER_PAGE:
+                return found, len(prefixes)
             if last is None:
                 raise NotInOrder("A page without a file does not say where the next one begins.")
-            position = bisect_left(prefixes, last)
-            if position and last.startswith(prefix := prefixes[position - 1]):
-                yield Page(files, position - 1)
-                child, slash, _ = last[len(prefix) :].partition("/")
+            begun = bisect_left(prefixes, last)
+            if begun and not last.startswith(prefixes[begun - 1]):
+                return found, begun
+            if begun > 1:
+                return found, begun - 1
+            after = max(last, first)
+            if begun and not below:
+                child, slash, _ = last[len(prefixes[0]) :].partition("/")
                 # past all that is in a directory in it, where there may be much
-                after = f"{prefix}{child}/{_GREATEST}" if slash and not below else last
-                continue
-            yield Page(files, position)
-            if position == len(prefixes):
-                return
-            after = max(last, prefixes[position][:-1] + ".")
+                after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
+
+    def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
+        """The files in and below a directory, after a key; how many objects the request told."""
+        with self._translated(root):
+            options: Any = {"chunk_size": FILES_PER_PAGE, "return_arrow": True}
+            pages = self._obstore.list(store, root.directory or None, offset=after, **options)
+            page = next(pages, None)
+        objects = _NONE if page is None else pa.record_batch(page)
+        files = _files(objects)
+        inside = pc.starts_with(files["path"], f"{root.directory}/")
+        if root.directory and not pc.all(inside, min_count=0).as_py():
+            _refuse_others(root, files["path"].slice(0, 1).to_pylist())
+        return files, len(objects)
 
     def _store(self, bucket: str, *, patient: bool = False) -> Any:
         with self._lock:

@@ -19,7 +19,7 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.azure_stores import azure_stores
-from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories
+from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
     OptionsByProtocol,
@@ -43,6 +43,8 @@ from splitlib.storage.s3_stores import s3_stores
 _log = get_logger(__name__)
 # S3's directory buckets list in no order, and from the beginning only.
 _UNORDERED_BUCKET = "--x-s3"
+# Of how many buckets one call asks for pages, one after the other.
+_BUCKETS = 4
 _AZURE = StoreKind(names_per_request=5000, is_flat=False)
 # By fsspec's protocol, what makes the stores that obstore lists.
 _STORES = {
@@ -113,24 +115,21 @@ class Storage:
             MissingPartition: if there is no such directory.
             SourceError: if a symbolic link leads back to a directory above it.
         """
-        if len(locations) > 1 and self._is_in_order:
-            try:
-                return self._listed_together(locations, below)
-            except NotFollowed as reason:
-                _log.info("Directories are listed one by one: %s", reason)
-                self._is_in_order &= not isinstance(reason, NotInOrder)
-        found: list[tuple[int, StoredFile]] = []
-        requests = 0
-        for row, location in enumerate(locations):
-            files, took = self._files_of(location, below)
-            found += ((row, file) for file in files)
-            requests += took
-        return file_batch(found), requests
+        found, requests, first = [], 0, 0
+        while first < len(locations):
+            files, took, listed = self.list_first(locations[first:], below=below)
+            rows = pa.array(range(first, first + listed), pa.int64())
+            found.append(of_rows(files, rows))
+            requests, first = requests + took, first + listed
+        (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
+        return batch, requests
 
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
         """As :meth:`list_files`, of the first directory, and of those after it that come with it.
+
+        Of a store that lists in pages, with the request that it takes anyway.
 
         Returns:
             Files and requests as there, and of how many of the first directories these are.
@@ -141,7 +140,8 @@ class Storage:
             except NotFollowed as reason:
                 _log.info("Directories are listed one by one: %s", reason)
                 self._is_in_order &= not isinstance(reason, NotInOrder)
-        return (*self.list_files(locations[:1], below=below), 1)
+        found, requests = self._files_of(locations[0], below)
+        return file_batch((0, file) for file in found), requests, 1
 
     def files(self, location: str) -> list[StoredFile]:
         """The data files directly in a directory, by name; sub-directories are not looked into.
@@ -239,42 +239,28 @@ class Storage:
                         _log.info("%s:// is listed with fsspec: %s", place.protocol, reason)
             return self._listings[group]
 
-    def _listed_together(self, locations: Sequence[str], below: bool) -> tuple[pa.RecordBatch, int]:
-        """See :meth:`list_files`, of neighbours.
-
-        Raises:
-            NotFollowed: if they are not that.
-        """
-        listing, buckets = self._in_buckets(locations)
-        found, requests = [], 0
-        for name, rows in buckets.items():
-            pages = list(listing.pages(name, sorted(rows), below=below))
-            files = pa.Table.from_batches(pages).combine_chunks()
-            found.append(of_directories(files, rows, list(map(local_path, locations)), below))
-            requests += len(pages)
-        (batch,) = pa.Table.from_batches(found).combine_chunks().to_batches() or [file_batch([])]
-        return batch, requests
-
     def _listed_first(
         self, locations: Sequence[str], below: bool
     ) -> tuple[pa.RecordBatch, int, int]:
-        """See :meth:`list_first`, of directories in one bucket.
+        """See :meth:`list_first`, of directories that pages tell together.
 
         Raises:
             NotFollowed: if they are not that.
         """
         listing, buckets = self._in_buckets(locations)
-        if len(buckets) > 1:
-            raise NotFollowed("They are in several buckets.")
-        ((name, rows),) = buckets.items()
-        first = min(rows, key=rows.__getitem__)
-        prefixes = sorted(prefix for prefix in rows if prefix >= first)
-        pages, complete = listing.first_pages(name, prefixes, below=below)
-        told = {rows[prefix] for prefix in prefixes[:complete]}
-        listed = next((row for row in range(len(locations)) if row not in told), len(locations))
-        places = list(map(local_path, locations))
-        files = of_directories(pa.Table.from_batches(pages), rows, places, below)
-        return files.filter(pc.less(files["partition"], listed)), len(pages), listed
+        if len(buckets) > _BUCKETS:
+            raise NotFollowed("They are in many buckets.")
+        found, told, requests = [], set[int](), 0
+        for name, rows in buckets.items():
+            first = next(iter(rows))
+            prefixes = sorted(prefix for prefix in rows if prefix >= first)
+            pages, complete = listing.first_pages(name, prefixes, below=below)
+            found.append(of_directories(pa.Table.from_batches(pages), rows, locations, below))
+            told.update(rows[prefix] for prefix in prefixes[:complete])
+            requests += len(pages)
+        listed = min(set(range(len(locations))) - told, default=len(locations))
+        (files,) = pa.Table.from_batches(found).combine_chunks().to_batches() or found[:1]
+        return files.filter(pc.less(files["partition"], listed)), requests, listed
 
     def _in_buckets(
         self, locations: Sequence[str]
@@ -284,22 +270,31 @@ class Storage:
         Raises:
             NotFollowed: if they cannot be listed together.
         """
-        places = [located(location) for location in locations]
-        groups = {self._filesystems.group_of(place) for place in places}
-        listing = self._listing(places[0]) if len(groups) == 1 else None
+        roots: dict[tuple[str, str], dict[str, int]] = {}
+        for row, location in enumerate(locations):
+            scheme, *empty_and_bucket, directory = location.split("/", 3)
+            if len(empty_and_bucket) != 2 or not directory.strip("/"):
+                raise NotFollowed(f"{location!r} is no directory in a bucket.")
+            rows = roots.setdefault((scheme, empty_and_bucket[1]), {})
+            rows[directory.rstrip("/") + "/"] = row
         refuse_outside(*locations)
+        buckets: dict[str, dict[str, int]] = {}
+        groups = set()
+        for (scheme, name), rows in roots.items():
+            place = located(f"{scheme}//{name}/")
+            groups.add(self._filesystems.group_of(place))
+            buckets.setdefault(name, {}).update(rows)
+        listing = self._listing(place) if len(groups) == 1 else None
         if listing is None or not listing.kind.is_flat:
             raise NotFollowed("No page tells several of them.")
-        buckets: dict[str, dict[str, int]] = {}
-        for row, place in enumerate(places):
-            at = Bucket.of(place.path)
-            buckets.setdefault(at.name, {})[f"{at.directory}/"] = row
         for name, rows in buckets.items():
             prefixes = sorted(rows)
-            self._refuse_between(f"{places[0].protocol}://{name}", prefixes)
+            self._refuse_between(f"{place.protocol}://{name}", prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
-            if nested or sum(map(len, buckets.values())) < len(places):
+            if nested or sum(map(len, buckets.values())) < len(locations):
                 raise NotFollowed("One directory is in another one, or the same.")
+            if any("//" in prefix or prefix[0] == "/" for prefix in prefixes):
+                raise NotFollowed("Part of a directory's name is empty.")
         return listing, buckets
 
     def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:

@@ -51,10 +51,14 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "If not 0, :meth:`list_files` is given neighbours": (
         "tests/integration/storage/test_s3.py::test_hardly_more_requests_than_s3_permits",
     ),
-    "Where it is not known what is in between, it is given all there are": (
+    "Where it is not known how many files they have, or what is in between": (
         "tests/unit/enumeration/test_partitions.py"
         "::test_neighbours_by_name_are_found_out_by_the_first_page",
-        "tests/unit/enumeration/test_partitions.py::test_only_partitions_by_name_are_listed_in_part",
+        "tests/unit/enumeration/test_partitions.py"
+        "::test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_them",
+    ),
+    "It may always list no more than the first": (
+        "tests/unit/enumeration/test_partitions.py::test_what_is_listed_in_part_is_one_batch",
     ),
     "The engine makes many calls at the same time": (
         f"{ENUMERATOR}::test_deterministic_whatever_the_parallelism",

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
+from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.model import FileBatch, PartitionBatch, Requests
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
 
@@ -193,8 +194,50 @@ def test_a_listing_that_says_it_has_come_nowhere_is_refused(listed):
         list(enumerator_of(Wrong([1, 2])).enumerate_splits())
 
 
-def test_only_partitions_by_name_are_listed_in_part():
-    connector = PagesConnector([1, 2])
+def test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_them():
+    connector = PagesConnector(range(0, 200, 5))
     connector.asked_for = "all"
-    with pytest.raises(splitlib.CorruptMetadata, match="listed in part"):
-        list(enumerator_of(connector).enumerate_splits())
+    enumerator = enumerator_of(connector)
+    assert ks(enumerator.enumerate_splits()) == [k for k in range(0, 200, 5) for _ in range(2)]
+    # no more at once than a page can tell; then as far as pages of so many files each reach
+    assert connector.pages[0] == (0, 10)
+    assert {length for _, length in connector.pages[1:]} <= {4, 3, 2, 1}
+
+
+def test_a_filter_that_comes_with_the_first_page_holds_for_the_rest():
+    enumerators: list[DynamicFileEnumerator] = []
+
+    def list_one(k):
+        enumerators[0].set_dynamic_filtering_data(SOME)
+
+    connector = PagesConnector(range(40), on_list=list_one)
+    connector.asked_for = "all"
+    enumerators.append(enumerator_of(connector))
+    assert set(ks(enumerators[0].enumerate_splits())) == {3, 7}
+    assert (enumerators[0].metrics.partitions_matched, len(connector.pages)) == (2, 1)
+
+
+def test_partitions_that_come_one_by_one_are_not_asked_for_one_after_the_other():
+    class OneByOne(PagesConnector):
+        def list_files(self, partitions, predicate):
+            asked.append(len(partitions))
+            yield from super().list_files(partitions.slice(0, 1), predicate)
+
+    asked: list[int] = []
+    connector = OneByOne(range(40))
+    connector.asked_for = "all"
+    connector.files_per_page = 100
+    enumerator = enumerator_of(connector, listing_threads=4)
+    assert ks(enumerator.enumerate_splits()) == [k for k in range(40) for _ in range(2)]
+    # the first, what seems to go with the second, then each thread its share
+    assert (asked[:2], max(asked[2:])) == ([40, 39], 10)
+
+
+def test_what_is_listed_in_part_is_one_batch():
+    class Twice(PagesConnector):
+        def list_files(self, partitions, predicate):
+            for batch in super().list_files(partitions, predicate):
+                yield from (batch, batch)
+
+    with pytest.raises(splitlib.CorruptMetadata, match="more than one batch"):
+        list(enumerator_of(Twice([1, 2])).enumerate_splits())

@@ -42,7 +42,13 @@ def store(patch: pytest.MonkeyPatch, keys: dict[str, bytes]) -> None:
 
 
 def pages_of(prefixes: list[str]) -> list[pa.RecordBatch]:
-    return list(PagedListing("s3", s3_stores(OPTIONS)).pages("lake", prefixes, below=False))
+    """All that are asked for, until all directories are told."""
+    listing, found = PagedListing("s3", s3_stores(OPTIONS)), []
+    while prefixes:
+        pages, complete = listing.first_pages("lake", prefixes, below=False)
+        found += pages
+        prefixes = prefixes[complete:]
+    return found
 
 
 def wanted(keys: dict[str, bytes], directories: list[str], *, below: bool) -> set[tuple[str, int]]:

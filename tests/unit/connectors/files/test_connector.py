@@ -116,11 +116,12 @@ def test_partitions_and_their_files(root):
         "m": ["1", "2", "1", "2"],
     }
     assert batch.requests.storage == 3
-    listed = list(connector.list_files(batch, ALL))
+    alone = [batch.slice(row, 1) for row in range(len(batch))]
+    listed = [files for one in alone for files in connector.list_files(one, ALL)]
     assert sum(each.requests.storage for each in listed) == 4
     paths = [path for each in listed for path in each.files["path"].to_pylist()]
     assert paths == [f"{root}/y={y}/m={m}/a.parquet" for y in (2023, 2024) for m in (1, 2)]
-    assert [row for each in listed for row in each.files["partition"].to_pylist()] == [0, 1, 2, 3]
+    assert {row for each in listed for row in each.files["partition"].to_pylist()} == {0}
 
 
 def test_what_an_upper_level_excludes_is_not_entered(root):
