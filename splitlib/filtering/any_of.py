@@ -19,22 +19,22 @@ class AnyOf:
     """
 
     def __init__(self, predicates: Sequence[Predicate]) -> None:
-        self._predicates = tuple(predicates)
+        self.predicates = tuple(predicates)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The partition keys that one of them reads."""
-        used = (field for p in self._predicates for u in p.filters for field in u.used_fields)
+        used = (field for p in self.predicates for u in p.filters for field in u.used_fields)
         return tuple(dict.fromkeys(used))
 
     def describe(self) -> str:
         """What each of them says."""
         each = (
             " and ".join(used.description for used in predicate.filters) or "all"
-            for predicate in self._predicates
+            for predicate in self.predicates
         )
         return " or ".join(f"({text})" for text in each)
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
         """True where a partition may match."""
-        return reduce(pc.or_, (predicate.match(values) for predicate in self._predicates))
+        return reduce(pc.or_, (predicate.match(values) for predicate in self.predicates))

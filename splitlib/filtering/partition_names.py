@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.filtering.any_of import AnyOf
 from splitlib.filtering.key_rows import distinct
-from splitlib.filtering.matchers import ValueMatcher
+from splitlib.filtering.matchers import Matcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
 
 CANONICAL_VALUES: Final = "splitlib.canonical_values"
@@ -39,18 +40,15 @@ def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterato
         keys: The partition keys with the table's types.
         canonical: Whether numbers and dates are spelled as Spark writes them.
     """
-    columns: list[pa.Array] = []
-    for key in keys:
-        texts = _texts(_bound(predicate, key.name.lower()), key, canonical=canonical)
-        if texts is None or math.prod(map(len, [*columns, texts])) > _MOST_COMBINATIONS:
-            break
-        columns.append(texts)
-    if not columns:
-        return
-    combinations = _product(columns, keys.names)
-    kept = combinations.filter(predicate.match(combinations))
-    for number in range(len(columns), 0, -1):
-        yield distinct(pa.table(kept.columns[:number], names=keys.names[:number]))
+    found: list[pa.RecordBatch] = []
+    for alternative in _alternatives(predicate):
+        combinations = _combinations(alternative, keys, canonical=canonical)
+        if combinations is None:
+            return
+        found.append(combinations.filter(predicate.match(combinations)))
+    for number in range(min(each.num_columns for each in found), 0, -1):
+        names = keys.names[:number]
+        yield distinct(pa.concat_tables([pa.Table.from_batches([f]).select(names) for f in found]))
 
 
 def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
@@ -81,11 +79,32 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
     return exact
 
 
-def _bound(predicate: Predicate, key: str) -> pa.Array | None:
-    """The fewest values that one filter leaves to a key; None if none does."""
+def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
+    """What holds of partitions that a predicate keeps: of each, all of one of these."""
+    for condition in predicate.static:
+        if isinstance(condition, AnyOf):
+            return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
+    return [predicate.matchers]
+
+
+def _combinations(
+    matchers: Sequence[Matcher], keys: pa.Schema, *, canonical: bool
+) -> pa.RecordBatch | None:
+    """Values of the leading keys that are bound, of which some are not kept; None if none is."""
+    columns: list[pa.Array] = []
+    for key in keys:
+        texts = _texts(_bound(matchers, key.name.lower()), key, canonical=canonical)
+        if texts is None or math.prod(map(len, [*columns, texts])) > _MOST_COMBINATIONS:
+            break
+        columns.append(texts)
+    return _product(columns, keys.names) if columns else None
+
+
+def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
+    """The fewest values that one of the matchers leaves to a key; None if none does."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
-        for matcher in predicate.matchers
+        for matcher in matchers
         if isinstance(matcher, ValueMatcher) and key in matcher.keys
     ]
     return min(found, key=len, default=None)

@@ -101,7 +101,8 @@ class Predicate:
         self._matchers: list[list[Matcher]] = []
         self._own = PartitionField.identities(schema.names)
         self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
-        self._static = tuple(static)
+        self.static = tuple(static)
+        """The conditions other than join keys."""
         self.filters: tuple[AppliedFilter, ...]
         """How each filter is used: the join keys in the order given, then the static ones."""
         applied = []
@@ -113,7 +114,7 @@ class Predicate:
             empty = empty or data.is_empty
         self.matches_nothing = empty
         """An empty filter: nothing has to be listed at all."""
-        applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self._static]
+        applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self.static]
         self.filters = tuple(applied)
 
     @property
@@ -193,7 +194,7 @@ class Predicate:
         values = _by_source(partitions)
         present = {name.lower() for name in values.schema.names}
         masks = []
-        for static in self._static:
+        for static in self.static:
             mask = pa.repeat(True, len(partitions))
             if present and all(field.lower() in present for field in static.fields):
                 mask = pc.fill_null(static.match(values), True)

@@ -121,6 +121,23 @@ def test_names_are_listed_where_one_of_two_scans_needs_them(
 
 
 @pytest.mark.parametrize(
+    ("joined", "asked_for"),
+    [("f.k = d.k", "by name"), ("f.k = d.k AND f.k <> 'p0'", "by name"), ("f.k <= d.k", "")],
+)
+def test_sites_of_one_scan_ask_for_what_one_of_them_needs(
+    spark: SparkSession, listed: list[str], joined: str, asked_for: str
+) -> None:
+    """What a lateral subquery compares with is read a second time, to know which values it has."""
+    query = f"""SELECT f.k, f.a, x.least FROM
+          (SELECT f.* FROM bn_facts f JOIN bn_keys d ON {joined} WHERE d.grp = 1 AND d.day < 3) f,
+          LATERAL (SELECT min(r.a) AS least FROM bn_two r WHERE r.a > f.a) x"""
+    _, report = planned(spark, query)
+    scan = next(scan for scan in report.scans if scan.table.endswith("bn_facts"))
+    assert scan.asked_for == asked_for
+    assert listed == ([] if asked_for else ["bn_facts"])
+
+
+@pytest.mark.parametrize(
     ("joined", "asked_for", "requests"),
     [
         ("f.region = d.region AND f.name = d.k", "by name", 1),

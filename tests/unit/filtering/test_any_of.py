@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from splitlib.filtering.any_of import AnyOf
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.partition_names import wanted
 from splitlib.filtering.predicate import Predicate
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
@@ -34,6 +35,29 @@ def test_union_of_what_each_keeps(readers, partitions):
     each = [predicate.match(values).to_pylist() for predicate in predicates]
     together = Predicate(SCHEMA, [], [AnyOf(predicates)]).match(values).to_pylist()
     assert together == [any(kept) for kept in zip(*each, strict=True)]
+
+
+@given(
+    st.lists(st.tuples(st.none() | KEYS, st.none() | TEXTS), min_size=1, max_size=3),
+    st.none() | TEXTS,
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 6).map(str)), max_size=12),
+)
+def test_names_of_what_one_of_them_keeps(readers, also, partitions):
+    schema = pa.schema([SCHEMA.field("s"), SCHEMA.field("k")])
+    either = AnyOf([predicate_of(*reader) for reader in readers])
+    filters = [] if also is None else [DynamicFilteringData.from_values({"s": also})]
+    predicate = Predicate(SCHEMA, filters, [either])
+    values = pa.table(list(map(pa.array, zip(*partitions, strict=True))) or [[], []], ["s", "k"])
+    values = values.cast(pa.schema([("s", pa.string()), ("k", pa.string())])).combine_chunks()
+    (batch,) = values.to_batches() or [pa.RecordBatch.from_pylist([], values.schema)]
+    kept = batch.filter(predicate.match(batch)).to_pylist()
+    found = list(wanted(predicate, schema, canonical=True))
+    bound = all(texts is not None for _, texts in readers) or also is not None
+    assert bool(found) is bound
+    for names in found:
+        rows = names.to_pylist()
+        assert len(rows) == len(set(map(str, rows)))
+        assert all({key: row[key] for key in names.column_names} in rows for row in kept)
 
 
 def test_says_what_each_says():

@@ -22,11 +22,11 @@ def named_tables(sites: Collection[tuple[PrunableScan, ScanSite]]) -> frozenset[
     Args:
         sites: Of a query, and what stands there.
     """
-    times = Counter(scan for scan, _ in sites)  # what is needed at several is one or the other
+    times = Counter(scan for scan, _ in sites)
     others = {
         scan.name
         for scan, site in sites
-        if site.may_have_keys and (times[scan] > 1 or not are_named(scan, site))
+        if (not are_named(scan, site) if site.may_have_keys else times[scan] > 1)
     }
     return frozenset(scan.name for scan, _ in sites) - others
 
