@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.model import FILE_SCHEMA
+from splitlib.storage import located
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -96,6 +97,17 @@ def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
     """
     found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
     return {protocol: options for protocol, options in found.items() if options}
+
+
+def foreign_storage(table: Table) -> str | None:
+    """The scheme of a table that is reached with options, of which no scan takes any; None = none.
+
+    Hadoop's clients of Google take neither a token nor the text of a key, and no scheme but ``gs``.
+    """
+    place = located(table.metadata.location or "/")
+    own = (*_OWN_STORAGES, "file")
+    is_foreign = place.protocol not in own and table.storage_options(place.protocol)
+    return place.protocol if is_foreign else None
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

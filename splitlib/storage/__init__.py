@@ -21,7 +21,7 @@ from splitlib.storage.files import (
     is_data,
     of_rows,
 )
-from splitlib.storage.locations import local_path
+from splitlib.storage.locations import local_path, located
 from splitlib.storage.options import connection_parts, nested_options, option_value
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "is_data",
     "is_restricted",
     "local_path",
+    "located",
     "modified",
     "nested_options",
     "of_rows",

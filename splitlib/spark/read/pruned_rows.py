@@ -17,7 +17,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.field_ids.deletes import as_file_batch
-from splitlib.spark.file_scan import own_storage
+from splitlib.spark.file_scan import foreign_storage, own_storage
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.predicates.bloom import MOST_KEYS, among
 from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
@@ -96,6 +96,8 @@ def pruned_scan(
     storage = own_storage(table)
     if storage and internals_unavailable(spark, config.spark_scan) is not None:
         notes += (_NOT_FOR_TASKS,)
+    elif scheme := foreign_storage(table):
+        notes += (f"storage options do not reach Spark's tasks on {scheme}://",)
     if config.verify_files:
         rows = verified(rows, _read(selected), storage, config.spark_scan)
         notes += (_VERIFIED,)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from google.oauth2.credentials import Credentials as UserCredentials
 from obstore.store import GCSStore
+from pyspark.sql import SparkSession
 
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
@@ -59,6 +60,19 @@ def test_neighbours_come_in_pages(here: S3Server, scheme: str, keys: range, most
     # pages, and what says which partitions there are
     assert len(here.listings) <= most + 2
     assert (here.others, set(here.keys)) == (0, {""})
+
+
+@pytest.mark.spark
+def test_explain_says_that_tasks_read_as_the_session_does(spark: SparkSession) -> None:
+    reader = splitlib.read(spark).table(
+        "gs://pond/t",
+        "files",
+        partition_schema="k string",
+        schema="a int",
+        storage_options={"token": "anon"},
+    )
+    told = str(splitlib.explain(reader.where("k < '002'").load()))
+    assert "storage options do not reach Spark's tasks on gs://" in told
 
 
 def test_a_directory_that_is_not_there_and_a_bucket_that_is_not(here: S3Server) -> None:
