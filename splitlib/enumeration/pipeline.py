@@ -151,8 +151,9 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    self._tally.count(partitions_matched=len(ready))
-                    yield MatchedPartitions(ready, at, predicate, self._tally)
+                    if len(ready):  # they may all have gone
+                        self._tally.count(partitions_matched=len(ready))
+                        yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
 
     def _listed_partitions(self, calls: BoundedCalls) -> Iterator[PartitionBatch]:

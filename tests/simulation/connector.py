@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -38,6 +38,12 @@ class Abilities:
     statistics: bool
     per_listing: int
     per_batch: int
+    per_page: int
+    """Files that a request tells of neighbours; 0 = those of all partitions, each in a batch."""
+    files_each: float
+    """What the catalog says of how many files a partition has; 0 = it does not."""
+    by_name: bool
+    """Whether partitions are said to have been asked for by name."""
 
 
 class SimulatedConnector(Connector):
@@ -63,6 +69,7 @@ class SimulatedConnector(Connector):
         self._model, self._faults, self._history = model, faults, history
         self._abilities, self._scan, self._sleep, self._hang = abilities, scan, sleep, hang
         self.partitions_per_listing = abilities.per_listing
+        self.files_per_page = abilities.per_page
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
@@ -84,7 +91,13 @@ class SimulatedConnector(Connector):
                 return
             values = pa.record_batch({"k": pa.array(map(str, batch), pa.string())})
             self._model.batch_was_listed()
-            yield PartitionBatch(values, pa.array(batch, pa.int64()), Requests(catalog=1))
+            yield PartitionBatch(
+                values,
+                pa.array(batch, pa.int64()),
+                Requests(catalog=1),
+                files_each=self._abilities.files_each,
+                asked_for="names" if self._abilities.by_name else "all",
+            )
             last = batch[-1]
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
@@ -92,17 +105,29 @@ class SimulatedConnector(Connector):
         with self._call("list_files", ks=asked) as call:
             call.data["answer"] = answer = []
             fault: Fault = call.data["fault"]
-            for row, k in enumerate(asked):
+            told: list[tuple[int, File]] = []
+            listed = 0
+            while listed < len(asked):
+                k = asked[listed]
                 if k not in self._model.partitions:
                     call.data["missing"] = k
                     raise MissingPartition(f"k={k} has gone")
                 files = list(self._model.partitions[k])
+                if told and len(told) + len(files) > self.files_per_page > 0:
+                    break
+                told += ((listed, file) for file in files)
                 answer += [file.path for file in files]
-                yield self._file_batch(row, files)
+                listed += 1
+                if not self.files_per_page:
+                    yield self._file_batch(told)
+                    told = []
                 fault.fail(halfway=True)
+            if self.files_per_page:
+                yield replace(self._file_batch(told), partitions_listed=listed)
 
-    def _file_batch(self, row: int, files: list[File]) -> FileBatch:
-        stored = file_batch((row, StoredFile(f.path, f.size, 1)) for f in files)
+    def _file_batch(self, told: Sequence[tuple[int, File]]) -> FileBatch:
+        files = [file for _, file in told]
+        stored = file_batch((row, StoredFile(f.path, f.size, 1)) for row, f in told)
         statistics = {}
         if self._abilities.statistics:
             yes, no = (pa.array([flag] * len(files), pa.bool_()) for flag in (True, False))

@@ -113,16 +113,21 @@ def a_filter_holds_for_what_comes_after_it(run: Run) -> Iterator[str]:
 
 
 def _is_begun(run: Run, step: Span, file: File) -> bool:
-    """Whether splits of the same partition were given before: they are taken from one batch."""
+    """Whether splits of the same batch were given before: of a partition, or of a page."""
     if step.how == "files":
         return False
     files = run.setting.model.files
-    earlier = (
-        s
+    earlier = {
+        path
         for s in run.history.of("next")
         if s.of == step.of and s.begin.number < step.begin.number and s.get("answer")
+        for path, _, _ in s.end.answer
+    }
+    pages = run.setting.abilities.per_page > 0
+    told = [c.answer for c in run.calls(step.scan) if c.begin.kind == "list_files" and pages]
+    return any(files[path].k == file.k for path in earlier) or any(
+        file.path in page and not earlier.isdisjoint(page) for page in told
     )
-    return any(files[path].k == file.k for s in earlier for path, _, _ in s.end.answer)
 
 
 def what_has_gone_is_noticed(run: Run) -> Iterator[str]:

@@ -60,6 +60,9 @@ class Setting:
             statistics=random.random() < 0.4,
             per_listing=random.choice([1, 1, 2, 3]),
             per_batch=random.choice([1, 2, 3, 10]),
+            per_page=random.choice([0, 0, 2, 4, 100]),
+            files_each=random.choice([0.0, 1.0, 2.5]),
+            by_name=random.random() < 0.3,
         )
         bounded = bool(call_deadline or enumeration_deadline)
         return cls(

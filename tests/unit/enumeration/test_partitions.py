@@ -233,6 +233,15 @@ def test_partitions_that_come_one_by_one_are_not_asked_for_one_after_the_other()
     assert (asked[:2], max(asked[2:])) == ([40, 39], 10)
 
 
+def test_partitions_that_have_all_gone_before_a_page_is_asked_for():
+    connector = DetailedConnector(10, dropped=range(10))
+    connector.files_per_page = 10
+    enumerator = enumerator_of(connector, missing_partition="skip")
+    enumerator.set_dynamic_filtering_data(SOME)
+    assert list(enumerator.enumerate_splits()) == []
+    assert (connector.detailed, connector.listed) == ([3, 7], [])
+
+
 def test_what_is_listed_in_part_is_one_batch():
     class Twice(PagesConnector):
         def list_files(self, partitions, predicate):
