@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.simulation.planted_bugs import BUGS
+
 ROOT = Path(__file__).parents[2]
 SEEDS = 300
 # Of each kind, and found soon; `make simulate-bugs` plants all.
@@ -40,6 +44,12 @@ def test_what_is_planted_is_found():
     ran = simulation("--seeds", "0:50", "--bugs", *SOON)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{len(SOON)} of {len(SOON)} planted bugs found" in ran.stdout
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_each_bug_can_be_planted(name):
+    with BUGS[name]():
+        pass
 
 
 def test_a_seed_is_the_same_run_every_time():
