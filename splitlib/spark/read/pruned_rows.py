@@ -30,7 +30,7 @@ from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
-_NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks by its public API alone"
+_NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks"
 _NOT_VERIFIED: Final = "Hive's own reader compares no files, whatever verify_files says"
 _VERIFIED: Final = "when a query reads it, its files are compared first (verify_files)"
 
@@ -74,7 +74,6 @@ def pruned_scan(
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
     relation = relation_of(table)
-    notes: tuple[str, ...] = ()
     if relation is not None and not relation.names_files:
         rows = relation.scan_of_partitions(enumerator.select_partitions())
         report = enumerator.explain()
@@ -93,13 +92,9 @@ def pruned_scan(
             config.spark_scan,
             conditioned=not _tested(filters, static).isdisjoint(columns.names),
         )
-    storage = own_storage(table)
-    if storage and internals_unavailable(spark, config.spark_scan) is not None:
-        notes += (_NOT_FOR_TASKS,)
-    elif scheme := foreign_storage(table):
-        notes += (f"storage options do not reach Spark's tasks on {scheme}://",)
+    notes = _unreached(spark, table, config)
     if config.verify_files:
-        rows = verified(rows, _read(selected), storage, config.spark_scan)
+        rows = verified(rows, _read(selected), own_storage(table), config.spark_scan)
         notes += (_VERIFIED,)
     for condition in row_conditions(columns, filters):
         rows = rows.where(condition)
@@ -108,6 +103,15 @@ def pruned_scan(
             rows = among(rows, name, keys, or_null=or_null, how=config.spark_scan)
     report = enumerator.explain()
     return rows, replace(report, notes=(*report.notes, *notes))
+
+
+def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:
+    """What there is to say of storage options that Spark's tasks do not read with."""
+    if own_storage(table) and internals_unavailable(spark, config.spark_scan) is not None:
+        return (f"{_NOT_FOR_TASKS} by its public API alone",)
+    if scheme := foreign_storage(table):
+        return (f"{_NOT_FOR_TASKS} on {scheme}://",)
+    return ()
 
 
 def _tested(
