@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ JARS = "SOURCES_JARS"
 
 FORMATS = {"delta": "spark_catalog.default", "iceberg": "ice.db"}
 """Where the tables of each format are."""
+
+_number = count()
 
 
 @pytest.fixture(scope="session")
@@ -55,4 +58,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def format_(request: pytest.FixtureRequest) -> str:
     """``delta`` and ``iceberg``."""
     name: str = request.param
+    return name
+
+
+def created(spark: SparkSession, format_: str, rows: str, partitioned_by: str = "day") -> str:
+    """A new table of some rows."""
+    name = f"{FORMATS[format_]}.t{next(_number)}"
+    spark.sql(f"CREATE TABLE {name} USING {format_} PARTITIONED BY ({partitioned_by}) AS {rows}")
     return name

@@ -1,10 +1,9 @@
-"""MERGE, UPDATE and DELETE: the same table as by plain Spark, from as few files as by hand."""
+"""MERGE, UPDATE and DELETE: the same table as by plain Spark."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -15,10 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 import splitlib
 from splitlib.spark.planner import commands, optimize
-from tests.interop.sources.conftest import FORMATS
-from tests.interop.sources.files_read import files_read
-
-_number = count()
+from tests.interop.sources.conftest import FORMATS, created
 
 MATCHED = st.lists(
     st.sampled_from(
@@ -77,13 +73,6 @@ SOURCES = [
 ]
 
 
-def created(spark: SparkSession, format_: str, rows: str, partitioned_by: str = "day") -> str:
-    """A new table of some rows."""
-    name = f"{FORMATS[format_]}.t{next(_number)}"
-    spark.sql(f"CREATE TABLE {name} USING {format_} PARTITIONED BY ({partitioned_by}) AS {rows}")
-    return name
-
-
 @pytest.fixture(scope="module")
 def source(spark: SparkSession, format_: str) -> Iterator[str]:
     """The name of a table of which commands take some rows; no two have the same key."""
@@ -136,33 +125,6 @@ def test_every_combination_of_clauses(
     assert rows_of(spark, tables[1]) == rows_of(spark, tables[0]), (merge, str(explained))
     for table in tables:
         spark.sql(f"DROP TABLE {table}")
-
-
-def test_files_of_a_merge(spark: SparkSession, format_: str) -> None:
-    days = ", ".join(str(day * 50) for day in range(20))
-    rows = "SELECT CAST(id AS INT) AS day, id AS k, 0 AS v FROM RANGE(1000)"
-    source = created(
-        spark,
-        format_,
-        "SELECT CAST(id * 50 AS INT) AS day, id * 50 AS k, 1 AS v FROM RANGE(20)",
-        "k",
-    )
-    merge = (
-        f"MERGE INTO {{}} t USING {source} s ON t.day = s.day AND t.k = s.k{{}} "
-        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
-    )
-    found = {}
-    for name, pasted in (("plain", ""), ("by hand", f" AND t.day IN ({days})"), ("splitlib", "")):
-        table = created(spark, format_, f"SELECT /*+ REPARTITION(2, day) */ * FROM ({rows})")
-        run = splitlib.sql if name == "splitlib" else SparkSession.sql
-        with files_read(spark, format_, table) as files:
-            run(spark, merge.format(table, pasted))
-        found[name] = files[0]
-        assert spark.table(table).where("v = 1").count() == 20
-        assert spark.table(table).count() == 1000
-    print(f"{format_}: {found}")
-    assert found["splitlib"] <= found["by hand"] <= found["plain"]
-    assert found["splitlib"] <= 40
 
 
 def test_a_source_that_changes_meanwhile(

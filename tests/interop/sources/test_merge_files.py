@@ -1,0 +1,36 @@
+"""Files that a MERGE reads: plain Spark, a literal pasted by hand, and splitlib."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+import splitlib
+from tests.interop.sources.conftest import created
+from tests.interop.sources.files_read import files_read
+
+
+def test_files_of_a_merge(spark: SparkSession, format_: str) -> None:
+    days = ", ".join(str(day * 50) for day in range(20))
+    rows = "SELECT CAST(id AS INT) AS day, id AS k, 0 AS v FROM RANGE(1000)"
+    source = created(
+        spark,
+        format_,
+        "SELECT CAST(id * 50 AS INT) AS day, id * 50 AS k, 1 AS v FROM RANGE(20)",
+        "k",
+    )
+    merge = (
+        f"MERGE INTO {{}} t USING {source} s ON t.day = s.day AND t.k = s.k{{}} "
+        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    found = {}
+    for name, pasted in (("plain", ""), ("by hand", f" AND t.day IN ({days})"), ("splitlib", "")):
+        table = created(spark, format_, f"SELECT /*+ REPARTITION(2, day) */ * FROM ({rows})")
+        run = splitlib.sql if name == "splitlib" else SparkSession.sql
+        with files_read(spark, format_, table) as files:
+            run(spark, merge.format(table, pasted))
+        found[name] = files[0]
+        assert spark.table(table).where("v = 1").count() == 20
+        assert spark.table(table).count() == 1000
+    print(f"{format_}: {found}")
+    assert found["splitlib"] <= found["by hand"] <= found["plain"]
+    assert found["splitlib"] <= 40
