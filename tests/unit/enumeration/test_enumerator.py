@@ -306,3 +306,19 @@ def test_unparsable_values_are_kept_and_noted(caplog):
 def test_paths():
     table = Table("t", "memory", MemoryConnector())
     assert splitlib.paths(table, keys(4)) == ["/t/k=4/00000", "/t/k=4/00001"]
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (3 << 19, "1.5 MiB"),
+        (5 << 29, "2.5 GiB"),
+        (9 << 39, "4.5 TiB"),
+    ],
+)
+def test_sizes_are_told_in_units(size, told):
+    enumerator = enumerator_of(MemoryConnector(1, 1, size=size))
+    list(enumerator.select_files())
+    assert f"1 files, {told}<" in enumerator.explain()._repr_html_()

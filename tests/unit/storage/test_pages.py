@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from obstore.store import MemoryStore
 
-from splitlib import SourceUnavailable
+import splitlib
+from splitlib import DynamicFileEnumerator, DynamicFilteringData, SourceUnavailable, SplitConfig
 from splitlib.storage import Storage, is_data, pages
+from splitlib.storage import storage as storage_module
 from splitlib.storage.pages import FILES_PER_PAGE, NotInOrder, PagedListing
 from splitlib.storage.s3_stores import s3_stores
 
@@ -106,6 +108,44 @@ def test_request_by_request_the_same_files(keys, directories, below):
             first += listed
     assert len(found) == len(set(found))
     assert set(found) == wanted(keys, directories, below=below)
+
+
+@given(
+    files=st.lists(st.integers(0, 9), min_size=1, max_size=40),
+    which=st.sets(st.integers(0, 39)),
+    page=st.integers(1, 12),
+    threads=st.integers(1, 3),
+)
+@settings(max_examples=200, deadline=None)
+def test_enumerations_have_every_file_of_what_matches(files, which, page, threads):
+    keys = {
+        f"t/k={k:02}/{n}{'' if n % 4 else '/below'}": b"x"
+        for k, m in enumerate(files)
+        for n in range(m)
+    }
+    keys |= {f"t/k={k:02}/_marker": b"x" for k in range(len(files))}
+    with pytest.MonkeyPatch.context() as patch:
+        store(patch, keys)
+        for module in (pages, storage_module):
+            patch.setattr(module, "FILES_PER_PAGE", page)
+        enumerator = DynamicFileEnumerator(
+            splitlib.load_table(
+                "s3://lake/t",
+                "files",
+                partition_schema="k string",
+                schema="a int",
+                storage_options=OPTIONS,
+            ),
+            SplitConfig(listing_threads=threads),
+        )
+        wanted = [f"{k:02}" for k in which]
+        keyed = pa.table({"k": pa.array(wanted, pa.string())})
+        enumerator.set_dynamic_filtering_data(DynamicFilteringData.from_arrow(keyed))
+        found = [
+            p for one in enumerator.select_files() for p in one.files.files["path"].to_pylist()
+        ]
+    direct = [f"s3://lake/{key}" for key in sorted(keys) if key.count("/") == 2 and "_" not in key]
+    assert found == [path for path in direct if path.split("=")[1][:2] in wanted]
 
 
 def test_how_far_the_first_request_reaches(monkeypatch):
