@@ -30,6 +30,7 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate, flag
 from splitlib.storage import refuse_outside
 
+_MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
 # Each is a statement.
 _MOST_PREFIXES: Final = 4
 # Operators that show rows as files have them.
@@ -69,7 +70,7 @@ class PublicTable(Connector):
         self.partitions_per_details = self.partitions_per_listing = 4 * threads
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
-        _refuse_unlisted(self._described)
+        _refuse_unlisted(self._described, str(spark.conf.get(_MANAGED, "true")).lower())
         form = _read_format(self._described)
         # whatever the session's current schema will be
         parts = (*self._described["namespace"], self._described["table_name"])
@@ -227,8 +228,12 @@ def _is_source(described: Mapping[str, Any]) -> bool:
     return str(described.get("provider", "hive")).lower() != "hive"
 
 
-def _refuse_unlisted(described: Mapping[str, Any]) -> None:
+def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
     """Refuse a table whose rows are not simply those in its files, or whose partitions nobody has.
+
+    Args:
+        described: The table.
+        managed: The setting by which the catalog has the partitions of Spark's own tables.
 
     Raises:
         UnsupportedTable: so.
@@ -248,6 +253,11 @@ def _refuse_unlisted(described: Mapping[str, Any]) -> None:
             raise UnsupportedTable(
                 "Its partitions are not in the session's catalog.",
                 hint="run MSCK REPAIR TABLE on it in Spark, or use connector='files'.",
+            )
+        if managed == "false":
+            raise UnsupportedTable(
+                f"Spark asks the catalog for no partitions while {_MANAGED} is false.",
+                hint=f"set {_MANAGED} to true, or use connector='files'.",
             )
         if is_recursive(_read_format(described)):
             raise UnsupportedTable("Spark reads no partitions with recursiveFileLookup.")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from splitlib import SourceError, TableNotFound, UnsupportedTable
 from splitlib.spark.session_catalog.directory_files import files_by_directory
 from splitlib.spark.session_catalog.public_table import refuse_guarded
@@ -78,6 +79,18 @@ def test_tables_of_hive(spark, metastore, database):
     )
     with pytest.raises(UnsupportedTable, match="RegexSerDe"):
         reader.table("r").load()
+
+
+def test_partitions_that_spark_does_not_ask_the_catalog_for(spark, database):
+    spark.sql("CREATE TABLE unmanaged (a INT, k INT) USING parquet PARTITIONED BY (k)")
+    spark.sql("INSERT INTO unmanaged VALUES (1, 1), (2, 2)")
+    setting = "spark.sql.hive.manageFilesourcePartitions"
+    reader = splitlib.read(spark).config(spark_scan="paths").table("unmanaged")
+    with changed(spark, {setting: "False"}):
+        with pytest.raises(UnsupportedTable, match=f"set {setting} to true"):
+            reader.load()
+        same(reader.config(spark_scan="auto").load(), spark.table("unmanaged"))
+    same(reader.load(), spark.table("unmanaged"))
 
 
 def test_changes_while_it_is_open(spark, database):
