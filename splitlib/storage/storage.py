@@ -272,11 +272,11 @@ class Storage:
         """
         roots: dict[tuple[str, str], dict[str, int]] = {}
         for row, location in enumerate(locations):
-            scheme, *empty_and_bucket, directory = location.split("/", 3)
-            if len(empty_and_bucket) != 2 or not directory.strip("/"):
+            parts = location.split("/", 3)
+            if len(parts) < 4 or parts[1] or not parts[3].strip("/"):
                 raise NotFollowed(f"{location!r} is no directory in a bucket.")
-            rows = roots.setdefault((scheme, empty_and_bucket[1]), {})
-            rows[directory.rstrip("/") + "/"] = row
+            scheme, _, bucket, directory = parts
+            roots.setdefault((scheme, bucket), {})[directory.rstrip("/") + "/"] = row
         refuse_outside(*locations)
         buckets: dict[str, dict[str, int]] = {}
         groups = set()

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from obstore.store import MemoryStore
 
 import splitlib
-from splitlib import DynamicFileEnumerator, DynamicFilteringData, SourceUnavailable, SplitConfig
+from splitlib import (
+    CorruptMetadata,
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    MissingPartition,
+    SourceUnavailable,
+    SplitConfig,
+)
 from splitlib.storage import Storage, is_data, pages
 from splitlib.storage import storage as storage_module
 from splitlib.storage.pages import FILES_PER_PAGE, NotInOrder, PagedListing
@@ -172,6 +179,22 @@ def test_how_far_the_first_request_reaches(monkeypatch):
     # as many as it takes, and no more
     monkeypatch.setattr(pages, "FILES_PER_PAGE", 1)
     assert first([0, 1]) == (2, 3, 1)
+
+
+@pytest.mark.parametrize("other", ["s3://lake", "s3://lake/", "s3://lake//t", "/t", "file:/t/k=1"])
+def test_what_is_no_directory_in_a_bucket_is_listed_alone(monkeypatch, tmp_path, other):
+    store(monkeypatch, {"t/k=0/a": b"x", "t/k=1/a": b"x", "root": b"x"})
+    files, requests, listed = Storage(OPTIONS).list_first(["s3://lake/t/k=0", other])
+    assert (files["path"].to_pylist(), requests, listed) == (["s3://lake/t/k=0/a"], 1, 1)
+    if other.startswith("s3://lake") and "//t" not in other:
+        assert Storage(OPTIONS).list_first([other, "s3://lake/t/k=0"])[2] == 1
+
+
+@pytest.mark.parametrize("other", ["", " ", "t"])
+def test_no_location_at_all_among_others(monkeypatch, other):
+    store(monkeypatch, {"t/k=0/a": b"x"})
+    with pytest.raises((CorruptMetadata, MissingPartition)):
+        Storage(OPTIONS).list_files(["s3://lake/t/k=0", other])
 
 
 def test_no_more_pages_than_the_files_fill(monkeypatch):
