@@ -1,0 +1,50 @@
+"""Directories that six writers wrote have the same rows and types for Spark and for splitlib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from splitlib.testing import HiveMetastore
+from tests.integration.randomized.directory_runner import DirectoryRunner
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+DIRECTORIES = int(os.environ.get("RANDOM_DIRECTORIES", "24"))
+SEED = int(os.environ.get("RANDOM_SEED", "20210304"))
+_AT_A_TIME = 4
+
+
+@pytest.fixture(scope="module")
+def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryRunner]:
+    """Directories in a place of their own, and the outcomes so far."""
+    with DirectoryRunner.in_scratch(spark, metastore) as found:
+        yield found
+    print("\n".join(f"{n} {name}" for name, n in found.verdicts.most_common()))
+    print("\n".join(f"{n} {name}" for name, n in found.reasons.most_common()))
+
+
+@pytest.mark.parametrize("start", range(0, DIRECTORIES, _AT_A_TIME))
+def test_same_rows_and_types(start: int, runner: DirectoryRunner) -> None:
+    """Each directory by ``files``, ``session``, ``hive`` and ``splitlib.sql``."""
+    compared = [runner.compare(SEED + start + i) for i in range(_AT_A_TIME)]
+    different = [
+        f"{one.directory}\n{way}: {text}"
+        for one in compared
+        if one is not None
+        for way, text in one.different.items()
+    ]
+    assert not different, "\n\n".join(different)
+
+
+def test_most_are_compared(runner: DirectoryRunner) -> None:
+    """If all of them were refused, nothing would have been compared."""
+    if not runner.verdicts:  # run alone
+        runner.compare(SEED)
+        runner.compare(SEED + 1)
+    same = runner.verdicts["files: same"]
+    refused = runner.verdicts["files: refused"]
+    assert same > refused, runner.reasons
