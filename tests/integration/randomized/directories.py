@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.sql_text import quoted
 
 KEY_NAMES: Final = (
     "k", "dt", "Hour", "a b", "x=y", "p/q", "t:z", "per%cent", "café", "order", "null", "n.m",
@@ -51,7 +51,7 @@ _NULLS: Final = 0.25
 
 def _data(kind: str, rows: int) -> pa.Array:
     """A data column with a null among its values."""
-    numbers: list[int | None] = [*range(1, rows)] + [None]
+    numbers: list[int | None] = [*range(1, rows), None]
     make: Mapping[str, Callable[[], pa.Array]] = {
         "text": lambda: pa.array([None if n is None else f"t{n}" for n in numbers]),
         "date": lambda: pa.array(numbers, pa.int32()).cast(pa.date32()),
@@ -122,9 +122,7 @@ def draw_directory(seed: int) -> Directory:
 def rows_of(directory: Directory) -> pa.Table:
     """The rows to write: ``id``, data columns, then keys."""
     columns = {"id": pa.array(range(directory.rows), pa.int64())}
-    columns |= {
-        f"c{i}": _data(kind, directory.rows) for i, kind in enumerate(directory.data)
-    }
+    columns |= {f"c{i}": _data(kind, directory.rows) for i, kind in enumerate(directory.data)}
     for place, (name, kind) in enumerate(directory.keys):
         values = KEY_VALUES[kind]
         keys = [values[(n + place) % len(values)] for n in range(directory.rows)]
@@ -168,9 +166,9 @@ def _by_hive(spark: SparkSession, rows: pa.Table, names: list[str], root: Path) 
     # Hive's SerDe takes names of columns in lower case, and no dots or quotes in them
     table = f"default.hive_writer_{root.name}"
     columns = ", ".join(
-        f"{_quoted(f.name)} {f.dataType.simpleString()}" for f in df.schema if f.name not in names
+        f"{quoted(f.name)} {f.dataType.simpleString()}" for f in df.schema if f.name not in names
     )
-    keys = ", ".join(f"{_quoted(name)} {df.schema[name].dataType.simpleString()}" for name in names)
+    keys = ", ".join(f"{quoted(name)} {df.schema[name].dataType.simpleString()}" for name in names)
     by = f"PARTITIONED BY ({keys})" if names else ""
     spark.sql(f"CREATE TABLE {table} ({columns}) {by} STORED AS PARQUET LOCATION '{root}'")
     try:
@@ -218,16 +216,12 @@ def _by_duckdb(spark: SparkSession, rows: pa.Table, names: list[str], root: Path
 
 def _by_pandas(spark: SparkSession, rows: pa.Table, names: list[str], root: Path) -> None:
     del spark
-    frame: pd.DataFrame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+    frame = rows.to_pandas()
     if names:
         frame.to_parquet(root, partition_cols=names)
     else:
         root.mkdir()
         pq.write_table(pa.Table.from_pandas(frame), root / "part.parquet")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 _WRITERS: Final = {

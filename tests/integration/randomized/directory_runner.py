@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.errors import SplitlibError
+from splitlib.spark.sql_text import quoted
 from splitlib.testing import HiveMetastore
 from tests.integration.randomized.directories import Directory, draw_directory, write
 from tests.support.hive_tables import way_of
@@ -64,8 +65,8 @@ class DirectoryRunner:
             return None
         comparison = Comparison(directory)
         plain = self._plain(root)
-        files = lambda: splitlib.read(self._spark).table(str(root), connector="files").load()
-        self._add(comparison, "files", plain, files)
+        reader = splitlib.read(self._spark).table(str(root), connector="files")
+        self._add(comparison, "files", plain, reader.load)
         if isinstance(plain, _Read) and directory.keys:
             self._keys(comparison, root, plain)
         self._in_catalog(comparison, root, plain)
@@ -93,17 +94,15 @@ class DirectoryRunner:
         key = comparison.directory.keys[0][0]
         if key not in plain.df.columns:
             return
-        column = F.col(_quoted(key))
+        column = F.col(quoted(key))
         values = plain.df.select(column.alias("key")).distinct().orderBy("key").limit(_FEW)
         keys = splitlib.freeze(values)
-        expected = _read(
-            lambda: plain.df.join(keys, column.eqNullSafe(F.col("key")), "left_semi")
-        )
+        expected = _read(lambda: plain.df.join(keys, column.eqNullSafe(F.col("key")), "left_semi"))
 
         def loaded() -> DataFrame:
             reader = splitlib.read(self._spark).table(str(root), connector="files")
             df = reader.filtered_by(keys, on={key: "key"}, null_safe=True).load()
-            return df.join(keys, df[_quoted(key)].eqNullSafe(F.col("key")), "left_semi")
+            return df.join(keys, df[quoted(key)].eqNullSafe(F.col("key")), "left_semi")
 
         self._add(comparison, "files, by keys", expected, loaded)
 
@@ -133,8 +132,8 @@ class DirectoryRunner:
             self._spark.sql(f"DROP TABLE {name}")
 
     def _by_sql(self, comparison: Comparison, name: str, key: str) -> None:
-        one = f"(SELECT max({_quoted(key)}) AS m FROM {name})"
-        query = f"SELECT f.* FROM {name} f JOIN {one} d ON f.{_quoted(key)} = d.m"
+        one = f"(SELECT max({quoted(key)}) AS m FROM {name})"
+        query = f"SELECT f.* FROM {name} f JOIN {one} d ON f.{quoted(key)} = d.m"
         expected = _read(lambda: self._spark.sql(query))
         self._add(comparison, "sql", expected, lambda: splitlib.sql(self._spark, query))
 
@@ -176,7 +175,3 @@ def _verdict(expected: _Read | str, found: _Read | str) -> str:
     if expected.rows != found.rows:
         return f"different: {len(found.rows)} rows, not the {len(expected.rows)} of Spark"
     return "same"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
