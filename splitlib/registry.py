@@ -35,15 +35,18 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "splitlib.connectors"
 SESSION = "session"
 """The connector of tables that a Spark session knows by itself, the default where there is one."""
+_DIRECTORIES = "files"
+"""The connector that has to infer what a catalog knows, by the settings of whoever reads."""
 _BUILT_IN = {
-    "files": "splitlib_files:FilesConnector",
+    _DIRECTORIES: "splitlib_files:FilesConnector",
     "hive": "splitlib_hive:HiveConnector",
     "iceberg": "splitlib_iceberg:IcebergConnector",
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
 # Connectors that list files themselves: what the session knows of its storage is for them, too.
-_ON_STORAGE = frozenset({"files", "hive"})
+_ON_STORAGE = frozenset({_DIRECTORIES, "hive"})
 _STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
+_SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
@@ -91,6 +94,7 @@ def open_table(
     spark: object = None,
     spark_conf: Mapping[str, str] | None = None,
     config: SplitConfig | None = None,
+    session_settings: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Table:
     """What :func:`splitlib.load_table` does.
@@ -101,6 +105,7 @@ def open_table(
         spark: A session, whose own catalogs have what no other is named for.
         spark_conf: Its settings ``spark.splitlib.*``, which may name catalogs.
         config: How often to try again; for all calls of the table that are given no other.
+        session_settings: How Spark reads directories, where ``spark`` is not at hand to tell.
         options: The connector's own.
     """
     remember(name, options)
@@ -113,6 +118,8 @@ def open_table(
     if spark is not None and connector in _ON_STORAGE and "storage_options" not in options:
         options = {**options, "storage_options": _imported(_STORAGE_OF_SESSION)(spark)}
         remember(name, options)
+    if connector == _DIRECTORIES and connector not in _registered:
+        options = {**options, **_settings_of(spark, session_settings)}
     if connector == SESSION:
         given: dict[str, Any] = {} if spark is None else {"spark": spark}
         given |= {"listing_threads": config.listing_threads, "spark_scan": config.spark_scan}
@@ -137,6 +144,12 @@ def open_table(
         # a call that nobody waits for any more, as of Ctrl-C, may still open it
         made.add_done_callback(lambda late: late.result().close())
         raise
+
+
+def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
+    """The option by which directories are read as the session reads them, if one reads."""
+    settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
+    return {} if settings is None else {"session_settings": settings}
 
 
 def _by_catalog(

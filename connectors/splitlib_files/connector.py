@@ -6,15 +6,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from splitlib.errors import ConfigError, MissingPartition, TableNotFound
+from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNotFound
+from splitlib.hive.types import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
-from splitlib.storage import SELECTING_OPTIONS, Storage
-from splitlib_files.schema import declared_schema, keys_of_directories, schema_of_files
+from splitlib.storage import SELECTING_OPTIONS, Storage, local_path
+from splitlib_files.layout import Layout
+from splitlib_files.names import DirectoryNames, escapes_of
+from splitlib_files.schema import declared_schema, schema_of_file
 from splitlib_files.walk import Walk
 
-_OPTIONS = {"format", "partition_schema", "schema", "storage_options", "read_options"}
+_OPTIONS = {
+    "format",
+    "partition_schema",
+    "percent_escapes",
+    "read_options",
+    "schema",
+    "session_settings",
+    "storage_options",
+}
+_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
+_TIMESTAMP_TYPE = "spark.sql.timestampType"
+# A directory on the way to a file that is named after a key.
+_KEY = "[^/]*=[^/]*/"
 _FORMATS = ("parquet", "orc", "json", "csv", "text")
 
 
@@ -24,16 +40,33 @@ class FilesConnector(Connector):
     Options:
         format: ``parquet`` (default), ``orc``, ``json``, ``csv`` or ``text``.
         partition_schema: Partition keys and their types, a ``pyarrow.Schema`` or ``"k int, d
-            date"``; by default the keys of the first directories found, all of them strings.
+            date"``; by default the keys of the directories found, in the types that Spark infers
+            from all values. With several keys that takes a listing of every directory above the
+            last level when the table is opened.
         schema: Data columns, given likewise; by default those of the first file found.
+        percent_escapes: What escapes such as ``%C3%A9`` in names of directories are: ``utf-8``,
+            bytes of UTF-8, as pyarrow, Polars and DuckDB write them; or ``spark``, a character
+            each, as Spark reads them, which is the default where Spark reads. Without Spark names
+            in which it matters are refused by default.
         storage_options: Options of the fsspec filesystem.
         read_options: Spark's options of the format, such as ``{"header": "true"}``.
+        session_settings: Settings of the Spark session that reads, which splitlib fills in.
     """
 
-    def __init__(self, root: str, storage: Storage, metadata: TableMetadata) -> None:
+    def __init__(
+        self,
+        root: str,
+        storage: Storage,
+        metadata: TableMetadata,
+        names: DirectoryNames,
+        *,
+        inferred: bool,
+    ) -> None:
         self._root = root
         self._storage = storage
         self._metadata = metadata
+        self._names = names
+        self._inferred = inferred
         self.files_per_page = storage.files_per_page(root)
 
     @classmethod
@@ -43,22 +76,34 @@ class FilesConnector(Connector):
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
         root = name.rstrip("/") or "/"
+        settings = options.get("session_settings")
         storage = Storage(options.get("storage_options"))
+        names = DirectoryNames(
+            escapes_of(options.get("percent_escapes"), None if settings is None else "spark")
+        )
         try:
-            first = storage.directories(root)
+            layout = Layout(storage, root, names)
         except MissingPartition as error:
             raise TableNotFound(f"There is no directory {name!r}.") from error
         keys = declared_schema(options.get("partition_schema"))
-        if keys is None:
-            keys = keys_of_directories(storage, root, first)
-        form = options.get("format", "parquet")
         data = declared_schema(options.get("schema"))
+        form = options.get("format", "parquet")
+        inferred = keys is None
+        first = layout.first_file() if keys is None or data is None else None
+        if keys is None:
+            keys = layout.keys(first, timestamp=_type_of_timestamps(settings or {}))
+        elif layout.has_partitions and not len(keys):
+            raise ConfigError(
+                f"{root!r} has partitions, but partition_schema has no keys.",
+                hint="leave it out, or declare them.",
+            )
         if data is None:
-            data = schema_of_files(storage, root, form, levels=len(keys))
+            data = schema_of_file(storage, None if first is None else f"{root}/{first}", form)
         taken = {key.name.lower() for key in keys}
         schema = pa.schema([f for f in data if f.name.lower() not in taken] + list(keys))
         read_format = ReadFormat.of(form, options.get("read_options"))
-        return cls(root, storage, TableMetadata(schema, tuple(keys.names), read_format, root))
+        metadata = TableMetadata(schema, tuple(keys.names), read_format, root)
+        return cls(root, storage, metadata, names, inferred=inferred)
 
     def describe(self) -> TableMetadata:
         """See :meth:`Connector.describe`."""
@@ -69,14 +114,37 @@ class FilesConnector(Connector):
 
         The handle of a partition is its directory, as a path from the root.
         """
-        yield from Walk(self._storage, self._root, self._metadata.partition_keys, predicate)
+        keys = self._metadata.partition_schema
+        names, inferred = self._names, self._inferred
+        yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`Connector.list_files`; nothing is known of a file that could exclude it."""
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
-        files, requests, listed = self._storage.list_first(locations)
+        # as Spark does, with directories below a partition, which Hive on Tez makes for UNION ALL
+        below = bool(self._metadata.partition_keys)
+        files, requests, listed = self._storage.list_first(locations, below=below)
+        if below:
+            self._refuse_other_keys(files["path"])
         took = Requests(storage=requests)
         yield FileBatch(files, self._metadata.read_format, took, partitions_listed=listed)
+
+    def _refuse_other_keys(self, paths: pa.Array) -> None:
+        """Refuse files that lie in directories of keys that the table does not have.
+
+        Raises:
+            SourceError: naming one.
+        """
+        above = pc.count_substring_regex(f"{local_path(self._root)}/", _KEY).as_py()
+        found = pc.count_substring_regex(paths, _KEY)
+        keys = len(self._metadata.partition_keys)
+        others = paths.filter(pc.greater(found, above + keys))
+        if len(others):
+            raise SourceError(
+                f"File {others[0].as_py()!r} lies in directories of more partition keys than "
+                f"{', '.join(self._metadata.partition_keys)}.",
+                hint="move it away, or give the right partition_schema.",
+            )
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """See :class:`splitlib.spi.SupportsStorageOptions`."""
@@ -88,6 +156,14 @@ class FilesConnector(Connector):
             self._storage.directories(self._root)
         except MissingPartition as error:
             raise TableNotFound(f"There is no directory {self._root!r} any more.") from error
+
+
+def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
+    """The type that Spark infers for timestamps; None = it infers no types."""
+    if settings.get(_INFERENCE, "true").lower() == "false":
+        return None
+    is_local = settings.get(_TIMESTAMP_TYPE, "").upper() == "TIMESTAMP_NTZ"
+    return parse_type("timestamp_ntz" if is_local else "timestamp")
 
 
 def _check(options: Mapping[str, Any]) -> None:
@@ -104,3 +180,24 @@ def _check(options: Mapping[str, Any]) -> None:
     for option in options.get("read_options") or {}:
         if option.lower() in selecting:
             raise ConfigError(f"Read option {option!r} would change which files there are.")
+    if options.get("schema") is None and form in ("parquet", "orc"):
+        _refuse_merging(form, options)
+
+
+def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
+    """Refuse to merge the columns of all files: the first one tells them here.
+
+    Raises:
+        ConfigError: if the read options, or the settings of the session, say so.
+    """
+    setting = f"spark.sql.{form}.mergeSchema"
+    merges = {setting: (options.get("session_settings") or {}).get(setting, "false")}
+    for option, value in (options.get("read_options") or {}).items():
+        if option.lower() == "mergeschema":
+            merges = {f"Read option {option!r}": value}
+    for said, value in merges.items():
+        if str(value).strip().lower() != "false":
+            raise ConfigError(
+                f"{said} is {value!r}, but the columns of all files are not merged.",
+                hint="pass schema=, the data columns.",
+            )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from splitlib.errors import SourceError
-from splitlib.hive.partition_values import split_names
+from splitlib.errors import MissingPartition, SourceError
 from splitlib.model import PartitionBatch, Requests
 from splitlib.remote.workers import Workers
 from splitlib.spi import Predicate
-from splitlib.storage import Storage
+from splitlib.storage import Level, Storage
+from splitlib_files.names import DirectoryNames
 
 _THREADS = 16
 # How many directories are listed for one batch.
@@ -28,20 +29,34 @@ class Walk:
         root: The table's directory.
         keys: The partition keys, from the top level down.
         predicate: Says which directories of an upper level may hold a match.
+        names: How names of directories are read.
+        inferred: Whether the types of the keys were inferred, and their values follow them.
+        top: What is in the root, if it is known already.
     """
 
     def __init__(
-        self, storage: Storage, root: str, keys: Sequence[str], predicate: Predicate
+        self,
+        storage: Storage,
+        root: str,
+        keys: pa.Schema,
+        predicate: Predicate,
+        names: DirectoryNames,
+        *,
+        inferred: bool = False,
+        top: Level | None = None,
     ) -> None:
         self._storage = storage
         self._root = root
         self._keys = keys
         self._predicate = predicate
+        self._names = names
+        self._inferred = inferred
+        self._top = top
         self._requests = 0
         """How many there were that no batch has counted yet."""
 
     def __iter__(self) -> Iterator[PartitionBatch]:
-        if not self._keys:  # one partition without values, which is the root itself
+        if not len(self._keys):  # one partition without values, which is the root itself
             nothing = pa.RecordBatch.from_arrays([], names=[])
             yield PartitionBatch(nothing, pa.array([""], pa.string()))
             return
@@ -49,13 +64,17 @@ class Walk:
 
     def _below(self, parents: Sequence[str], level: int) -> Iterator[PartitionBatch]:
         """The partitions below some directories, whose children are of key number ``level``."""
-        keys = self._keys[:level]
+        keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
-            children = self._children(parents[start : start + _DIRECTORIES], keys[-1])
+            children = self._children(parents[start : start + _DIRECTORIES], keys.names[-1])
             if not children:
                 continue
-            values = split_names(pa.array([child[1:] for child in children]), keys)
             directories = pa.array(children, pa.string())
+            relative = pa.array([child[1:] for child in children], pa.string())
+            values, are_of_type = self._names.values(relative, keys, inferred=self._inferred)
+            if not pc.all(are_of_type).as_py():
+                self._refuse_files_in(directories.filter(pc.invert(are_of_type)), keys)
+                values, directories = values.filter(are_of_type), directories.filter(are_of_type)
             if level < len(self._keys):
                 matching = directories.filter(self._predicate.match(values)).to_pylist()
                 yield from self._below(matching, level + 1)
@@ -64,26 +83,62 @@ class Walk:
                 requests, self._requests = self._requests, 0
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
+    def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
+        """Refuse directories whose values are of other types than the keys, unless they are empty.
+
+        Empty ones have had no say in the types.
+
+        Raises:
+            SourceError: naming one that has files.
+        """
+        for directory in directories.to_pylist():
+            if has_files(self._storage, self._root + directory):
+                types = ", ".join(f"{key.name} is {key.type}" for key in keys)
+                raise SourceError(
+                    f"Files have come to {self._root + directory!r} since the table was opened, "
+                    f"when it was inferred that {types}.",
+                    hint="open the table again, or give its partition_schema.",
+                )
+
     def _children(self, parents: Sequence[str], key: str) -> list[str]:
-        # threads for this listing alone: nobody may ever come back for the next one
-        with Workers(_THREADS, "splitlib-walk") as pool:
-            levels = list(
-                pool.map(lambda p: self._storage.level(self._root + p, patient=True), parents)
-            )
+        if self._top is not None and parents == [""]:
+            levels = [self._top]
+        else:
+            # threads for this listing alone: nobody may ever come back for the next one
+            with Workers(_THREADS, "splitlib-walk") as pool:
+                levels = list(pool.map(self._level, parents))
+            self._requests += sum(level.requests for level in levels)
+        for parent, level in zip(parents, levels, strict=True):
+            # Spark leaves out files next to the first level, and fails where they lie deeper
+            if level.files and (parent or not level.directories):
+                raise SourceError(
+                    f"File {level.files[0].path!r} lies above the partitions of {key!r}.",
+                    hint="move it away, or give the right partition_schema.",
+                )
         children = [
             f"{parent}/{name}"
             for parent, level in zip(parents, levels, strict=True)
             for name in level.directories
         ]
-        self._requests += sum(level.requests for level in levels)
         for child in children:
             self._check(child, key)
         return children
 
+    def _level(self, parent: str) -> Level:
+        return self._storage.level(self._root + parent, patient=True)
+
     def _check(self, directory: str, key: str) -> None:
-        name, equals, _ = directory.rpartition("/")[2].partition("=")
-        if not equals or name.lower() != key.lower():
+        name = directory.rpartition("/")[2]
+        if self._names.key(name).lower() != key.lower():
             raise SourceError(
                 f"Directory {self._root + directory!r} is no partition of {key!r}.",
                 hint="move it away, or give the right partition_schema.",
             )
+
+
+def has_files(storage: Storage, location: str) -> bool:
+    """Whether there is a data file in a directory or below it."""
+    try:
+        return any(level.files for level in storage.levels_below(location, patient=True))
+    except MissingPartition:
+        return False  # it has gone since it was listed

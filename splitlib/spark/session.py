@@ -8,6 +8,14 @@ from splitlib.config import SPARK_PREFIX
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_settings import setting_names
 
+# By what Spark infers the schema of directories.
+_OF_DIRECTORIES = (
+    "spark.sql.orc.mergeSchema",
+    "spark.sql.parquet.mergeSchema",
+    "spark.sql.sources.partitionColumnTypeInference.enabled",
+    "spark.sql.timestampType",
+)
+
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """Every ``spark.splitlib.*`` that the session has."""
@@ -15,3 +23,8 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
         return {k: v for k, v in spark.conf.getAll.items() if k.startswith(SPARK_PREFIX)}
     names = [name for name in setting_names(spark) if name.startswith(SPARK_PREFIX)]
     return {name: str(spark.conf.get(name)) for name in names}
+
+
+def settings_of_directories(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session by which it infers columns and partition keys of directories."""
+    return {name: str(spark.conf.get(name)) for name in _OF_DIRECTORIES}

@@ -25,15 +25,21 @@ from splitlib.storage.locations import local_path, located
 from splitlib.storage.options import connection_parts, nested_options, option_value
 
 if TYPE_CHECKING:
-    from splitlib.storage.filesystems import OptionsByProtocol, modified
+    from splitlib.storage.filesystems import Links, OptionsByProtocol, modified
     from splitlib.storage.storage import Storage
 
-_WITH_FSSPEC = {"OptionsByProtocol": "filesystems", "Storage": "storage", "modified": "filesystems"}
+_WITH_FSSPEC = {
+    "Links": "filesystems",
+    "OptionsByProtocol": "filesystems",
+    "Storage": "storage",
+    "modified": "filesystems",
+}
 
 __all__ = [
     "SELECTING_OPTIONS",
     "AllowedLocations",
     "Level",
+    "Links",
     "OptionsByProtocol",
     "Storage",
     "StoredFile",

@@ -32,6 +32,8 @@ class Level(NamedTuple):
     """Their names."""
     requests: int
     """What it took: pages of a listing."""
+    hidden: frozenset[str] = frozenset()
+    """Names of the directories that Spark does not look at: they tell who keeps the table."""
 
 
 def is_data(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from operator import itemgetter
@@ -14,10 +15,12 @@ from typing import Any
 import fsspec
 from fsspec.registry import known_implementations
 
-from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceUnavailable
+from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
 from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.locations import Location, local_path, located
 
+# How many paths of one walk may lead to the same directory. Each is listed again.
+_MOST_LINKS = 100
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
@@ -125,6 +128,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         # an object store may list the marker of the directory among its children
         if info["name"].rstrip("/") != itself
     ]
+    hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
     children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
     files = [
         StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
@@ -133,15 +137,32 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     ]
     # adlfs tells one of files twice, if an object marks it
     directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
-    return Level(files, list(directories), 1)
+    return Level(files, list(directories), 1, hidden)
 
 
-def leads_back(fs: Any, path: str) -> bool:
-    """Whether a directory is a symbolic link to one above it."""
-    if not getattr(fs, "local_file", False) or not os.path.islink(path):
-        return False
-    target = os.path.realpath(path)
-    return any(os.path.realpath(above) == target for above in PurePath(path).parents)
+class Links:
+    """The symbolic links that a walk follows: links to links can multiply its paths without end."""
+
+    def __init__(self) -> None:
+        self._followed: Counter[str] = Counter()
+
+    def follow(self, fs: Any, path: str) -> None:
+        """Count a directory, if it is a link.
+
+        Raises:
+            SourceError: if it leads back to a directory above it, or where many others have led.
+        """
+        if not getattr(fs, "local_file", False) or not os.path.islink(path):
+            return
+        target = os.path.realpath(path)
+        if any(os.path.realpath(above) == target for above in PurePath(path).parents):
+            raise SourceError(f"The link {path!r} leads back to a directory above it.")
+        self._followed[target] += 1
+        if self._followed[target] > _MOST_LINKS:
+            raise SourceError(
+                f"More than {_MOST_LINKS} paths through symbolic links lead to {target!r}.",
+                hint="remove links that lead to the same directory.",
+            )
 
 
 def modified(info: Mapping[str, Any]) -> int:

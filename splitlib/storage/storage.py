@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +22,8 @@ from splitlib.storage.azure_stores import azure_stores
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
+    Links,
     OptionsByProtocol,
-    leads_back,
     level_of,
 )
 from splitlib.storage.gcs_stores import gcs_stores
@@ -156,26 +156,40 @@ class Storage:
 
         Raises:
             MissingPartition: if there is no such directory.
-            SourceError: if a symbolic link leads back to a directory above it.
+            SourceError: as of :meth:`levels_below`.
         """
-        found: list[StoredFile] = []
-        requests, pending = 0, [location]
+        levels = list(self.levels_below(location))
+        return [file for level in levels for file in level.files], sum(
+            level.requests for level in levels
+        )
+
+    def levels_below(self, location: str, *, patient: bool = False) -> Iterator[Level]:
+        """A directory, then each directory below it, those of one directory by name.
+
+        Args:
+            location: Of the directory.
+            patient: As of :meth:`level`.
+
+        Raises:
+            MissingPartition: if there is no such directory.
+            SourceError: if symbolic links lead back to a directory above them, or very often to the
+                same one.
+        """
+        links = Links()
+        pending = [location]
         while pending:
             here = pending.pop()
             try:
-                level = self.level(here)
+                level = self.level(here, patient=patient)
             except MissingPartition:
                 if here == location or not located(here).is_on_object_store:
                     raise
                 continue  # the last object of it has gone since it was listed
-            found += level.files
-            requests += level.requests
+            yield level
             below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
             for directory in below:
-                if leads_back(*self.filesystem(directory)):
-                    raise SourceError(f"The link {directory!r} leads back to a directory above it.")
+                links.follow(*self.filesystem(directory))
             pending += reversed(below)
-        return found, requests
 
     def directories(self, location: str) -> list[str]:
         """Names of the directories directly in a directory, sorted, without hidden ones.
@@ -218,7 +232,8 @@ class Storage:
                     if is_data(name := path.rpartition("/")[2])
                 ]
                 requests = max(1, -(-told // listing.kind.names_per_request))
-                return Level(files, sorted(filter(is_data, directories)), requests)
+                shown = sorted(filter(is_data, directories))
+                return Level(files, shown, requests, frozenset(directories).difference(shown))
         return level_of(*self.filesystem(location), location)
 
     def given_options(self, protocol: str) -> Mapping[str, Any]:

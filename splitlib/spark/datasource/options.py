@@ -92,8 +92,13 @@ class ReadOptions:
             SplitlibError: as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
+        # Spark reads, but does not tell a Python data source its settings
         table = open_table(
-            self.table, self.connector, config=self.config, **{**self.others, **given}
+            self.table,
+            self.connector,
+            config=self.config,
+            session_settings={},
+            **{**self.others, **given},
         )
         try:
             return self._in_zone(table)

@@ -65,7 +65,7 @@ def test_a_directory_outside_is_not_opened(root):
 
 def test_links_are_refused_where_they_matter(root):
     with splitlib.load_table(str(root), "files", config=within(root)) as table:
-        assert splitlib.paths(table, keys("1")) == [f"{root}/k=1/f.parquet"]
+        assert splitlib.paths(table, keys(1)) == [f"{root}/k=1/f.parquet"]
         with pytest.raises(LocationNotAllowed, match="k=2"):
             splitlib.paths(table)
 
@@ -120,7 +120,7 @@ def test_a_partition_of_a_metastore(root):
     }
     with served(metastore) as server:
         with splitlib.load_table("d.t", "hive", uri=server.uri, config=within(root)) as table:
-            assert len(splitlib.paths(table, keys("1"))) == 1
+            assert len(splitlib.paths(table, keys(1))) == 1
             with pytest.raises(LocationNotAllowed, match="elsewhere"):
                 splitlib.paths(table, keys("2"))
         with pytest.raises(LocationNotAllowed, match="table"):

@@ -1,0 +1,172 @@
+"""What a table's directories tell when it is opened: its keys, their types, its first file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from splitlib.errors import MissingPartition, UnsupportedTable
+from splitlib.spi import Predicate
+from splitlib.storage import Links, Storage
+from splitlib_files.key_types import NULL, STRING, common_type, type_of
+from splitlib_files.names import DirectoryNames
+from splitlib_files.walk import Walk, has_files
+
+_ALL = Predicate(pa.schema([]), [])
+# By the hidden directory that it keeps below a table's root, who has written it.
+_LOGS = {
+    "_delta_log": (
+        "Delta Lake",
+        "query it with splitlib.sql in a session that has Delta Lake.",
+    ),
+    ".hoodie": ("Hudi", "query it in a session that has Hudi's package."),
+}
+
+
+class Layout:
+    """The directories of a table, looked at while it is opened.
+
+    Args:
+        storage: Where they are.
+        root: The table's directory.
+        names: How their names are read.
+
+    Raises:
+        MissingPartition: if there is no such directory.
+        UnsupportedTable: if a table format with its own metadata lies there.
+    """
+
+    def __init__(self, storage: Storage, root: str, names: DirectoryNames) -> None:
+        self._storage = storage
+        self._root = root
+        self._names = names
+        self._top = storage.level(root, patient=True)
+        self._refuse_table_formats()
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether the root has directories that are named after a key."""
+        return any("=" in name for name in self._top.directories)
+
+    def first_file(self) -> str | None:
+        """The first data file, relative to the root; None if there is none.
+
+        In the order of paths, as Spark takes the columns of the first one. Files next to partitions
+        are not read, nor are directories next to files without partitions.
+
+        Raises:
+            UnsupportedTable: if all files lie in directories that are no partitions.
+        """
+        if self.has_partitions:
+            return self._first_below(only_partitions=self.has_partitions)
+        if self._top.files:
+            return min(_name(file.path) for file in self._top.files)
+        if (found := self._first_below(only_partitions=self.has_partitions)) is not None:
+            raise UnsupportedTable(
+                f"Files lie below {self._root!r}, but neither in it nor in partitions: {found!r}.",
+                hint="pass the directory that holds the files or the partitions.",
+            )
+        return None
+
+    def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:
+        """The keys, and the types that Spark infers for them.
+
+        Args:
+            first_file: As of :meth:`first_file`: its directories tell the keys.
+            timestamp: The type of a timestamp. None = types are not inferred: all keys are strings.
+
+        Raises:
+            UnsupportedTable: if a key comes twice on the way down, or has no name.
+            SourceError: as of :class:`Walk`; the types follow from the names of all directories.
+        """
+        path = self._first_directories() if first_file is None else first_file.split("/")[:-1]
+        keys: list[pa.Field] = []
+        for name in path:
+            if "=" not in name:
+                break  # what lies below a partition is part of it
+            key = self._names.key(name)
+            if not key or key.lower() in (known.name.lower() for known in keys):
+                raise UnsupportedTable(
+                    f"Directories below {self._root!r} are of partition key {key!r} again."
+                    if key
+                    else f"Directory {name!r} has no name of a partition key."
+                )
+            keys.append(pa.field(key, STRING))
+        schema = pa.schema(keys)
+        return self._inferred(schema, timestamp) if keys and timestamp is not None else schema
+
+    def _inferred(self, keys: pa.Schema, timestamp: pa.DataType) -> pa.Schema:
+        by_type: list[dict[pa.DataType, list[str]]] = [defaultdict(list) for _ in keys]
+        known: dict[str, pa.DataType] = {}
+        for batch in Walk(self._storage, self._root, keys, _ALL, self._names, top=self._top):
+            for directory in batch.refs.to_pylist():
+                for found, name in zip(by_type, directory[1:].split("/"), strict=True):
+                    if name not in known:
+                        known[name] = type_of(self._names.value_text(name), timestamp)
+                    found[known[name]].append(directory)
+        types = [self._type(found) for found in by_type]
+        return pa.schema([key.with_type(kind) for key, kind in zip(keys, types, strict=True)])
+
+    def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
+        """The type of a key; directories without files do not count where it would be another."""
+        kinds = [kind for kind in directories if kind != NULL]
+        if len(kinds) > 1:
+            kinds = [kind for kind in kinds if any(map(self._has_files, directories[kind]))]
+        return common_type(kinds)
+
+    def _has_files(self, directory: str) -> bool:
+        return has_files(self._storage, self._root + directory)
+
+    def _first_directories(self) -> list[str]:
+        found: list[str] = []
+        level = self._top
+        while partitions := [name for name in level.directories if "=" in name]:
+            found.append(partitions[0])
+            if self._names.key(partitions[0]) in map(self._names.key, found[:-1]):
+                break
+            level = self._storage.level(self._root + "".join(f"/{name}" for name in found))
+        return found
+
+    def _refuse_table_formats(self) -> None:
+        for name, (format_name, advice) in _LOGS.items():
+            if name in self._top.hidden:
+                raise _foreign(self._root, format_name, name, advice)
+        if "metadata" in self._top.directories:
+            metadata = self._storage.level(f"{self._root}/metadata", patient=True)
+            files = [_name(file.path) for file in metadata.files]
+            if any(name.endswith((".metadata.json", "version-hint.text")) for name in files):
+                advice = "read it with connector='iceberg', by the name in its catalog."
+                raise _foreign(self._root, "Iceberg", "metadata", advice)
+
+    def _first_below(self, *, only_partitions: bool) -> str | None:
+        """The first file below the root in the order of paths."""
+        at_top = [n for n in self._top.directories if "=" in n or not only_partitions]
+        pending = [f"{name}/" for name in sorted(at_top, key=lambda name: f"{name}/", reverse=True)]
+        links = Links()
+        while pending:
+            here = pending.pop()
+            if not here.endswith("/"):
+                return here
+            location = f"{self._root}/{here[:-1]}"
+            links.follow(*self._storage.filesystem(location))
+            try:
+                level = self._storage.level(location, patient=True)
+            except MissingPartition:
+                continue  # it has gone since it was listed
+            found = [_name(file.path) for file in level.files]
+            found += (f"{name}/" for name in level.directories)
+            pending += (here + name for name in sorted(found, reverse=True))
+        return None
+
+
+def _foreign(root: str, kind: str, found: str, hint: str) -> UnsupportedTable:
+    return UnsupportedTable(
+        f"{root!r} is a table of {kind}: it has {found!r}. Its files alone may have deleted rows.",
+        hint=hint,
+    )
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
