@@ -120,7 +120,7 @@ def test_a_partition_of_a_metastore(root):
     }
     with served(metastore) as server:
         with splitlib.load_table("d.t", "hive", uri=server.uri, config=within(root)) as table:
-            assert len(splitlib.paths(table, keys(1))) == 1
+            assert len(splitlib.paths(table, keys("1"))) == 1
             with pytest.raises(LocationNotAllowed, match="elsewhere"):
                 splitlib.paths(table, keys("2"))
         with pytest.raises(LocationNotAllowed, match="table"):

@@ -1,0 +1,139 @@
+"""Directories read by splitlib beside ``spark.read.parquet``: the same columns, types and rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import functions as F
+
+import splitlib
+
+pytestmark = pytest.mark.spark
+NULL = "__HIVE_DEFAULT_PARTITION__"
+SHAPES = {
+    "types": [
+        "i=01/l=3000000000/m=1e3/d=7d/t=2024-01-01 10%3A00%3A00/y=2024-01-31/s=1.50/f",
+        f"i=+5/l=1/m=99999999999999999999/d=.5/t=2024-03-01/y={NULL}/s=a/f",
+    ],
+    "names": [
+        "x%3Dy=1/p%2Fq=a%20b/\xe9=caf%C3%A9/f",
+        "x%3Dy=2/p%2Fq=caf\xe9/\xe9=__x/HIVE_UNION_SUBDIR_1/f",
+    ],
+    "text": ["a=1/b=2024-1-1/c=3000000000/f", "a=x/b=2024-01-01/c=1.5/f"],
+    "below": ["k=1/HIVE_UNION_SUBDIR_1/f", "k=1/HIVE_UNION_SUBDIR_2/a/f", "k=1/f", "k=2/_x/f"],
+    "empty": ["k=1/f", "k=abc/_SUCCESS", "README"],
+    "none": ["f", "below/f"],
+}
+REFUSED = {
+    "deeper": ["k=1/f", "k=2/m=1/f"],
+    "above": ["k=1/m=1/f", "k=2/f"],
+    "others": ["k=1/f", "m=1/f"],
+    "no key": ["=1/f"],
+    "twice": ["k=1/K=2/f"],
+    "beside": ["x/f", "k=1/f"],
+}
+
+
+def written(root, paths):
+    for number, path in enumerate(paths):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"v": [number]}), root / path)
+    return str(root)
+
+
+def rows_of(df):
+    """Rows as Spark's own text of each value."""
+    return sorted(
+        map(str, df.select([F.col(f"`{c}`").cast("string") for c in df.columns]).collect())
+    )
+
+
+@pytest.fixture
+def settings(spark):
+    """Sets some of the session's settings for the length of a test."""
+    before = {}
+
+    def put(name, value):
+        before.setdefault(name, spark.conf.get(name))
+        spark.conf.set(name, value)
+
+    yield put
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_as_spark(spark, tmp_path, shape):
+    root = written(tmp_path, SHAPES[shape])
+    expected = spark.read.parquet(root)
+    reader = splitlib.read(spark).table(root, connector="files")
+    loaded = reader.load()
+    assert loaded.schema == expected.schema
+    assert rows_of(loaded) == rows_of(expected)
+    key = f"`{expected.columns[-1]}`"
+    first = expected.where(f"{key} IS NOT NULL").select(F.min(F.col(key)).alias("first"))
+    joined = (
+        reader.filtered_by(first, {key.strip("`"): "first"})
+        .load()
+        .join(first, F.col(key) == F.col("first"))
+    )
+    assert rows_of(joined.select("v")) == rows_of(
+        expected.join(first, F.col(key) == F.col("first")).select("v")
+    )
+
+
+@pytest.mark.parametrize("shape", REFUSED)
+def test_refused_where_spark_fails(spark, tmp_path, shape):
+    root = written(tmp_path, REFUSED[shape])
+    with pytest.raises(Exception, match=r"(?i)conflict|exists|empty"):
+        spark.read.parquet(root)
+    with pytest.raises(splitlib.SplitlibError):
+        splitlib.read(spark).table(root, connector="files").load().collect()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "types"),
+    [
+        ("spark.sql.sources.partitionColumnTypeInference.enabled", "false", ["string", "string"]),
+        ("spark.sql.timestampType", "TIMESTAMP_NTZ", ["int", "timestamp_ntz"]),
+        ("spark.sql.session.timeZone", "Asia/Tokyo", ["int", "timestamp"]),
+    ],
+)
+def test_settings_of_the_session(spark, tmp_path, settings, name, value, types):
+    root = written(tmp_path, ["k=1/t=2024-01-01 00%3A00%3A00/f", "k=2/t=2024-01-02/f"])
+    settings(name, value)
+    expected = spark.read.parquet(root)
+    loaded = splitlib.read(spark).table(root, connector="files").load()
+    assert [kind for _, kind in loaded.dtypes[1:]] == types
+    assert loaded.schema == expected.schema
+    assert rows_of(loaded) == rows_of(expected)
+
+
+def test_a_range_compares_numbers(spark, tmp_path):
+    root = written(tmp_path, [f"hour={hour}/f" for hour in (0, 6, 12)])
+    found = splitlib.read(spark).table(root, connector="files").where("hour BETWEEN 5 AND 20")
+    assert sorted(row.hour for row in found.load().collect()) == [6, 12]
+
+
+def test_columns_are_merged_by_nobody(spark, tmp_path, settings):
+    root = written(tmp_path, ["k=1/f"])
+    reader = splitlib.read(spark)
+    options = {"read_options": {"mergeSchema": "true"}}
+    with pytest.raises(splitlib.ConfigError, match="not merged"):
+        reader.table(root, connector="files", **options).load()
+    settings("spark.sql.parquet.mergeSchema", "true")
+    with pytest.raises(splitlib.ConfigError, match=r"spark\.sql\.parquet\.mergeSchema"):
+        reader.table(root, connector="files").load()
+    assert reader.table(root, connector="files", schema="v bigint").load().count() == 1
+
+
+def test_the_data_source(spark, tmp_path):
+    root = written(tmp_path, ["k=01/p=caf%C3%A9/f", "k=2/p=b/sub/f"])
+    spark.dataSource.register(splitlib.SplitlibDataSource)
+    source = spark.read.format("splitlib").option("connector", "files")
+    expected = spark.read.parquet(root)
+    assert source.load(root).dtypes == expected.dtypes
+    assert rows_of(source.load(root)) == rows_of(expected)
+    decoded = source.option("percent_escapes", "utf-8").load(root)
+    assert sorted(row.p for row in decoded.collect()) == ["b", "caf\xe9"]
