@@ -116,6 +116,8 @@ class PlanReport:
         catalog_requests: To the session's catalog, for names and details of partitions.
         storage_requests: Requests by which directories of the session's tables were listed: one for
             each, or on S3 one for each page that tells the files of many.
+        listed_later: Tables whose files Spark lists when the query runs. Those of all others are
+            fixed, if the query is not left to Spark as a whole.
     """
 
     scans: tuple[ScanPruning, ...] = ()
@@ -123,6 +125,7 @@ class PlanReport:
     seconds: float = 0.0
     catalog_requests: int = 0
     storage_requests: int = 0
+    listed_later: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -132,6 +135,8 @@ class PlanReport:
         lines = [f"splitlib plan ({self.seconds:.2f} s)"]
         blocks = [[f"left to Spark: {reason}"] for reason in self.reasons]
         blocks += [_block(scan) for scan in self.scans]
+        if self.listed_later:
+            blocks.append([f"files listed when it runs: {', '.join(self.listed_later)}"])
         for i, block in enumerate(blocks):
             last = i == len(blocks) - 1
             lines.append(f"{'└─' if last else '├─'} {block[0]}")
@@ -145,6 +150,9 @@ class PlanReport:
             head, *rest = _block(scan)
             items = "".join(f"<li>{escape(line.lstrip('├└─ '))}</li>" for line in rest)
             parts.append(f"<div>{escape(head)}{_picture(scan.strip)}<ul>{items}</ul></div>")
+        if self.listed_later:
+            names = escape(", ".join(self.listed_later))
+            parts.append(f"<div>files listed when it runs: {names}</div>")
         return f"<div>{''.join(parts)}</div>"
 
 

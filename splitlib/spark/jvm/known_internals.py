@@ -49,7 +49,10 @@ _KNOWN: Final = {
         "CacheManager": "isEmpty()boolean",
     },
     "org.apache.spark.sql.execution.datasources": {
-        "CatalogFileIndex": "table()CatalogTable",
+        "CatalogFileIndex": """
+            filterPartitions(Seq)InMemoryFileIndex
+            table()CatalogTable
+        """,
         "DataSource$": "lookupDataSource(String, SQLConf)Class",
         "DataSourceStrategy$": "normalizeExprs(Seq, Seq)Seq",
         "FileStatusCache": """

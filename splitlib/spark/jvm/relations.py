@@ -87,6 +87,8 @@ class Relations(Plans):
         """What to call a leaf that some source reads."""
         if self.kind(leaf) == _TABLE:
             return str(leaf.name())
+        if self.is_of_hive(leaf):
+            return str(leaf.tableMeta().identifier().unquotedString())
         table = leaf.catalogTable()
         if table.isDefined():
             return str(table.get().identifier().unquotedString())
@@ -159,6 +161,14 @@ class Relations(Plans):
             return None
         index = leaf.relation().location()
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
+
+    def listed_by_spark(self, leaf: Any) -> Any:
+        """The index that Spark makes of all partitions of a ``CatalogFileIndex``: listed now."""
+        return leaf.relation().location().filterPartitions(self.scala.nil)
+
+    def with_entry_of(self, leaf: Any, other: Any) -> Any:
+        """A ``LogicalRelation`` with the catalog's entry of another one, and so its statistics."""
+        return self.with_arguments(leaf, {2: other.catalogTable()})
 
     def catalog_table_of(self, leaf: Any) -> Any:
         """The ``CatalogTable`` of a leaf that is to fetch its partitions from the catalog, or None.

@@ -32,6 +32,7 @@ from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.dead_scans import dead_scans
 from splitlib.spark.planner.decide import decide
+from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
 from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
 from splitlib.spark.planner.prune import (
@@ -118,11 +119,10 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
             return None, PlanReport(reasons=(query,))
         query, latest = with_latest_rows(query, executor)
         pruned = _pruned(query, executor)
-        planned = None
-        if latest or any(outcome.report.is_pruned for outcome in pruned.outcomes):
-            planned = _rewritten(query, pruned)
     stable = _with_same_rows(query) if pruned.wants_same_rows else None
     if stable is None:
+        is_other = bool(query.replaced_leaves) or any(o.is_other for o in pruned.outcomes)
+        planned = _rewritten(query, pruned) if is_other else None
         report = _report(query, pruned)
         return planned, replace(report, scans=(*latest, *report.scans))
     again, report = _planned(stable, named)
@@ -189,23 +189,24 @@ def _query(
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not asks_for_extremes(tree):
         return "it has no join."
-    optimizing = executor.submit(_optimized, catalyst, analyzed)
+    optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixes=not of_command)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
     if not prunable.by_columns:
         return "it reads no partitioned table, and none that takes conditions."
-    optimized, optimized_tree = optimizing.result()
+    fixed, optimized, optimized_tree = optimizing.result()
     return Query(
         df=df,
         catalyst=catalyst,
         config=config,
         prunable=prunable,
-        analyzed=analyzed,
+        analyzed=catalyst.replaced(analyzed, fixed),
         analyzed_tree=tree,
         optimized=optimized,
         optimized_tree=optimized_tree,
         broadcast_threshold=catalyst.broadcast_threshold(),
         unknown_size=catalyst.unknown_size(),
         is_command=of_command,
+        replaced_leaves=fixed,
     )
 
 
@@ -218,9 +219,13 @@ def _config(spark: SparkSession) -> SplitConfig:
     return SplitConfig(**{**values, "missing_partition": "skip"})
 
 
-def _optimized(catalyst: Catalyst, analyzed: Any) -> tuple[Any, Node]:
-    optimized = catalyst.optimized(analyzed)
-    return optimized, catalyst.tree(optimized)
+def _optimized(
+    catalyst: Catalyst, analyzed: Any, tree: Node, *, fixes: bool
+) -> tuple[Mapping[Path, Any], Any, Node]:
+    """What the optimizer makes of a plan, and the leaves with fixed files in it."""
+    fixed = fixed_leaves(catalyst, analyzed, tree) if fixes else {}
+    optimized = catalyst.optimized(catalyst.replaced(analyzed, fixed))
+    return fixed, optimized, catalyst.tree(optimized)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,6 +237,8 @@ class _Pruned:
     materialized: Materialized
     dead: Mapping[Path, Any]
     """What takes the place of scans that the result does not depend on."""
+    listed_later: tuple[str, ...]
+    """Tables whose files are not fixed."""
 
     @property
     def wants_same_rows(self) -> bool:
@@ -269,27 +276,22 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
-        reads_all = own and not is_copied and all(one.site.reads_all for one in own)
-        if isinstance(scan, PrunableScan) and found.instead is None and reads_all:
-            _list_for_spark(scan)
+        is_left = isinstance(scan, PrunableScan) and found.instead is None and not is_copied
+        if is_left and not query.is_command:  # which runs at once
+            found = replace(found, instead=fixed_scan(scan, sites))
         return found
 
     plan = materialized.optimized
     sites, outcomes = pruned_in_waves(query, plan, sites, outcome, executor)
     outcomes = with_runtime_filters(query, plan, outcomes, decisions.copied, executor)
-    return _Pruned(sites, outcomes, materialized, dead)
-
-
-def _list_for_spark(scan: PrunableScan) -> None:
-    try:
-        scan.list_for_spark()
-    except (SplitlibError, *JVM_ERRORS):  # Spark lists it as it always does
-        _log.debug("%s is not listed for Spark.", scan.name, exc_info=True)
+    later = listed_later(query, outcomes, sites, dead, decisions.copied)
+    return _Pruned(sites, outcomes, materialized, dead, later)
 
 
 def _report(query: Query, pruned: _Pruned) -> PlanReport:
     return PlanReport(
         tuple(outcome.report for outcome in pruned.outcomes if _tells_something(outcome)),
+        listed_later=pruned.listed_later,
         catalog_requests=query.prunable.catalog_requests,
         storage_requests=query.prunable.storage_requests,
     )

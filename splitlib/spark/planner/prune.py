@@ -109,6 +109,11 @@ class ScanOutcome:
     rows: Any = None
     """Catalyst's condition on its rows; None = all are read."""
 
+    @property
+    def is_other(self) -> bool:
+        """Whether something takes the place of the scan, or is added to it."""
+        return self.instead is not None or self.rows is not None or self.report.is_pruned
+
     @classmethod
     def not_read(cls, scan: Scan) -> Self:
         """The outcome of a dead scan."""
@@ -194,6 +199,14 @@ def _needed(sites: Sequence[PrunedSite]) -> _Needed:
     if len(sites) == 1:
         return sites[0].needed
     return (), (AnyOf([site.predicate for site in sites]),)
+
+
+def conditions_of(
+    sites: Sequence[PrunedSite],
+) -> Sequence[PartitionFilter | DynamicFilteringData]:
+    """What the query itself says of the partitions at some sites."""
+    _, conditions = _read(sites)
+    return conditions
 
 
 def _read(sites: Sequence[PrunedSite]) -> _Needed:

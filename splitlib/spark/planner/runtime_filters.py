@@ -240,7 +240,7 @@ class _Sides:
     def _bytes_at(self, path: Path) -> int | None:
         """What a scan reads."""
         outcome = self._outcomes[path]
-        if outcome.instead is not None:
+        if outcome.instead is not None and outcome.report.nbytes is not None:
             return outcome.report.nbytes
         return self._query.size_of(_at(self._tree, path), ())
 

@@ -16,6 +16,7 @@ from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.flat_listing import is_on_s3
+from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate, flag
@@ -79,11 +80,13 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         self._partitions.prepare(by_name=by_name)
 
-    def list_for_spark(self) -> None:
+    @errors_of_the_jvm()
+    def listed_by_spark(self) -> RelationTable:
         """See :class:`RelationTable`."""
-        if self.names_files and is_on_s3(self._metadata.location or ""):
-            with errors_of_the_jvm():
-                self._partitions.list_for_spark(self._leaf.relation().location())
+        if is_on_s3(self._metadata.location or ""):
+            self._partitions.list_for_spark(self._leaf.relation().location())
+        listed = ListedTable(self._catalyst, self._leaf, self._catalyst.listed_by_spark(self._leaf))
+        return listed.read_by(self._plan)
 
     @property
     def has_names(self) -> bool:

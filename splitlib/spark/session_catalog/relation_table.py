@@ -82,8 +82,9 @@ class RelationTable(Connector):
             by_name: Whether it will be known what the partitions are called that are needed.
         """
 
-    def list_for_spark(self) -> None:
-        """Let Spark, which will read the whole table, list it sooner than it would by itself."""
+    def listed_by_spark(self) -> RelationTable:
+        """The same table, with the files of all partitions as Spark lists them and keeps that."""
+        return self
 
     @property
     def has_names(self) -> bool:

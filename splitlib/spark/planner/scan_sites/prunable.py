@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -89,10 +90,29 @@ class PrunableScan:
         if self.relation is not None:
             self.relation.prepare(by_name=by_name)
 
-    def list_for_spark(self) -> None:
-        """Let Spark, which will read the whole table, list it sooner than it would by itself."""
-        if self.relation is not None:
-            self.relation.list_for_spark()
+    def fixed(
+        self, conditions: Sequence[PartitionFilter | DynamicFilteringData], *, reads_all: bool
+    ) -> Any:
+        """The scan of what no keys prune, with the files that there are now.
+
+        None if Spark cannot be told the files.
+
+        Args:
+            conditions: What the query itself says of its partitions.
+            reads_all: Whether it says nothing of them.
+        """
+        relation, table = self.relation, self.table
+        if relation is None or not relation.names_files:
+            return None
+        if reads_all:
+            table = Table(self.name, SESSION, relation.listed_by_spark(), self.config)
+            table = table.in_time_zone(session_time_zone(self.catalyst.spark))
+        config = replace(self.config, max_partitions=sys.maxsize)  # a limit of what is pruned
+        rows, _ = pruned_scan(self.catalyst.spark, table, config, (), conditions)
+        node = analyzed_plan(rows)
+        if reads_all and self.catalyst.is_table(node):
+            node = self.catalyst.with_entry_of(node, self.leaf)
+        return node
 
     def evaluated(
         self,
