@@ -69,7 +69,7 @@ def table_options() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=LOW..HIGH",
-        help="both ends included, either may be left out",
+        help="both ends included, either may be left out; with dots in it, quoted as in CSV",
     )
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -12,6 +13,11 @@ from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.hive.partition_values import NULL_PARTITION, parse
+
+# Where a range may be divided: also where dots overlap.
+_DOTS = r"(?=\.\.)"
+# An end of a range: quoted as in CSV, or without a quote at its start.
+_END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
@@ -33,17 +39,41 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
     """``key=1..9``, ``key=1..``, ``key=..9``: the key is in the range, both ends included.
 
+    An end that has dots itself is quoted, as in ``key="a..b".."c"``.
+
     Raises:
         ConfigError: if ``text`` is not of this form.
         InvalidFilter: for an unknown column, a type without order, or a value of another type.
     """
     name, ends = _split(text, "--range", "key=1..9")
-    low, dots, high = ends.partition("..")
-    if not dots:
-        raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
+    bounds = _bounds(ends, text)
     field = schema.field(column_named(name, schema.names))
-    lower, upper = (_typed([end], field)[0].as_py() if end else None for end in (low, high))
+    lower, upper = (None if end is None else _typed([end], field)[0].as_py() for end in bounds)
     return DynamicFilteringData.from_range({field.name: (lower, upper)})
+
+
+def _bounds(ends: str, text: str) -> list[str | None]:
+    """The lower and the upper end; None = the range is open there.
+
+    Raises:
+        ConfigError: if there is no ``..`` outside of quotes, or several.
+    """
+    divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
+    found = [pair for pair in divided if all(map(_END.fullmatch, pair))]
+    if not found:
+        raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
+    if len(found) > 1:
+        raise ConfigError(
+            f"--range {text!r} can be divided at several places.",
+            hint='quote an end that has dots, as in key="a..b"..c.',
+        )
+    return [_end(end) for end in found[0]]
+
+
+def _end(text: str) -> str | None:
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text or None
 
 
 def _split(text: str, option: str, form: str) -> tuple[str, str]:

@@ -25,6 +25,40 @@ def test_filter_values_have_the_types_of_the_columns() -> None:
     assert not parse_range(SCHEMA, "n=..1.5").contains({"n": Decimal("1.51")})
 
 
+@pytest.mark.parametrize("text", ["s=....", "s=a..b..c", "s=...", "n=1...5"])
+def test_ranges_that_can_be_divided_at_several_places_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"at several places.*quote an end"):
+        parse_range(SCHEMA, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ('s="a..b".."c"', ["a..b", "c"], ["a..", "d"]),
+        ('s="..".."..z"', ["..", "..a"], [".", "./"]),
+        ('s="..a"..', ["..a", "z"], ["..", "."]),
+        ('s="a""..x"..b', ['a"..x', "b"], ['a"..', "c"]),
+        ('s=a"..b"', ['a"', "b"], ["a", "c"]),
+        ('s=""..a', ["", "a"], ["b"]),
+        ("s=a.b..c.d", ["a.b", "c.d"], ["a", "d"]),
+        ("n=1.5..2.5", [Decimal("1.50")], [Decimal(3)]),
+    ],
+)
+def test_ends_of_ranges_may_have_dots(
+    text: str, inside: list[object], outside: list[object]
+) -> None:
+    data = parse_range(SCHEMA, text)
+    (name,) = data.fields
+    assert all(data.contains({name: value}) for value in inside)
+    assert not any(data.contains({name: value}) for value in outside)
+
+
+@pytest.mark.parametrize("text", ['s="a..b', 's="a".b..c', "s=1", "s=a.b"])
+def test_ranges_of_another_form_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_range(SCHEMA, text)
+
+
 @pytest.mark.parametrize("text", ["i=", "=1", "i", ""])
 def test_filters_of_another_form_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
