@@ -12,7 +12,13 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import ConfigError, CorruptMetadata, SourceError, TableNotFound
+from splitlib.errors import (
+    ConfigError,
+    CorruptMetadata,
+    SourceError,
+    TableNotFound,
+    UnsupportedTable,
+)
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
@@ -20,10 +26,10 @@ from splitlib.hive.partition_values import (
     read_names,
     split_names,
 )
-from splitlib.hive.table_formats import is_recursive
+from splitlib.hive.table_formats import is_read_by_hive, is_recursive
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options, flag
-from splitlib.storage import Storage, of_rows
+from splitlib.storage import Storage, local_path, of_rows
 from splitlib.suggestions import did_you_mean
 from splitlib_hive.client import (
     CONNECT_TIMEOUT_SECONDS,
@@ -225,8 +231,9 @@ class HiveConnector(Connector):
         if self.files_per_page and len(distinct) == 1:
             form = self._formats[distinct[0]]
             locations = partitions.refs.field("location").to_pylist()
-            below = is_recursive(form)
+            below = is_recursive(form) or is_read_by_hive(form)
             files, requests, listed = self._storage.list_first(locations, below=below)
+            _refuse_below(files, locations, form)
             took = Requests(storage=requests)
             yield FileBatch(files, form, took, partitions_listed=listed)
             return
@@ -234,7 +241,9 @@ class HiveConnector(Connector):
             rows = pc.indices_nonzero(pc.equal(numbers, number))
             locations = partitions.refs.field("location").take(rows).to_pylist()
             form = self._formats[number]
-            files, requests = self._storage.list_files(locations, below=is_recursive(form))
+            below = is_recursive(form) or is_read_by_hive(form)
+            files, requests = self._storage.list_files(locations, below=below)
+            _refuse_below(files, locations, form)
             yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
@@ -265,6 +274,26 @@ class HiveConnector(Connector):
             if form not in self._formats:
                 self._formats.append(form)
             return {"location": location, "read_format": self._formats.index(form)}
+
+
+def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
+    """Refuse files in directories below a partition's, where Hive's own reader would.
+
+    Raises:
+        UnsupportedTable: naming one.
+    """
+    if not is_read_by_hive(form):
+        return  # Spark's own readers read all of them if the table says so, else none
+    depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
+    slashes = pc.count_substring(files["path"], "/")
+    below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
+    if len(below):
+        raise UnsupportedTable(
+            f"File {below[0].as_py()!r} lies in a directory below its partition, where Spark fails "
+            "and Hive on Tez reads it.",
+            hint="move it up, or query the table with splitlib.sql in a session that sets "
+            "mapreduce.input.fileinputformat.input.dir.recursive.",
+        )
 
 
 def _files_each(partitions: Sequence[Any]) -> float:

@@ -123,3 +123,8 @@ def is_recursive(form: ReadFormat) -> bool:
     """Whether the table's files may also lie in directories below its own."""
     options = {name.lower(): value for name, value in form.options}
     return options.get("recursivefilelookup", "false").lower() == "true"
+
+
+def is_read_by_hive(form: ReadFormat) -> bool:
+    """Whether Spark reads the files with Hive's own reader, which fails at directories below."""
+    return form.name.startswith("hive-")

@@ -15,6 +15,8 @@ from splitlib.errors import SourceError, UnsupportedTable
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import canonical_paths
 
+Below = Literal["ignored", "keys refused", "refused", "read"]
+
 _PARENT = "parent"
 # What precedes the path in a URI as Hadoop's `Path` spells it.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
@@ -26,7 +28,7 @@ _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 def files_by_directory(
     files: pa.Table,
     directories: Sequence[str],
-    below: Literal["ignored", "refused", "read"] = "ignored",
+    below: Below = "ignored",
 ) -> pa.RecordBatch:
     """Files of :data:`FILE_SCHEMA`, whose ``partition`` is the position of their directory.
 
@@ -34,7 +36,7 @@ def files_by_directory(
         files: Columns ``path``, ``size``, ``modified``: all that lie in the directories or below.
         directories: Several may be the same.
         below: What is done about files in directories below: they are nobody's, refused if the
-            directory's name says ``key=value``, or belong to the directory above.
+            directory's name says ``key=value``, refused, or belong to the directory above.
 
     Raises:
         SourceError: if a file is in none of the directories: it is not known whose it is.
@@ -44,10 +46,7 @@ def files_by_directory(
     parents = pc.replace_substring_regex(paths, r"/[^/]*$", "").dictionary_encode()
     parents = parents.combine_chunks()
     places = _Places(directories)
-    if below == "read":
-        rows_of = places.rows_above
-    else:
-        rows_of = partial(places.rows_at, refuse_keys=below == "refused")
+    rows_of = places.rows_above if below == "read" else partial(places.rows_at, refused=below)
     pairs = [
         (number, row)
         for number, parent in enumerate(parents.dictionary.to_pylist())
@@ -85,12 +84,13 @@ class _Places:
             if not _QUALIFIED.match(given):
                 self._loose.add(place)
 
-    def rows_at(self, directory: str, *, refuse_keys: bool) -> list[int]:
+    def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
         """The positions of a directory; none if it lies below one of those given."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
-            if not rows and refuse_keys and ("=" in name or name == _LIST_BUCKET):
+            of_keys = refused == "keys refused" and ("=" in name or name == _LIST_BUCKET)
+            if not rows and (refused == "refused" or of_keys):
                 raise UnsupportedTable(f"Rows may lie below it, in {directory!r}.")
             return rows
         raise SourceError(f"Spark lists files of {directory!r}, which is no directory asked for.")
@@ -99,7 +99,7 @@ class _Places:
         """The positions of a directory and of all above it."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
-            self.rows_at(directory, refuse_keys=False)
+            self.rows_at(directory)
         return found
 
     def _rows(self, directory: str) -> list[int]:

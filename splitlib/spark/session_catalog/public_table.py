@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +24,17 @@ from splitlib.hive.table_formats import (
 )
 from splitlib.hive.types import from_spark_json
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
-from splitlib.spark.session_catalog.directory_files import files_by_directory
+from splitlib.spark.session_catalog.directory_files import Below, files_by_directory
 from splitlib.spark.session_catalog.public_statements import PublicStatements
 from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate, flag
 from splitlib.storage import refuse_outside
 
+# By the format of a table of Hive's, whether Spark reads it with a reader of its own.
+_CONVERTED: Final = {
+    "orc": "spark.sql.hive.convertMetastoreOrc",
+    "parquet": "spark.sql.hive.convertMetastoreParquet",
+}
 _MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
 # Each is a statement.
 _MOST_PREFIXES: Final = 4
@@ -72,6 +77,10 @@ class PublicTable(Connector):
         self._lock = threading.Lock()
         _refuse_unlisted(self._described, str(spark.conf.get(_MANAGED, "true")).lower())
         form = _read_format(self._described)
+        converted = _CONVERTED.get(form.name)
+        self._is_converted = (
+            converted is not None and str(spark.conf.get(converted, "true")).lower() == "true"
+        )
         # whatever the session's current schema will be
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
@@ -168,13 +177,17 @@ class PublicTable(Connector):
             requests = Requests()
 
     @property
-    def _below(self) -> Literal["ignored", "refused", "read"]:
+    def _below(self) -> Below:
         """What is done about files in directories below a partition's."""
-        if is_recursive(self._metadata.read_format):
+        form = self._metadata.read_format
+        if is_recursive(form):
             return "read"
+        if not _is_source(self._described) and not self._is_converted:
+            # Hive's own reader fails there, or reads them, by Hadoop's settings
+            return "refused"
         # Spark may find partitions there, or Hive the rows of some values
         in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
-        return "refused" if in_doubt else "ignored"
+        return "keys refused" if in_doubt else "ignored"
 
     def _files(self, locations: list[str], names: list[str | None]) -> pa.Table:
         try:

@@ -52,7 +52,7 @@ def rows_of(df):
 @pytest.fixture
 def settings(spark):
     """Sets some of the session's settings for the length of a test."""
-    before = {}
+    before: dict[str, str] = {}
 
     def put(name, value):
         before.setdefault(name, spark.conf.get(name))

@@ -108,6 +108,32 @@ def test_changes_while_it_is_open(spark, database):
             table.check_identity(config)
 
 
+def test_directories_below_partitions_of_hive(spark, database, tmp_path):
+    """What Hive on Tez leaves after UNION ALL: its own reader and Spark's differ."""
+    setting = "spark.sql.hive.convertMetastoreParquet"
+    for form in ("TEXTFILE", "PARQUET"):
+        name, place = f"below_{form.lower()}", tmp_path / form
+        spark.sql(
+            f"CREATE TABLE {name} (a INT) PARTITIONED BY (k INT) STORED AS {form} "
+            f"LOCATION '{place.as_uri()}'"
+        )
+        for a in (1, 2):
+            spark.sql(f"INSERT INTO {name} PARTITION (k = 1) VALUES ({a})")
+        first = min(path for path in (place / "k=1").iterdir() if path.name.startswith("part-"))
+        (place / "k=1" / "HIVE_UNION_SUBDIR_1").mkdir()
+        first.rename(place / "k=1" / "HIVE_UNION_SUBDIR_1" / first.name)
+        (place / "k=1" / f".{first.name}.crc").unlink()
+        spark.catalog.refreshTable(name)
+    reader = splitlib.read(spark).config(spark_scan="paths")
+    with pytest.raises(Exception, match="is a directory"):
+        spark.table("below_textfile").collect()
+    with pytest.raises(UnsupportedTable, match="HIVE_UNION_SUBDIR_1"):
+        reader.table("below_textfile").load()
+    same(reader.table("below_parquet").load(), spark.table("below_parquet"))
+    with changed(spark, {setting: "false"}), pytest.raises(UnsupportedTable, match="HIVE_UNION"):
+        reader.table("below_parquet").load()
+
+
 def test_files_of_directories():
     files = pa.table(
         {
@@ -124,11 +150,13 @@ def test_files_of_directories():
     everywhere = ["file:///t/k=1/", "s3a://b/t//k=1", "hdfs:/x"]
     assert rows(everywhere) == [("a", 0), ("c", 1), ("d", 2)]
     assert rows([*everywhere, "file:/t/k=1"])[:2] == [("a", 0), ("a", 3)]
-    assert rows(everywhere, "refused") == rows(everywhere)
+    assert rows(everywhere, "keys refused") == rows(everywhere)
     assert rows(everywhere, "read") == [("a", 0), ("b", 0), ("c", 1), ("d", 2)]
     assert rows(["file:/t", *everywhere[1:]], "read")[:2] == [("a", 0), ("b", 0)]
     with pytest.raises(UnsupportedTable, match="k=1"):
-        rows(["file:/t", *everywhere[1:]], "refused")
+        rows(["file:/t", *everywhere[1:]], "keys refused")
+    with pytest.raises(UnsupportedTable, match="k=1/sub"):
+        rows(everywhere, "refused")
     with pytest.raises(SourceError, match="no directory asked for"):
         rows(everywhere[:2])
     with pytest.raises(SourceError, match="same"):

@@ -154,6 +154,33 @@ def test_a_table_of_spark_that_is_read_recursively(metastore, server, tmp_path):
     assert files.requests.storage == 2
 
 
+def test_files_below_a_partition_are_none_of_a_reader_of_sparks(
+    metastore, server, by_two, tmp_path
+):
+    (tmp_path / "y=1/m=a/HIVE_UNION_SUBDIR_1").mkdir()
+    (tmp_path / "y=1/m=a/HIVE_UNION_SUBDIR_1" / "f").write_bytes(b"12345")
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        (files,) = connector.list_files(connector.load_details(batch), ALL)
+    assert files.files["path"].to_pylist() == [f"{tmp_path}/{name}/f" for name in by_two]
+
+
+def test_files_below_a_partition_that_hives_reader_reads(metastore, server, by_two, tmp_path):
+    for name in by_two:
+        partition = metastore.partitions["d", "t"][name]
+        partition.sd = descriptor(f"file://{tmp_path}/{name}/", TEXT)
+    with opened(server) as connector:
+        (batch,) = connector.list_partitions(ALL)
+        details = connector.load_details(batch)
+        (files,) = connector.list_files(details, ALL)
+        assert (len(files.files), files.requests.storage) == (3, 3)
+        (tmp_path / "y=1/m=a/HIVE_UNION_SUBDIR_1").mkdir()
+        (tmp_path / "y=1/m=a/HIVE_UNION_SUBDIR_1" / "f").write_bytes(b"12345")
+        with pytest.raises(splitlib.UnsupportedTable, match="in a directory below its partition"):
+            list(connector.list_files(details, ALL))
+        assert len(next(iter(connector.list_files(details.slice(1, 2), ALL))).files) == 2
+
+
 def test_names_of_databases_and_tables(metastore, server, tmp_path):
     metastore.tables |= {("default", "u"): table_of("/u"), ("d", "s"): table_of("/s")}
     metastore.tables["d", "t"] = table_of("/t")
