@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 
-from splitlib.errors import MissingPartition, UnsupportedTable
+from splitlib.errors import (
+    LocationNotAllowed,
+    MissingPartition,
+    UnsupportedTable,
+)
 from splitlib.spi import Predicate
-from splitlib.storage import Links, Storage
+from splitlib.storage import Level, Links, Storage
 from splitlib_files.key_types import NULL, STRING, common_type, type_of
 from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
@@ -130,15 +135,26 @@ class Layout:
         return found
 
     def _refuse_table_formats(self) -> None:
+        self._refuse_in(self._root, self._top)
+        above = self._root
+        while "=" in _name(above):  # a partition of a table
+            above = above.rpartition("/")[0]
+        if _name(above) == "data":  # the files of a table of Iceberg
+            above = above.rpartition("/")[0]
+        if above != self._root and _name(above):
+            with suppress(PermissionError, LocationNotAllowed, MissingPartition):
+                self._refuse_in(above, self._storage.level(above, patient=True))
+
+    def _refuse_in(self, directory: str, level: Level) -> None:
         for name, (format_name, advice) in _LOGS.items():
-            if name in self._top.hidden:
-                raise _foreign(self._root, format_name, name, advice)
-        if "metadata" in self._top.directories:
-            metadata = self._storage.level(f"{self._root}/metadata", patient=True)
+            if name in level.hidden:
+                raise _foreign(directory, format_name, name, advice)
+        if "metadata" in level.directories:
+            metadata = self._storage.level(f"{directory}/metadata", patient=True)
             files = [_name(file.path) for file in metadata.files]
             if any(name.endswith((".metadata.json", "version-hint.text")) for name in files):
                 advice = "read it with connector='iceberg', by the name in its catalog."
-                raise _foreign(self._root, "Iceberg", "metadata", advice)
+                raise _foreign(directory, "Iceberg", "metadata", advice)
 
     def _first_below(self, *, only_partitions: bool) -> str | None:
         """The first file below the root in the order of paths."""

@@ -144,6 +144,28 @@ def test_tables_of_other_formats_are_refused(tmp_path, path, kind, hint):
         assert hint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("log", "inside"),
+    [
+        ("_delta_log/0.json", "k=1"),
+        ("_delta_log/0.json", "k=1/m=2"),
+        (".hoodie/hoodie.properties", "k=1"),
+        ("metadata/v1.metadata.json", "data"),
+        ("metadata/v1.metadata.json", "data/k=1"),
+    ],
+)
+def test_a_part_of_such_a_table_is_refused(tmp_path, log, inside):
+    write(tmp_path, log, f"{inside}/f")
+    with pytest.raises(splitlib.UnsupportedTable, match="is a table of"):
+        types_of(tmp_path / inside)
+
+
+def test_a_part_of_a_plain_table_is_read(tmp_path):
+    write(tmp_path, "k=1/m=2/f", "metadata/note", "data/f")
+    assert types_of(tmp_path / "k=1") == {"m": "int32"}
+    assert types_of(tmp_path / "data") == {}
+
+
 def test_types_are_those_of_all_directories(tmp_path):
     write(tmp_path, "a=1/b=2024-01-01/f", "a=01/b=x/f", "a=3000000000/b=2024-01-01/f")
     assert types_of(tmp_path) == {"a": "int64", "b": "string"}
