@@ -87,17 +87,17 @@ def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
     """Which of some directories each file is in, null = in none, and what it is called in it."""
-    if not below:
-        parents = pc.replace_substring_regex(paths, "[^/]*$", "")
-        names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
-        place = pc.index_in(parents, value_set=pa.array(prefixes))
-        return pc.if_else(are_data(names), place, None), names
-    places: list[int | None] = []
-    rests = []
-    for path in paths.to_pylist():
+    parents = pc.replace_substring_regex(paths, "[^/]*$", "")
+    names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
+    place = pc.index_in(parents, value_set=pa.array(prefixes))
+    directly = pc.if_else(are_data(names), place, None)
+    if not below or place.null_count == 0:
+        return directly, names
+    places, rests = directly.to_pylist(), names.to_pylist()
+    others = pc.indices_nonzero(pc.is_null(place))  # below a directory, or in none
+    for row, path in zip(others.to_pylist(), paths.take(others).to_pylist(), strict=True):
         found = bisect_right(prefixes, path) - 1
         inside = found >= 0 and path.startswith(prefixes[found])
-        rest = path[len(prefixes[found]) :] if inside else ""
-        places.append(found if inside and all(map(is_data, rest.split("/"))) else None)
-        rests.append(rest)
+        rests[row] = path[len(prefixes[found]) :] if inside else ""
+        places[row] = found if inside and all(map(is_data, rests[row].split("/"))) else None
     return pa.array(places, pa.int32()), pa.array(rests, pa.string())
