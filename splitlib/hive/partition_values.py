@@ -46,6 +46,16 @@ def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
 
 
+def stored_name(name: str) -> str:
+    """A partition name as Hive's metastore stores it: keys in lower case, but not their escapes.
+
+    Args:
+        name: With any spelling of keys, such as ``My%3DKey=v``.
+    """
+    pairs = (part.partition("=") for part in name.split("/"))
+    return "/".join(f"{escape(unescape(key).lower())}={value}" for key, _, value in pairs)
+
+
 def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
     """Names like ``k1=v1/k2=v2`` to a text column per key, unescaped, null for null partitions.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from splitlib.hive.partition_values import stored_name
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.scala import Scala
@@ -83,7 +84,7 @@ class HivePartitions:
         jvm, functions = self._scala.jvm, self._scala.functions
         # one call instead of one for each; a line break is escaped in a name
         lines = jvm.class_("java.util.regex.Pattern").compile("\n")
-        wanted = lines.splitAsStream("\n".join(map(_as_stored, names))).toList()
+        wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
         # with Hive's class loader, its lock and its other attempts
         asking = functions.function(functions.bound(self._ask, 0, wanted), 0)
         found = self._client.withHiveState(asking)
@@ -99,9 +100,3 @@ class HivePartitions:
         return found.map(
             functions.function(functions.then(functions.handle(to_spark), self._restore))
         )
-
-
-def _as_stored(name: str) -> str:
-    """The name of a partition with its keys in lower case, as Hive has them."""
-    pairs = (part.partition("=") for part in name.split("/"))
-    return "/".join(f"{key.lower()}={value}" for key, _, value in pairs)

@@ -272,3 +272,38 @@ def test_the_same_as_of_all_names(tables, visits, way, filters):
     how = "paths" if way == "public" else "pinned"
     with splitlib.load_table(visits, "session", spark=tables.spark, spark_scan=how) as table:
         assert enumerated(table, *given_keys)[0] == expected
+
+
+@pytest.mark.parametrize("made_by", ["hive", "spark"])
+def test_keys_whose_names_are_escaped(tables, made_by):
+    """Of an escaped name the letters are in lower case, but not the digits of its escapes."""
+    odd, other = "x=Y", 'A/:"%3D é'
+    columns = f"`{odd}` STRING, `{other}` STRING"
+    definition = f"(a INT) PARTITIONED BY ({columns}) STORED AS PARQUET"
+    if made_by == "spark":
+        definition = f"(a INT, {columns}) USING parquet PARTITIONED BY (`{odd}`, `{other}`)"
+    name = tables.create(definition, "INSERT INTO {t} VALUES (1, 'p', 'q'), (2, 'p', 'r')")
+    with tables.open(name) as table:
+        by_name = enumerated(table, keys(("p", "q"), fields=(odd, other)))
+        by_prefix = enumerated(table, keys(("p",), fields=(odd, other)))
+        all_named = enumerated(table, keys(("r",), fields=(other,)))
+    assert [found for found, _, _ in (by_name, by_prefix, all_named)] == [
+        {("p", "q")},
+        {("p", "q"), ("p", "r")},
+        {("p", "r")},
+    ]
+    assert (by_name[2], by_name[1].metastore_requests) == ("by name", 1)
+    spark = tables.spark
+    condition = f"`{odd}` = 'p' AND `{other}` = 'r'"
+    assert [r.a for r in tables.session_reader(name).where(condition).load().collect()] == [2]
+    dimension = spark.sql(f"SELECT 'p' AS `{odd}`, 'q' AS `{other}`")
+    for how in ("session", "auto", "paths"):
+        loaded = tables.reader(name, how).filtered_by(dimension, [odd, other]).load()
+        assert [r.a for r in loaded.collect()] == [1]
+    query = f"SELECT a FROM {name} JOIN {{d}} USING (`{odd}`, `{other}`)"
+    dimension.createOrReplaceTempView("odd_keys")
+    try:
+        planned = splitlib.sql(spark, query.format(d="odd_keys"))
+        assert [r.a for r in planned.collect()] == [1]
+    finally:
+        spark.catalog.dropTempView("odd_keys")

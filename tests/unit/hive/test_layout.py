@@ -15,6 +15,7 @@ from splitlib.hive.partition_values import (
     partition_name,
     read_names,
     split_names,
+    stored_name,
     unescape,
 )
 
@@ -31,6 +32,11 @@ def test_the_characters_hive_escapes():
     assert escape("a b=c/d%e\n") == "a b%3Dc%2Fd%25e%0A"
     assert unescape("100%") == "100%"
     assert unescape("%zz%2F") == "%zz/"
+
+
+@given(texts, texts)
+def test_the_metastore_has_keys_in_lower_case(key, value):
+    assert stored_name(partition_name([key], [value])) == partition_name([key.lower()], [value])
 
 
 @given(st.lists(st.tuples(texts | st.none(), texts | st.none()), min_size=1))
