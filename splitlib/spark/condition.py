@@ -29,7 +29,9 @@ def condition(
     A source that knows nothing of joins prunes by it: Delta and Iceberg tables skip partitions
     and files, a database gets it as a ``WHERE``. The dimension is run here, for its distinct keys.
     Few keys are told one by one, more of them as ranges with the gaps between them left out
-    (``condition_literals``), far more by their least and greatest.
+    (``condition_literals``), far more by their least and greatest. Strings get no ranges, since
+    a metastore or a database may order them otherwise: with more of them than
+    ``condition_literals`` their column is not in the condition.
 
     Each key is compared by the ``=`` that the join uses, with a literal of the type that the
     dimension's column has, so that whatever Spark converts for the join it converts here.

@@ -12,11 +12,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    CharType,
     DataType,
     DayTimeIntervalType,
     MapType,
     StringType,
     StructType,
+    VarcharType,
     VariantType,
     YearMonthIntervalType,
 )
@@ -79,19 +81,27 @@ class ConditionWriter:
     Args:
         operands: What is joined by, for each field of the keys; more than those have no keys.
         most: Literals in one condition.
-        for_database: Whether a database reads it, which may order strings in its own way, and which
-            fails at conditions that are too complex: Derby at 500 pairs of values or 500 ranges,
-            but not at 1,000 values of one column.
+        for_database: Whether a database reads it, which fails at conditions that are too complex:
+            Derby at 500 pairs of values or 500 ranges, but not at 1,000 values of one column.
+        plain_strings: Whether whatever reads the condition compares strings by their bytes, as
+            Spark does. A database or Hive's metastore may order strings otherwise, so that ranges
+            would lose rows, and may misread a backslash.
 
     Attributes:
         literals: How many have been written.
     """
 
     def __init__(
-        self, operands: Mapping[str, Operand], most: int, *, for_database: bool = False
+        self,
+        operands: Mapping[str, Operand],
+        most: int,
+        *,
+        for_database: bool = False,
+        plain_strings: bool = False,
     ) -> None:
         self._operands, self._most = operands, most
         self._for_database = for_database
+        self._plain_strings = plain_strings
         half = max(1, most // 2)
         self._alternatives = min(half, _ALTERNATIVES_FOR_A_DATABASE) if for_database else half
         self.literals = 0
@@ -173,14 +183,27 @@ class ConditionWriter:
 
     def _compares(self, name: str, sign: str, value: pa.Scalar) -> str:
         self.literals += 1
-        return f"{self._operands[name].sql} {sign} {sql_literal(value, self._operands[name].kind)}"
+        column, kind = self._operands[name]
+        literal = sql_literal(value, kind)
+        is_plain = self._plain_strings or collation_of(kind) is not None
+        if _is_string(kind) and not is_plain and _is_misread(value.as_py()):
+            # the same text, but no literal: Spark makes the comparison itself
+            literal = f"CONCAT({literal}, REPEAT({column}, 0))"
+        return f"{column} {sign} {literal}"
 
     def _has_range(self, name: str) -> bool:
         """Whether its order is that of the ranges."""
         kind = self._operands[name].kind
-        if not isinstance(kind, StringType):
-            return True
-        return not self._for_database and collation_of(kind) is None
+        return not _is_string(kind) or (self._plain_strings and collation_of(kind) is None)
+
+
+def _is_string(kind: DataType) -> bool:
+    return isinstance(kind, StringType | CharType | VarcharType)
+
+
+def _is_misread(text: str) -> bool:
+    """Whether a filter of Hive's metastore, or a database, may take a literal for another text."""
+    return "\\" in text or ("'" in text and '"' in text)
 
 
 def any_of(conditions: Iterable[str]) -> str:

@@ -201,6 +201,54 @@ def test_what_is_refused(spark):
         splitlib.SplitConfig(condition_literals=1)
 
 
+# UTF-16, by which Derby orders strings, has 😀 and 𝒳 before the others that are beyond ASCII
+STRINGS = ["ab", "\ufb01", "\ufffd", "\U0001f600", "\U0001d4b3"]
+ODD = ["\\", "a\\", '\\"b', "\"'", "'", '"', "é"]
+
+
+@pytest.fixture(scope="module")
+def partitioned(spark):
+    """A table of a metastore with a partition for each string."""
+    spark.sql("CREATE TABLE cond_strings (a INT) PARTITIONED BY (p STRING) STORED AS PARQUET")
+    rows = spark.createDataFrame(list(enumerate([*STRINGS, *ODD])), "a INT, p STRING")
+    rows.coalesce(1).createOrReplaceTempView("cond_rows")
+    spark.sql("INSERT INTO cond_strings SELECT * FROM cond_rows")
+    spark.catalog.dropTempView("cond_rows")
+    yield "cond_strings"
+    spark.sql("DROP TABLE cond_strings")
+
+
+@pytest.mark.parametrize("literals", [4, 200])
+def test_a_metastore_is_given_no_ranges_of_strings(spark, partitioned, literals):
+    dimension = spark.createDataFrame([(text,) for text in STRINGS], "p STRING")
+    with changed(spark, {"spark.splitlib.conditionLiterals": str(literals)}):
+        found = splitlib.condition(dimension, "p")
+        text = splitlib.merge_condition(dimension, {"t.p": "p"})
+    assert found.is_exact == (literals == 200)
+    kept = spark.table(partitioned).where(found.column)
+    assert {row.p for row in kept.collect()} >= set(STRINGS)
+    assert spark.table(partitioned).alias("t").where(text).count() == kept.count()
+    assert ">" not in found.sql
+    assert found.sql == "true" or literals == 200
+
+
+def test_bounds_of_strings_are_no_condition(spark):
+    with changed(spark, {"spark.splitlib.filterMaxValues": "2"}):
+        found = splitlib.condition(spark.sql("SELECT CAST(id AS STRING) AS p FROM RANGE(9)"), "p")
+    assert (found.sql, found.is_exact) == ("true", False)
+    assert found.explain().endswith("p: nothing")
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_metastore_is_given_no_text_that_it_misreads(spark, partitioned, odd):
+    for texts in ([odd], [odd, "ab"]):
+        dimension = spark.createDataFrame([(text,) for text in texts], "p STRING")
+        found = splitlib.condition(dimension, "p")
+        assert found.is_exact
+        kept = spark.table(partitioned).where(found.column).collect()
+        assert {row.p for row in kept} == set(texts)
+
+
 @pytest.mark.newest_spark
 def test_over_connect(over_connect):
     over_connect(

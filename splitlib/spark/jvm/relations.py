@@ -33,6 +33,13 @@ SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
 # What tells each of its readers which rows there are, in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 
+_PLAIN_STRINGS: Final = (
+    "io.delta.",
+    "org.apache.iceberg.",
+    "org.apache.spark.sql.delta.",
+    _DATASOURCES + "v2.",
+)
+
 Source = Literal["files", "table", "database"]
 """What reads a table by a condition: files that somebody else lists, a table of Spark's second
 interface for sources, or anything of the first one, such as JDBC."""
@@ -82,6 +89,16 @@ class Relations(Plans):
         if not any(self._jvm.is_a(builder, class_) for class_ in _BUILDS_FILTERED):
             return None
         return "database" if ".jdbc." in name else "table"
+
+    def has_plain_strings(self, leaf: Any) -> bool:
+        """Whether a table of Spark's second interface is known to compare strings by their bytes.
+
+        Others may ask a metastore or a database, which has an order of its own.
+
+        Args:
+            leaf: Of the source ``"table"``.
+        """
+        return str(leaf.table().getClass().getName()).startswith(_PLAIN_STRINGS)
 
     def name_of(self, leaf: Any) -> str:
         """What to call a leaf that some source reads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType
+from pyspark.sql.types import LongType, StringType
 
 from splitlib import DynamicFilteringData
 from splitlib.spark.join_condition import ConditionWriter, Operand
@@ -45,3 +45,24 @@ def test_others_get_pairs_and_ranges() -> None:
     assert ConditionWriter(OPERANDS, 1000).of(keys(500)).is_exact
     ranges = ConditionWriter({"a": OPERANDS["a"]}, 400).of(keys(1000, "a"))
     assert ranges.sql.count("OR") + 1 == 200
+
+
+def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
+    """Nothing for others, of which some have an order of their own."""
+    operand = {"a": Operand("`a`", StringType())}
+    texts = DynamicFilteringData.from_arrow(pa.table({"a": ["b", "c\\", "d"]}))
+    ranges = ConditionWriter(operand, 2, plain_strings=True).of(texts)
+    assert ranges.sql == "(`a` >= 'b' AND `a` <= 'd')"
+    assert ConditionWriter(operand, 2).of(texts).sql == "true"
+    assert ConditionWriter(operand, 2, for_database=True).of(texts).sql == "true"
+
+
+@pytest.mark.parametrize("text", ["\\", "a\\b", "'\""])
+def test_text_that_others_misread_is_no_literal(text: str) -> None:
+    """So that Spark, which reads it right, compares it by itself."""
+    operand = {"a": Operand("`a`", StringType())}
+    keys = DynamicFilteringData.from_arrow(pa.table({"a": [text]}))
+    literal = f"CAST(X'{text.encode().hex()}' AS STRING)"
+    found = ConditionWriter(operand, 2).of(keys)
+    assert (found.sql, found.is_exact) == (f"`a` = CONCAT({literal}, REPEAT(`a`, 0))", True)
+    assert ConditionWriter(operand, 2, plain_strings=True).of(keys).sql == f"`a` = {literal}"

@@ -52,6 +52,13 @@ class FilteredScan:
         """Whether a database reads it."""
         return self.source == "database"
 
+    @cached_property
+    def has_plain_strings(self) -> bool:
+        """Whether what reads it is known to compare strings as Spark does."""
+        if self.source == "table":
+            return self.catalyst.has_plain_strings(self.leaf)
+        return self.source == "files"
+
     @property
     def most_literals(self) -> int:
         """In one condition; in all of them for a database."""
@@ -183,6 +190,11 @@ class FilteredSite:
         if not operands:
             return None
         most = self.scan.most_literals - (before if self.scan.is_database else 0)
-        writer = ConditionWriter(operands, most, for_database=self.scan.is_database)
+        writer = ConditionWriter(
+            operands,
+            most,
+            for_database=self.scan.is_database,
+            plain_strings=self.scan.has_plain_strings,
+        )
         condition = writer.of(one.keys.data.only(operands)).sql
         return None if condition == "true" else (condition, tuple(columns), writer.literals)
