@@ -116,7 +116,9 @@ def read_format(table: Any, partition: Any = None) -> ReadFormat:
     parameters = _parameters(table)
     given = dict(table.sd.serdeInfo.parameters or {})
     if _is_source(parameters):
-        return table_formats.source_format(parameters[_PROVIDER], given)
+        is_partitioned = bool(_partition_columns(parameters))
+        provider = parameters[_PROVIDER]
+        return table_formats.source_format(provider, given, is_partitioned=is_partitioned)
     storage = (partition or table).sd
     # in this order in Spark's Hive reader, the later one winning
     given |= parameters

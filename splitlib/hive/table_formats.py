@@ -76,12 +76,14 @@ def refuse_unreadable(
         raise UnsupportedTable("It is a table of symlinks.", hint="read the tables linked to.")
 
 
-def source_format(provider: str, options: Mapping[str, str]) -> ReadFormat:
+def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: bool) -> ReadFormat:
     """How Spark's own data source reads a table's files.
 
     Args:
         provider: Spark's name of the data source.
         options: As the catalog keeps them, with Hive's own among them.
+        is_partitioned: Whether the catalog has its partitions. Spark lists those without the
+            table's options, so that none of them selects files.
 
     Raises:
         UnsupportedTable: for other data sources, and options that select files.
@@ -90,9 +92,10 @@ def source_format(provider: str, options: Mapping[str, str]) -> ReadFormat:
     if name not in _SOURCES:
         raise UnsupportedTable(f"Its data source is {name!r}.", hint=_KNOWN)
     options = {k: v for k, v in options.items() if k not in ("path", "serialization.format")}
-    if selecting := [name for name in options if name.lower() in SELECTING_OPTIONS]:
+    selecting = [name for name in options if name.lower() in SELECTING_OPTIONS]
+    if selecting and not is_partitioned:
         raise UnsupportedTable(f"It takes only some of its files, by {', '.join(selecting)}.")
-    return ReadFormat.of(name, options)
+    return ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
 
 
 def serde_format(

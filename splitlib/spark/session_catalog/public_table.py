@@ -305,7 +305,8 @@ def _read_format(
     """
     given = dict(described.get("storage_properties", {}))
     if _is_source(described):
-        form = source_format(described["provider"], given)
+        is_partitioned = bool(described.get("partition_columns"))
+        form = source_format(described["provider"], given, is_partitioned=is_partitioned)
     else:
         given |= described.get("table_properties", {})
         if partition is not None:

@@ -157,6 +157,21 @@ def test_a_table_that_looks_below_its_directory(tables):
         tables.reader(globbed).load()
 
 
+def test_options_that_spark_ignores_of_a_table_with_partitions(tables):
+    """A catalog's partitions are listed without the table's options."""
+    options = "OPTIONS (pathGlobFilter '*.x', modifiedAfter '2901-01-01T00:00:00')"
+    table = tables.create(
+        f"(a INT, k INT) USING parquet PARTITIONED BY (k) {options}",
+        "INSERT INTO {t} SELECT id, id % 4 FROM range(8)",
+    )
+    dimension = tables.spark.sql("SELECT 1 AS k")
+    ways = (*HOW, "session")
+    assert tables.same(table, None, {}, ways=ways) == 8
+    assert tables.same(table, dimension, {"k": "k"}, ways=ways) == 2
+    reader = splitlib.read(tables.spark).table(table).config(spark_scan="paths")
+    assert reader.filtered_by(dimension, "k").load().count() == 2
+
+
 def test_a_table_without_partitions_or_files(tables):
     for definition in ("(a INT, k INT) USING parquet PARTITIONED BY (k)", "(a INT) USING parquet"):
         assert tables.same(tables.create(definition), None, {}) == 0

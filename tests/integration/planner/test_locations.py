@@ -67,8 +67,6 @@ OPTIONS = {
     "ignoreMissingFiles": "true",
     "ignoreCorruptFiles": "true",
 }
-REFUSED = ("pathGlobFilter", "modifiedBefore", "modifiedAfter")
-"""Those that the reader of a metastore does not trust Spark to ignore."""
 
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items(), ids=OPTIONS)
@@ -79,10 +77,6 @@ def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: st
     try:
         spark.sql("INSERT INTO lo_options SELECT id, CAST(id % 5 AS int) FROM range(20)")
         sql = JOIN.format("lo_options", 2)
-        if way.is_named and option in REFUSED:
-            with pytest.raises(splitlib.UnsupportedTable, match=option):
-                way.sql(sql)
-            return
         plain, optimized = spark.sql(sql), way.sql(sql)
         assert rows_of(optimized) == rows_of(plain)
         assert plain.count() == 4

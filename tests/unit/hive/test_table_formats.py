@@ -55,14 +55,18 @@ def test_other_serdes(serde):
 def test_sources_of_spark(provider):
     options = {"path": "/t", "serialization.format": "1", "header": "true", "Sep": ";"}
     wanted = ReadFormat(provider.lower(), (("Sep", ";"), ("header", "true")))
-    assert source_format(provider, options) == wanted
+    assert source_format(provider, options, is_partitioned=True) == wanted
+    # Spark lists the partitions of a table without the table's options
+    selecting = {"PathGlobFilter": "*.csv", "modifiedAfter": "2024-01-01T00:00:00"}
+    assert source_format(provider, options | selecting, is_partitioned=True) == wanted
 
 
 def test_sources_that_are_refused():
     with pytest.raises(UnsupportedTable, match="Its data source is 'avro'"):
-        source_format("avro", {})
+        source_format("avro", {}, is_partitioned=True)
+    options = {"pathGlobFilter": "*.csv", "header": "true"}
     with pytest.raises(UnsupportedTable, match="only some of its files, by pathGlobFilter"):
-        source_format("csv", {"pathGlobFilter": "*.csv", "header": "true"})
+        source_format("csv", options, is_partitioned=False)
 
 
 @pytest.mark.parametrize(
