@@ -1,19 +1,20 @@
 """What connectors give, checked as far as that is possible, once per batch.
 
 A mistake that is believed loses rows. So statistics that cannot be right are an error, and not just
-ignored: others of the same source may be as wrong and look right.
+ignored: others of the same source may be as wrong and look right. What a catalog or a store lists
+twice would double rows: it counts once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.errors import CorruptMetadata
+from splitlib.errors import CorruptMetadata, SourceUnavailable
 from splitlib.hive.partition_values import table_fields
 from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBatch, TableMetadata
 
@@ -93,6 +94,85 @@ def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
     """
     if len(batches) > 1 and any(batch.partitions_listed is not None for batch in batches):
         _refuse("What was listed in part comes in more than one batch.")
+
+
+class PartitionsOnce:
+    """The partitions of one listing, without those that it has named before.
+
+    The same handle with the same values is the same partition. Handles that are not text are left
+    alone: they are no names, and the connector has numbered them itself.
+    """
+
+    def __init__(self) -> None:
+        self._batches: list[PartitionBatch] = []
+        self._greatest: str | None = None
+        self._refs: set[str] | None = None
+        """The handles so far, once batches are not in order any more."""
+
+    def first_of(self, batch: PartitionBatch) -> PartitionBatch:
+        """The partitions of the next batch that were in none before, each once."""
+        if not pa.types.is_string(batch.refs.type) or not len(batch):
+            return batch
+        if self._may_repeat(batch.refs):
+            seen = {row for before in self._batches for row in _partition_rows(before)}
+            rows = []
+            for at, row in enumerate(_partition_rows(batch)):
+                if row not in seen:
+                    seen.add(row)
+                    rows.append(at)
+            taken = batch.take(pa.array(rows, pa.int64()))
+            batch = replace(
+                batch, values=taken.values, refs=taken.refs, file_counts=taken.file_counts
+            )
+        self._batches.append(batch)
+        return batch
+
+    def _may_repeat(self, refs: pa.StringArray) -> bool:
+        """Whether a handle is there twice, in this batch or in one before."""
+        distinct = pc.unique(refs)
+        ends = pc.min_max(distinct)
+        first, last = ends["min"].as_py() or "", ends["max"].as_py() or ""
+        if self._refs is None and (self._greatest is None or first > self._greatest):
+            self._greatest = last
+            return len(distinct) < len(refs)
+        if self._refs is None:
+            self._refs = {ref for batch in self._batches for ref in batch.refs.to_pylist()}
+        before = len(self._refs)
+        self._refs.update(distinct.to_pylist())
+        return len(self._refs) - before < len(refs)
+
+
+def _partition_rows(batch: PartitionBatch) -> Iterator[tuple[Any, ...]]:
+    columns = [column.to_pylist() for column in batch.values.columns]
+    return zip(batch.refs.to_pylist(), *columns, strict=True)
+
+
+def files_once(batches: list[FileBatch]) -> list[FileBatch]:
+    """``batches`` without files that were listed before for the same partition.
+
+    Partitions may share a directory, and so a file: it counts for each of them.
+
+    Raises:
+        SourceUnavailable: for a file that has another size or time where it is listed again: it
+            was replaced meanwhile.
+    """
+    paths = pa.chunked_array([batch.files["path"] for batch in batches], pa.string())
+    if len(pc.unique(paths)) == len(paths):
+        return batches
+    known: dict[tuple[int, str], list[int]] = {}
+    found = []
+    for batch in batches:
+        columns = (batch.files[name].to_pylist() for name in FILE_SCHEMA.names)
+        first = []
+        for path, *identity, partition in zip(*columns, strict=True):
+            before = known.get((partition, path))
+            if before not in (None, identity):
+                raise SourceUnavailable(f"The file {path!r} is listed twice, and not the same.")
+            known[partition, path] = identity
+            first.append(before is None)
+        once = batch.filter(pa.array(first, pa.bool_()))
+        found.append(replace(once, requests=batch.requests))
+    return found
 
 
 def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:

@@ -13,7 +13,13 @@ import pyarrow as pa
 
 from splitlib.arrow.time_zones import in_zone
 from splitlib.config import SplitConfig
-from splitlib.connector_checks import check_listed_in_part, checked_files, checked_partitions
+from splitlib.connector_checks import (
+    PartitionsOnce,
+    check_listed_in_part,
+    checked_files,
+    checked_partitions,
+    files_once,
+)
 from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
@@ -124,8 +130,9 @@ class Table:
 
         batches, batch = self._call(begin, config)
         once = replace(config, retry_attempts=1)
+        partitions = PartitionsOnce()
         while batch is not None:
-            yield batch
+            yield partitions.first_of(batch)
             batch = self._call(lambda: following(batches), once)
 
     @property
@@ -178,7 +185,9 @@ class Table:
             check_listed_in_part(batches)
             for batch in batches:
                 _refuse_files(batch)
-            return batches
+            if self.metadata.snapshot_id is not None:
+                return batches  # a manifest may name a file twice, whose rows then count twice
+            return files_once(batches)
 
         return self._call(find, config)
 

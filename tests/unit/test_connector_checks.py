@@ -8,7 +8,14 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from splitlib import CorruptMetadata, DynamicFileEnumerator, DynamicFilteringData
+from splitlib import (
+    CorruptMetadata,
+    DynamicFileEnumerator,
+    DynamicFilteringData,
+    SourceUnavailable,
+    SplitConfig,
+)
+from splitlib.filtering.predicate import Predicate
 from splitlib.model import (
     ColumnStatistics,
     DeleteFile,
@@ -23,6 +30,7 @@ from tests.support.memory_connector import PARQUET, MemoryConnector
 
 FILES = file_batch((0, StoredFile(f"/t/{name}", 10, 1)) for name in "abc")
 KNOWN = [True] * 3
+ALL = Predicate(pa.schema([("k", pa.int32())]))
 INT64, BOOL = pa.int64(), pa.bool_()
 
 
@@ -133,3 +141,71 @@ def test_partitions(batch, message):
     with pytest.raises(CorruptMetadata, match=message) as caught:
         files_of(Wrong(partitions=batch), k=[0])
     assert caught.value.connector == "wrong"
+
+
+def named(*names: str) -> PartitionBatch:
+    values = pa.array([name.rpartition("/")[2] for name in names], pa.string())
+    return PartitionBatch(pa.record_batch({"k": values}), pa.array(names, pa.string()))
+
+
+@pytest.mark.parametrize(
+    ("batches", "once"),
+    [
+        ([["1", "2", "2", "3"]], ["1", "2", "3"]),
+        ([["1", "2"], ["2", "3"]], ["1", "2", "3"]),
+        ([["2", "3"], ["1", "4"], ["3", "5", "1"]], ["2", "3", "1", "4", "5"]),
+        ([["1"], ["1"], []], ["1"]),
+        # two directories of one value are two partitions
+        ([["a/1", "b/1", "a/1"]], ["a/1", "b/1"]),
+    ],
+)
+def test_a_partition_that_is_named_twice_counts_once(batches, once):
+    connector = MemoryConnector([named(*names) for names in batches])
+    found = Table("t", "memory", connector).list_partitions(ALL)
+    assert [ref for batch in found for ref in batch.refs.to_pylist()] == once
+
+
+def test_partitions_that_share_a_handle_are_not_the_same():
+    shared = PartitionBatch(pa.record_batch({"k": ["1", "2", "1"]}), pa.array(["x"] * 3))
+    (batch,) = Table("t", "memory", MemoryConnector([shared])).list_partitions(ALL)
+    assert batch.values["k"].to_pylist() == ["1", "2"]
+
+
+def two_files(*files: tuple[int, str, int]) -> FileBatch:
+    rows = ((partition, StoredFile(path, size, 1)) for partition, path, size in files)
+    return FileBatch(file_batch(rows), PARQUET)
+
+
+class Lists(MemoryConnector):
+    """A table of two partitions, whose files are listed in these batches."""
+
+    def __init__(self, *batches: FileBatch, snapshot: str | None = None) -> None:
+        super().__init__(2, snapshot=snapshot)
+        self.files_of_both = batches
+
+    partitions_per_listing = 2
+
+    def list_files(self, partitions, predicate):
+        yield from self.files_of_both
+
+
+def test_a_file_that_is_listed_twice_counts_once():
+    first = two_files((0, "/t/a", 1), (0, "/t/b", 1), (0, "/t/a", 1))
+    # the second partition shares a directory with the first
+    again = two_files((0, "/t/b", 1), (1, "/t/a", 1))
+    paths = [path for path, _ in listed(Lists(first, again))]
+    assert sorted(paths) == ["/t/a", "/t/a", "/t/b"]
+    # what a manifest says twice is there twice
+    assert len(listed(Lists(first, again, snapshot="1"))) == 5
+
+
+def test_a_file_that_is_listed_twice_with_another_size_is_listed_again():
+    with pytest.raises(SourceUnavailable, match="'/t/a' is listed twice"):
+        listed(Lists(two_files((0, "/t/a", 1), (0, "/t/a", 2))))
+
+
+def listed(connector):
+    enumerator = DynamicFileEnumerator(
+        Table("t", "lists", connector), SplitConfig(retry_attempts=1)
+    )
+    return [(split.path, split.partition_values["k"]) for split in enumerator.enumerate_splits()]
