@@ -60,6 +60,7 @@ class BoundedCalls:
             SourceUnavailable: when the deadline of the call or of the enumeration is over.
         """
         either: list[Future[Any]] = [task.outcome, self._cancelled]
+        self._listings.check_process()
         while not task.outcome.done():
             started = time.monotonic()
             remaining = task.call.remaining_seconds()

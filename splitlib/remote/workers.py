@@ -34,8 +34,13 @@ class UnforkedCondition(threading.Condition):
         super().__init__()
         self._process = os.getpid()
 
+    @property
+    def is_of_another_process(self) -> bool:
+        """Whether this one is a fork of the one that made it."""
+        return os.getpid() != self._process
+
     def __enter__(self) -> bool:
-        if os.getpid() != self._process:
+        if self.is_of_another_process:
             raise SplitlibError(
                 "It was made before this process was forked, and its threads are not here.",
                 hint="make it in this process, or start the process with 'spawn'.",
@@ -83,7 +88,7 @@ class Workers:
         self._pace = pace
         self._most = most
         self._name = name
-        self._changed = threading.Condition()
+        self._changed = UnforkedCondition()
         self._queue: deque[Task[Any]] = deque()
         self._unfinished: set[Task[Any]] = set()
         self._threads = 0
@@ -116,8 +121,19 @@ class Workers:
         tasks = [self.submit(partial(work, one)) for one in arguments]
         return (task.outcome.result() for task in tasks)
 
+    def check_process(self) -> None:
+        """Refuse forked processes, where nobody does what was submitted.
+
+        Raises:
+            SplitlibError: in one.
+        """
+        with self._changed:
+            pass
+
     def stop(self, tidy_seconds: float = 0) -> None:
         """Begin nothing further, and wait for what is under way, for so long at most."""
+        if self._changed.is_of_another_process:
+            return  # nothing is under way here
         with self._changed:
             self._stopped = True
             self._queue.clear()

@@ -16,7 +16,9 @@ import fsspec
 from fsspec.registry import known_implementations
 
 from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
+from splitlib.storage.confirmed import KEYS_PER_PAGE, confirm_end, no_next_page
 from splitlib.storage.files import Level, StoredFile, is_data
+from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
 
 # How many paths of one walk may lead to the same directory. Each is listed again.
@@ -50,6 +52,11 @@ class Filesystems:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
+        self._forget()
+        in_forks_of_this(self, Filesystems._forget)
+
+    def _forget(self) -> None:
+        # A filesystem's threads are not in a forked process, and its lock may be held there.
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
@@ -117,11 +124,25 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         SourceUnavailable: if another one was listed.
     """
     base = local_path(location).rstrip("/")
+    itself = fs._strip_protocol(path)
+    bucket, _, directory = itself.partition("/")
     try:
         infos = fs.ls(path, detail=True)
     except FileNotFoundError as error:
+        confirm_end(fs, bucket, directory)
         raise MissingPartition(f"There is no directory {location!r}.") from error
-    itself = fs._strip_protocol(path)
+    except KeyError as error:  # of s3fs
+        if error.args != ("NextContinuationToken",):
+            raise
+        raise no_next_page(location) from error
+    if len(infos) >= KEYS_PER_PAGE:
+        keys = [info["name"].partition("/")[2] for info in infos]
+        folders = [
+            f"{key}/\U0010ffff"
+            for key, info in zip(keys, infos, strict=True)
+            if info["type"] == "directory"
+        ]
+        confirm_end(fs, bucket, directory, max([*keys, *folders]))
     children = [
         (_name_in(itself, info["name"]), info)
         for info in (_followed(fs, info) for info in infos)

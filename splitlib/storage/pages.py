@@ -7,6 +7,7 @@ request instead of one each. Azure tells one directory at a time.
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from bisect import bisect_left
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from splitlib.errors import AccessDenied, SourceError, SourceUnavailable
 from splitlib.redaction import get_logger
 from splitlib.storage.files import is_data
+from splitlib.storage.forks import native_threads_start
 
 FILES_PER_PAGE = 1000
 """What one request tells at most: S3's own limit, and Google's."""
@@ -51,6 +53,10 @@ class NotInOrder(NotFollowed):
 
 class OtherRegion(NotFollowed):
     """The bucket is in another region than the one that is set, or taken for granted."""
+
+
+class NotInPages(NotFollowed):
+    """The store's pages end before they are full, so that no page proves its end."""
 
 
 class Bucket(NamedTuple):
@@ -97,19 +103,39 @@ class StoreOf(Protocol):
         """The store."""
 
 
+class Confirmation(Protocol):
+    """Makes sure by other means that listings are whole."""
+
+    def end(self, at: Bucket, after: str) -> None:
+        """Raise :class:`SourceUnavailable` if a directory holds anything after a key."""
+
+    def pages(self, at: Bucket) -> None:
+        """Raise :class:`NotFollowed` if the pages of a bucket are not as obstore needs them."""
+
+
 class PagedListing:
     """Buckets reached with the same options. Thread-safe.
+
+    obstore takes any XML for a listing: an error that is answered with status 200, or the page of
+    a proxy, are an empty one. So an end that no object proves is confirmed.
 
     Args:
         protocol: fsspec's, for errors.
         store_of: What makes their stores.
         kind: How these list.
+        confirm: What makes sure that there is no more.
 
     Raises:
         NotFollowed: if obstore is not installed, or is too old.
     """
 
-    def __init__(self, protocol: str, store_of: StoreOf, kind: StoreKind = FLAT) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        store_of: StoreOf,
+        kind: StoreKind = FLAT,
+        confirm: Confirmation | None = None,
+    ) -> None:
         try:
             import arro3.core  # noqa: F401 - what obstore's batches are made of
             import obstore
@@ -122,8 +148,11 @@ class PagedListing:
         self._obstore = obstore
         self._protocol = protocol
         self._store_of = store_of
+        self._confirm = confirm
         self._stores: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
+        self._checked: set[str] = set()
+        self._checking = threading.Lock()
 
     def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
         """What is directly in a directory: files, the names of directories, how much was told.
@@ -140,18 +169,23 @@ class PagedListing:
                 which it does not tell from what is not there, and from empty files.
         """
         store = self._store(at.name, patient=patient)
+        self._check_pages(at)
         with self._translated(at):
             found = self._obstore.list_with_delimiter(
                 store, at.directory or None, return_arrow=True
             )
         above = [path.rpartition("/") for path in found["common_prefixes"]]
         (objects,) = pa.table(found["objects"]).combine_chunks().to_batches() or [_NONE]
-        files = _files(objects)
+        files = _files(objects, at)
         parents = pc.unique(pc.replace_substring_regex(files["path"], "/?[^/]*$", "")).to_pylist()
         _refuse_others(at, [*parents, *(parent for parent, _, _ in above)])
         names, told = [name for _, _, name in above], len(objects) + len(above)
         if not self.kind.is_flat and (not told or _empty(objects).difference(names)):
             raise NotFollowed("There may be an empty directory.")
+        if self.kind.is_flat and (not told or told >= self.kind.names_per_request):
+            prefix = f"{at.directory}/" if at.directory else ""
+            last = [f"{prefix}{name}/{_GREATEST}" for name in names]
+            self._confirm_end(at, max([*last, *objects["path"].to_pylist()], default=""))
         return files, names, told
 
     def first_pages(
@@ -177,6 +211,7 @@ class PagedListing:
         """
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
+        self._check_pages(Bucket(bucket, root))
         # "." is the character before "/": nothing that is wanted lies before it
         first = prefixes[0][:-1] + "."
         after, found = first, []
@@ -206,15 +241,31 @@ class PagedListing:
             pages = self._obstore.list(store, root.directory or None, offset=after, **options)
             page = next(pages, None)
         objects = _NONE if page is None else pa.record_batch(page)
-        files = _files(objects)
+        if not len(objects):
+            self._confirm_end(root, after)
+        files = _files(objects, root)
+        _refuse_markers(files)
         inside = pc.starts_with(files["path"], f"{root.directory}/")
         if root.directory and not pc.all(inside, min_count=0).as_py():
             _refuse_others(root, files["path"].slice(0, 1).to_pylist())
         return files, len(objects)
 
+    def _confirm_end(self, at: Bucket, after: str) -> None:
+        if self._confirm is not None:
+            self._confirm.end(at, after)
+
+    def _check_pages(self, at: Bucket) -> None:
+        """Look at the pages of a bucket before its first listing."""
+        if self._confirm is not None and at.name not in self._checked:
+            with self._checking:
+                if at.name not in self._checked:
+                    self._confirm.pages(at)
+                    self._checked.add(at.name)
+
     def _store(self, bucket: str, *, patient: bool = False) -> Any:
         with self._lock:
             if (bucket, patient) not in self._stores:
+                native_threads_start()
                 retries: Any = _PATIENT_RETRIES if patient else _RETRIES
                 self._stores[bucket, patient] = self._store_of(bucket, retry_config=retries)
             return self._stores[bucket, patient]
@@ -266,16 +317,30 @@ _NONE = pa.RecordBatch.from_pydict(
 )
 
 
-def _files(objects: pa.RecordBatch) -> pa.RecordBatch:
-    """Path, size and time of objects that hold something.
+def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
+    """Path, size and time of objects that hold something, but for the marker of ``at``.
 
-    obstore shows a directory's marker, an empty object whose name ends with a slash, without the
-    slash: not as what it is, and out of order. Of empty files nothing is ever read.
+    obstore shows a directory's marker, an object whose name ends with a slash, without the slash:
+    not as what it is, and out of order. Most are empty. Of empty files nothing is ever read.
     """
     modified = objects["last_modified"].cast(_MODIFIED, safe=False).cast(pa.int64())
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
     files = pa.RecordBatch.from_arrays(columns, ["path", "size", "modified"])
-    return files.filter(pc.greater(files["size"], 0))
+    is_file = pc.and_(
+        pc.greater(files["size"], 0), pc.not_equal(files["path"], pa.scalar(at.directory))
+    )
+    return files.filter(is_file)
+
+
+def _refuse_markers(files: pa.RecordBatch) -> None:
+    """Refuse a page with what is a file and a directory: a directory's marker that has content.
+
+    Raises:
+        NotFollowed: as the marker would be read.
+    """
+    for path, following in itertools.pairwise(files["path"].to_pylist()):
+        if following.startswith(f"{path}/"):
+            raise NotFollowed(f"{path!r} marks a directory, and has content.")
 
 
 def _empty(objects: pa.RecordBatch) -> set[str]:

@@ -51,6 +51,12 @@ def s3_stores(options: Mapping[str, Any]) -> StoreOf:
     return store
 
 
+def endpoint_of(options: Mapping[str, Any]) -> str | None:
+    """The server that these options, which :func:`s3_stores` takes, reach; None = AWS."""
+    endpoint: str | None = _settings(options).get("endpoint")
+    return endpoint
+
+
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in options.items() if key not in _WITHOUT_MEANING}
     given = {key: value for key, value in given.items() if value is not None}

@@ -19,6 +19,7 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.azure_stores import azure_stores
+from splitlib.storage.confirmed import confirm_end, has_whole_pages
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
@@ -26,6 +27,7 @@ from splitlib.storage.filesystems import (
     OptionsByProtocol,
     level_of,
 )
+from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.gcs_stores import gcs_stores
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.pages import (
@@ -34,17 +36,20 @@ from splitlib.storage.pages import (
     Bucket,
     NotFollowed,
     NotInOrder,
+    NotInPages,
     OtherRegion,
     PagedListing,
     StoreKind,
 )
-from splitlib.storage.s3_stores import s3_stores
+from splitlib.storage.s3_stores import endpoint_of, s3_stores
 
 _log = get_logger(__name__)
 # S3's directory buckets list in no order, and from the beginning only.
 _UNORDERED_BUCKET = "--x-s3"
 # Of how many buckets one call asks for pages, one after the other.
 _BUCKETS = 4
+# Endpoints and buckets whose pages were looked at, once in a process.
+_WITH_WHOLE_PAGES: set[tuple[str, str]] = set()
 _AZURE = StoreKind(names_per_request=5000, is_flat=False)
 # By fsspec's protocol, what makes the stores that obstore lists.
 _STORES = {
@@ -73,6 +78,12 @@ class Storage:
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Those that are known to be there."""
+        in_forks_of_this(self, Storage._fork)
+
+    def _fork(self) -> None:
+        # obstore's threads are not in a forked process, where any call of it waits for ever
+        self._lock = threading.Lock()
+        self._listings = {}
 
     def filesystem(self, location: str) -> tuple[Any, str]:
         """The filesystem of ``location`` and the path in it.
@@ -220,8 +231,9 @@ class Storage:
                 objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
-                if isinstance(reason, OtherRegion):
-                    self._listings[self._filesystems.group_of(place)] = None  # botocore finds it
+                if isinstance(reason, OtherRegion | NotInPages):
+                    # botocore finds the region, and looks at every page
+                    self._listings[self._filesystems.group_of(place)] = None
             else:
                 if not told:
                     self._buckets.add(_bucket(place))
@@ -246,13 +258,19 @@ class Storage:
             if group not in self._listings:
                 self._listings[group] = None
                 if place.protocol in _STORES:
-                    make, kind = _STORES[place.protocol]
                     try:
-                        stores = make(self._filesystems.options_of(group))
-                        self._listings[group] = PagedListing(place.protocol, stores, kind)
+                        self._listings[group] = self._paged_listing(place.protocol, group)
                     except NotFollowed as reason:
                         _log.info("%s:// is listed with fsspec: %s", place.protocol, reason)
             return self._listings[group]
+
+    def _paged_listing(self, protocol: str, group: str) -> PagedListing:
+        if native_threads_are_lost():
+            raise NotFollowed("This process was forked from one that had used obstore.")
+        make, kind = _STORES[protocol]
+        options = self._filesystems.options_of(group)
+        confirmed = _Confirmed(self._filesystems, protocol, options)
+        return PagedListing(protocol, make(options), kind, confirmed)
 
     def _listed_first(
         self, locations: Sequence[str], below: bool
@@ -354,6 +372,30 @@ class Storage:
         except PermissionError:
             pass  # of what may not be looked at it is said that it is there
         self._buckets.add(bucket)
+
+
+class _Confirmed:
+    """See :class:`splitlib.storage.pages.Confirmation`; with what fsspec has for the protocol."""
+
+    def __init__(self, filesystems: Filesystems, protocol: str, options: Mapping[str, Any]) -> None:
+        self._filesystems = filesystems
+        self._protocol = protocol
+        self._options = options
+
+    def end(self, at: Bucket, after: str) -> None:
+        if self._protocol == "s3":
+            confirm_end(self._filesystem(at), at.name, at.directory, after)
+
+    def pages(self, at: Bucket) -> None:
+        endpoint = endpoint_of(self._options) if self._protocol == "s3" else None
+        if endpoint is None or (endpoint, at.name) in _WITH_WHOLE_PAGES:
+            return  # of AWS and Google it is known
+        if not has_whole_pages(self._filesystem(at), at.name, at.directory):
+            raise NotInPages("The store goes on with another page before one is full.")
+        _WITH_WHOLE_PAGES.add((endpoint, at.name))
+
+    def _filesystem(self, at: Bucket) -> Any:
+        return self._filesystems.of(f"{self._protocol}://{at.name}/{at.directory}")[0]
 
 
 def _bucket(place: Location) -> str:

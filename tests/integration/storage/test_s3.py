@@ -35,6 +35,8 @@ def lake(s3: S3Server) -> S3Server:
     objects |= {"marked/": b"", "marked/k=1/": b"", "marked/k=1/f": b"x", "marked/k=2/": b""}
     objects |= {"slashes//k=1/f": b"x", "below/k=1/sub/f": b"x", "below/k=1/_x/f": b"x"}
     s3.fill("lake", objects)
+    Storage(s3.options).directories("s3://lake")  # looks once at how the store's pages end
+    s3.forget()
     return s3
 
 
@@ -171,7 +173,8 @@ def test_a_partition_without_objects_has_no_rows(lake, metastore, create):
         alone.set_dynamic_filtering_data(DynamicFilteringData.from_arrow(gone))
         lake.forget()
         assert not list(alone.enumerate_splits())
-        assert len(lake.listings) == 1
+        # that nothing is there is confirmed
+        assert len(lake.listings) == 2
 
 
 @pytest.mark.parametrize("lister", ["obstore", "s3fs"])

@@ -1,0 +1,128 @@
+"""An S3 server in this process that answers listings as some proxies and broken stores do."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+from xml.sax.saxutils import escape
+
+Asked: TypeAlias = Mapping[str, str]
+Answer: TypeAlias = Callable[["HostileS3", Asked], bytes]
+
+ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>no</Message></Error>"
+HTML = b"<html><body>Please log in.</body></html>"
+EMPTY_RESULT = b"<ListBucketResult/>"
+
+
+class HostileS3:
+    """The objects of one bucket, listed by ``answer``, which may lie.
+
+    Args:
+        sizes: The size of each object, by its key.
+        page: How many names a page has at most.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], page: int = 1000) -> None:
+        self.sizes = {key: sizes[key] for key in sorted(sizes, key=str.encode)}
+        self.page = page
+        self.answer: Answer = HostileS3.listing
+        self.asked: list[Asked] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What s3fs is told."""
+        endpoint = f"http://127.0.0.1:{self._server.server_port}"
+        return {"key": "k", "secret": "s", "endpoint_url": endpoint}
+
+    def listing(self, asked: Asked, *, token: bool = True) -> bytes:
+        """The true answer."""
+        prefix = asked.get("prefix", "")
+        after = asked.get("continuation-token") or asked.get("start-after", "")
+        page = min(self.page, int(asked.get("max-keys", 1000)))
+        names: dict[str, str] = {}
+        for key, size in self.sizes.items():
+            rest = key.removeprefix(prefix)
+            if not key.startswith(prefix) or key <= after:
+                continue
+            if "/" in rest and asked.get("delimiter"):
+                folder = f"{prefix}{rest.partition('/')[0]}/"
+                if not after.startswith(folder):
+                    names[folder] = _FOLDER.format(escape(folder))
+            else:
+                names[key] = _OBJECT.format(escape(key), size)
+        told = list(names)[:page]
+        cut = len(names) > page
+        more = f"<NextContinuationToken>{escape(told[-1])}</NextContinuationToken>" if cut else ""
+        entries = "".join(names[name] for name in told)
+        return _LISTING.format(str(cut).lower(), more if token else "", entries).encode()
+
+    @contextmanager
+    def running(self) -> Iterator[HostileS3]:
+        """Serve for as long as it takes."""
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+def always(body: bytes) -> Answer:
+    """Whatever is asked."""
+    return lambda server, asked: body
+
+
+def in_pages(body: bytes) -> Answer:
+    """For pages of objects; directories are listed as they are."""
+    return lambda server, asked: server.listing(asked) if asked.get("delimiter") else body
+
+
+def later(body: bytes) -> Answer:
+    """For the second page of a listing."""
+    return lambda server, asked: body if "continuation-token" in asked else server.listing(asked)
+
+
+def without_token(server: HostileS3, asked: Asked) -> bytes:
+    """Says that there is more, and not where."""
+    return server.listing(asked, token=False)
+
+
+def twice(server: HostileS3, asked: Asked) -> bytes:
+    """Each name twice."""
+    return re.sub(rb"(<(Contents|CommonPrefixes)>.*?</\2>)", rb"\1\1", server.listing(asked))
+
+
+_LISTING = "<ListBucketResult><Name>b</Name><IsTruncated>{}</IsTruncated>{}{}</ListBucketResult>"
+_FOLDER = "<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>"
+_OBJECT = (
+    "<Contents><Key>{}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified>"
+    '<ETag>"x"</ETag><Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>'
+)
+
+
+def _handler(server: HostileS3) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+            asked = {name: values[0] for name, values in query.items()}
+            server.asked.append(asked)
+            body = server.answer(server, asked)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: a test looks at what was asked."""
+
+    return Handler
