@@ -224,16 +224,24 @@ def test_the_process_can_exit(where):
 
 
 @pytest.mark.filterwarnings("ignore:This process")
-@pytest.mark.parametrize("what", ["coordinator", "enumerator"])
+@pytest.mark.parametrize("what", ["coordinator", "enumerator", "suspended", "pool"])
 def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     coordinator = coordinator_of(MemoryConnector(1000, 10))
     coordinator.register_reader("r")
     take(coordinator)  # its thread is busy now
+    suspended = enumerator_of(MemoryConnector(1000, 10)).enumerate_splits()
+    next(suspended)
+    pool = Workers(1, "splitlib-test")
+    assert pool.submit(lambda: 1).outcome.result() == 1
     read, write = os.pipe()
     if (child := os.fork()) == 0:
         try:
             if what == "coordinator":
                 coordinator.handle_split_request("r")
+            elif what == "suspended":
+                list(suspended)
+            elif what == "pool":
+                pool.submit(lambda: 1).outcome.result()
             else:
                 next(coordinator.enumerator.enumerate_splits())
         except SplitlibError as error:
@@ -253,6 +261,8 @@ def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     assert "before this process was forked" in said
     assert "Hint" in said
     coordinator.close()
+    pool.stop()
+    suspended.close()
 
 
 def test_a_pool_does_in_order_what_it_is_given_and_only_as_many_at_once():

@@ -11,7 +11,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, SourceUnavailable, SplitConfig
-from splitlib.storage import Storage, pages
+from splitlib.storage import Storage
 from tests.support import hostile_s3
 from tests.support.hostile_s3 import EMPTY_RESULT, ERROR, HTML, HostileS3
 
@@ -25,7 +25,6 @@ def once(monkeypatch):
     """What is answered is the same each time: no client has to try again."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
-    monkeypatch.setattr("splitlib.storage.pages._PATIENT_RETRIES", pages._RETRIES)
 
 
 @pytest.fixture
