@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from splitlib.config import SplitConfig
 from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operand, has_literals
+from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.session import settings_of
@@ -18,6 +19,7 @@ from splitlib.spark.sql_text import quoted
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+@in_its_session
 def condition(
     dimension: DataFrame,
     on: Mapping[str, str] | Iterable[str | tuple[str, str]] | str,
@@ -62,6 +64,7 @@ def condition(
     return ConditionWriter(operands, config.condition_literals).of(data)
 
 
+@in_its_session
 def merge_condition(
     source: DataFrame,
     on: Mapping[str, str] | Iterable[str | tuple[str, str]] | str,

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from splitlib.errors import ConfigError
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.planned_files import planned_files
@@ -18,6 +19,7 @@ from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import plan
 
 
+@in_its_session
 def replan(df: DataFrame) -> DataFrame:
     """The same query planned again, on the tables as they are now.
 
@@ -44,6 +46,7 @@ def replan(df: DataFrame) -> DataFrame:
     return plan_again_by[df](df)
 
 
+@in_its_session
 def explain(df: DataFrame) -> Any:
     """What was pruned, by which filter, and why another was not used: ``str()`` it.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.arguments import given_dataframe
+from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.named_tables.placeholders import named_tables
 from splitlib.spark.plan_records import remember
@@ -17,6 +19,7 @@ from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
 
 
+@in_its_session
 def optimize(df: DataFrame) -> DataFrame:
     """The same rows, read from fewer partitions where joins of ``df`` allow it.
 
@@ -37,6 +40,7 @@ def optimize(df: DataFrame) -> DataFrame:
     return planned
 
 
+@in_its_session
 def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
     """``spark.sql(query, …)``, and :func:`optimize` on what it returns.
 
@@ -58,7 +62,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
             if command is None or command.plan is None:
                 refuse_command(spark, text, allowed_by(spark))
             if command is not None and command.plan is not None:
-                df = dataframe_of_plan(spark, command.plan)
+                df = interruptibly(spark, partial(dataframe_of_plan, spark, command.plan))
             else:
                 df = spark.sql(text, *args, **kwargs)
         if command is not None:

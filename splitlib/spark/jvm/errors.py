@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from splitlib.errors import (
     AccessDenied,
@@ -15,6 +16,7 @@ from splitlib.errors import (
     SplitlibError,
     TableNotFound,
 )
+from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 
 _MOST_CHARACTERS: Final = 300
@@ -60,10 +62,15 @@ _KINDS: Final[dict[str, type[SplitlibError]]] = {
 
 
 @contextmanager
-def errors_of_the_jvm() -> Iterator[None]:
-    """Turn what a call of the JVM raises into a :class:`SplitlibError`."""
+def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
+    """Turn what a call of the JVM raises into a :class:`SplitlibError`.
+
+    Args:
+        spark: The session whose settings count for the call; None = it depends on none.
+    """
     try:
-        yield
+        with active(spark):
+            yield
     except JVM_ERRORS as error:
         raise _translated(error) from error
 

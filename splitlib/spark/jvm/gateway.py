@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from py4j.clientserver import ClientServer
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -59,6 +60,11 @@ class Jvm:
 def jvm_of(spark: SparkSession) -> Jvm:
     """The JVM of a session; the same object for the same JVM."""
     return _jvm(spark.sparkContext._gateway)
+
+
+def has_threads_of_its_own(spark: SparkSession) -> bool:
+    """Whether each thread of Python has one of the JVM, which knows what is set for it alone."""
+    return isinstance(spark.sparkContext._gateway, ClientServer)
 
 
 @lru_cache(maxsize=1)

@@ -22,6 +22,11 @@ _KNOWN: Final = {
             sharedState()SharedState
             table(String)ClassicDataset
         """,
+        "SparkSession$": """
+            clearActiveSession()void
+            getActiveSession()Option
+            setActiveSession(SparkSession)void
+        """,
         "Dataset": """
             static ofRows(ClassicSession, LogicalPlan)ClassicDataset
             queryExecution()QueryExecution

@@ -19,7 +19,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from splitlib.model import FILE_SCHEMA
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.file_index import pinned_index
-from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.gateway import JVM_ERRORS, has_threads_of_its_own
 from splitlib.spark.jvm.known_internals import Member, known_classes, known_members
 from splitlib.spark.jvm.scala import Scala, scala_of
 
@@ -50,6 +50,8 @@ def internals_unavailable(session: object, how: str = "auto") -> str | None:
 
 
 def _probed(spark: SparkSession) -> str | None:
+    if not has_threads_of_its_own(spark):
+        return "Python's threads share those of the JVM (PYSPARK_PIN_THREAD), and their settings"
     try:
         scala = scala_of(spark)
         missing = _missing_internals(scala, spark)

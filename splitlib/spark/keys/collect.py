@@ -16,6 +16,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, has_range
 from splitlib.filtering.key_rows import plain_schema
 from splitlib.filtering.ranges import Ranges
+from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.schema import char_length
@@ -67,7 +68,9 @@ def collect_keys(
     if fact is not None:
         wanted = {k: columns[on[name]].field for k, name in numbered.items()}
         keys = _of_full_length(keys, wanted, {k: fact[name] for k, name in numbered.items()})
-    return collect_distinct(keys, config, null_safe=null_safe).renamed(numbered)
+    spark = dimension.sparkSession
+    data = interruptibly(spark, lambda: collect_distinct(keys, config, null_safe=null_safe))
+    return data.renamed(numbered)
 
 
 def collect_distinct(

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
+from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
@@ -152,7 +153,8 @@ def _computed(catalyst: Catalyst, source: Any) -> Any:
     limit = _config(catalyst.spark).planner_dimension_bytes
     if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
         return None
-    kept = analyzed_plan(catalyst.dataframe(rows).localCheckpoint())
+    df = catalyst.dataframe(rows)
+    kept = analyzed_plan(interruptibly(catalyst.spark, df.localCheckpoint))
     return catalyst.replaced(analyzed, {(0,): kept})
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from splitlib.enumeration.report import ScanReport
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import has_range
 from splitlib.hive.partition_values import is_char, is_collated, parse
+from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.logical_plan import Expression, Node, catalyst_object
 from splitlib.spark.plan_report import FilterUse, ScanPruning
@@ -250,7 +252,8 @@ class _Search:
                 rows = rows.orderBy(key.desc() if self.extreme.is_greatest else key.asc())
             plan = analyzed_plan(rows.limit(1))
             columns = list(shown(catalyst, plan, table.leaf, table.read))
-            row = internal_rows(catalyst.dataframe(catalyst.projected(plan, columns)))
+            one = catalyst.dataframe(catalyst.projected(plan, columns))
+            row = interruptibly(catalyst.spark, partial(internal_rows, one))
             start += number
             if len(row) or start >= len(values):
                 output = catalyst.node(self.query.optimized, table.leaf.path).output()
@@ -265,7 +268,8 @@ class _Search:
         for number in _VALUES:
             scan = self._scan(values[start : start + number], static)
             rows = self.query.catalyst.dataframe(self._kept(top, scan))
-            counted += rows.limit(wanted - counted).count()
+            some = rows.limit(wanted - counted)
+            counted += interruptibly(some.sparkSession, some.count)
             start += number
             if start >= len(values):
                 return None

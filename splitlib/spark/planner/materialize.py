@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitlib.config import SplitConfig
+from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.keys.determinism import why_not_deterministic
@@ -70,7 +71,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
             continue
         rows = catalyst.dataframe(catalyst.node(query.analyzed, node.path))
         if why_not_deterministic(rows) is not None:
-            found[node.path] = analyzed_plan(rows.localCheckpoint())
+            found[node.path] = analyzed_plan(interruptibly(catalyst.spark, rows.localCheckpoint))
     return found
 
 
@@ -85,7 +86,8 @@ def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozense
         ids = leaf_ids(leaf)
         node = catalyst.node(query.optimized, leaf.path)
         if ids not in found and not catalyst.is_checkpointed(node):
-            found[ids] = analyzed_plan(catalyst.dataframe(node).localCheckpoint())
+            rows = catalyst.dataframe(node)
+            found[ids] = analyzed_plan(interruptibly(catalyst.spark, rows.localCheckpoint))
     return found
 
 

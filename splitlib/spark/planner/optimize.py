@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from splitlib.config import SplitConfig, resolve_settings
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
+from splitlib.spark.jvm.active_session import SessionThreads
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import have_same_schema
 from splitlib.spark.jvm.errors import readable
@@ -113,7 +114,7 @@ def left_to_spark(error: Exception) -> PlanReport:
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
     """None in the place of a query that is left to Spark."""
-    with _executor() as executor:
+    with _executor(df.sparkSession) as executor:
         query = _query(df, named, executor)
         if isinstance(query, str):
             return None, PlanReport(reasons=(query,))
@@ -147,7 +148,7 @@ def target_condition(
     started = time.perf_counter()
     condition = None
     try:
-        with _executor() as executor:
+        with _executor(df.sparkSession) as executor:
             query = _query(df, {}, executor, of_command=True)
             if isinstance(query, str):
                 return None, PlanReport(reasons=(query,))
@@ -164,8 +165,8 @@ def target_condition(
     return condition, replace(report, seconds=time.perf_counter() - started)
 
 
-def _executor() -> Executor:
-    return ThreadPoolExecutor(4, thread_name_prefix="splitlib-planner")
+def _executor(spark: SparkSession) -> SessionThreads:
+    return SessionThreads(spark, 4, "splitlib-planner")
 
 
 def _query(

@@ -18,6 +18,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
+from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.conditions import Conjunct, conjuncts
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.keys.determinism import why_not_deterministic
@@ -75,7 +76,8 @@ class StaticCondition:
             _ROW,
         )
         try:
-            kept = self._kept(typed).select(_ROW).toArrow()
+            with active(self._spark):
+                kept = self._kept(typed).select(_ROW).toArrow()
         except PySparkException as error:
             _log.warning("%s does not prune partitions: %s", self._text, error)
             return pa.repeat(True, values.num_rows)

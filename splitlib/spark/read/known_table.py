@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.redaction import get_logger
 from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS
@@ -26,6 +27,7 @@ from splitlib.table import Table
 _log = get_logger(__name__)
 
 
+@in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
     """The relation in which Spark finds a table; None if it has none.
 

@@ -24,6 +24,7 @@ from splitlib.redaction import redact
 from splitlib.registry import open_table
 from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
+from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.plan_records import remember
@@ -138,6 +139,7 @@ class TableReader:
         added = _Dimension(source, given_pairs(on), null_safe)
         return replace(self, _dimensions=(*self._dimensions, added))
 
+    @in_its_session
     def load(self) -> DataFrame:
         """Collect the keys, prune, list what is left, and return a DataFrame over those files.
 

@@ -72,7 +72,7 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         if self._canonical is not None:
             return self._canonical
-        with errors_of_the_jvm():
+        with errors_of_the_jvm(self._catalyst.spark):
             said = self._partitions.property_of_table(CANONICAL_VALUES)
         return flag({} if said is None else {CANONICAL_VALUES: said}, CANONICAL_VALUES)
 
@@ -80,13 +80,13 @@ class CatalogTable(RelationTable):
         """See :class:`RelationTable`."""
         self._partitions.prepare(by_name=by_name)
 
-    @errors_of_the_jvm()
     def listed_by_spark(self) -> RelationTable:
         """See :class:`RelationTable`."""
-        if is_on_s3(self._metadata.location or ""):
-            self._partitions.list_for_spark(self._leaf.relation().location())
-        listed = ListedTable(self._catalyst, self._leaf, self._catalyst.listed_by_spark(self._leaf))
-        return listed.read_by(self._plan)
+        with errors_of_the_jvm(self._catalyst.spark):
+            if is_on_s3(self._metadata.location or ""):
+                self._partitions.list_for_spark(self._leaf.relation().location())
+            index = self._catalyst.listed_by_spark(self._leaf)
+            return ListedTable(self._catalyst, self._leaf, index).read_by(self._plan)
 
     @property
     def has_names(self) -> bool:
@@ -101,13 +101,13 @@ class CatalogTable(RelationTable):
         if not self.has_names:
             keys = self._metadata.partition_schema
             for values in wanted(predicate, keys, canonical=self.has_canonical_values):
-                with errors_of_the_jvm():
+                with errors_of_the_jvm(self._catalyst.spark):
                     found = self._with(values)
                 if found is not None:
                     yield from found
                     return
         before = self._partitions.requests
-        with errors_of_the_jvm():
+        with errors_of_the_jvm(self._catalyst.spark):
             names, columns = self._partitions.names()
         yield PartitionBatch(columns, names, Requests(catalog=self._partitions.requests - before))
 
@@ -139,12 +139,13 @@ class CatalogTable(RelationTable):
             batches.append(PartitionBatch(columns, names, requests, asked_for="prefix"))
         return batches
 
-    @errors_of_the_jvm()
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
         """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
         before, names = self._partitions.requests, partitions.refs.to_pylist()
-        found = set(self._partitions.fetch(names))
-        self._partitions.refuse_outside(sorted(found))  # Hive's own reader lists them by itself
+        with errors_of_the_jvm(self._catalyst.spark):
+            found = set(self._partitions.fetch(names))
+            # Hive's own reader lists them by itself
+            self._partitions.refuse_outside(sorted(found))
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
         requests = Requests(catalog=self._partitions.requests - before)
@@ -154,7 +155,7 @@ class CatalogTable(RelationTable):
         """See :meth:`splitlib.spi.Connector.list_files`."""
         names = partitions.refs.to_pylist()
         batches = []
-        with errors_of_the_jvm():
+        with errors_of_the_jvm(self._catalyst.spark):
             listed, requests = self._partitions.files(names)
         for row, (name, files) in enumerate(zip(names, listed, strict=True)):
             if files is None:
@@ -166,10 +167,10 @@ class CatalogTable(RelationTable):
         together = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
         yield FileBatch(together, self._metadata.read_format, Requests(storage=requests))
 
-    @errors_of_the_jvm()
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`."""
-        self._partitions.check_identity()
+        with errors_of_the_jvm(self._catalyst.spark):
+            self._partitions.check_identity()
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
         """See :class:`RelationTable`."""

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import ConfigError, TableNotFound, UnsupportedTable
+from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.probe import internals_unavailable
@@ -52,8 +53,9 @@ class SessionConnector(Connector):
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
         """See :class:`splitlib.spi.SupportsTableNames`; views too, but no temporary ones."""
+        spark = _session(options)
         with errors_of_the_jvm():
-            yield from names_of_tables(_session(options), database)
+            yield from names_of_tables(spark, database)
 
 
 def relation_table(
@@ -97,13 +99,14 @@ def _session(options: Mapping[str, Any]) -> Any:
     return spark
 
 
+@in_its_session
 def _opened(
     spark: SparkSession, name: str, threads: int, how: str, *, canonical: bool | None
 ) -> Connector:
     if internals_unavailable(spark, how) is not None:
         return PublicTable(spark, name, threads, canonical=canonical)
     catalyst = Catalyst(spark)
-    with errors_of_the_jvm():
+    with errors_of_the_jvm(spark):
         read = read_of_table(catalyst, name)
     if read is None:
         raise TableNotFound("The session has no such table.", hint="check the name.")

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
+from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.listing import Listing
 from splitlib.spark.session_catalog.relation_table import RelationTable
@@ -49,14 +50,18 @@ class ListedTable(RelationTable):
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`."""
-        number = pa.array(range(self._directories.size()), pa.int64())
-        yield PartitionBatch(self._values, number)
+        with active(self._catalyst.spark):
+            number = pa.array(range(self._directories.size()), pa.int64())
+            values = self._values
+        yield PartitionBatch(values, number)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
         """See :meth:`splitlib.spi.Connector.list_files`."""
-        row = pc.index_in(self._listing.files["partition"], value_set=partitions.refs)
+        with active(self._catalyst.spark):
+            listed = self._listing.files
+        row = pc.index_in(listed["partition"], value_set=partitions.refs)
         row = row.cast(pa.int64())
-        files = self._listing.files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), row)
+        files = listed.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), row)
         yield FileBatch(files.filter(pc.is_valid(row)), self._metadata.read_format)
 
     def _rows(self, refs: pa.Array) -> Any:

@@ -118,7 +118,7 @@ class RelationTable(Connector):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        with errors_of_the_jvm():  # a value may be none of its type
+        with errors_of_the_jvm(self._catalyst.spark):  # a value may be none of its type
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)

@@ -44,7 +44,7 @@ class WholeTable(RelationTable):
         """See :meth:`splitlib.spi.Connector.list_files`."""
         catalyst = self._catalyst
         directories = catalyst.directories_at([self._metadata.location or ""])
-        with errors_of_the_jvm():
+        with errors_of_the_jvm(catalyst.spark):
             found = list_directories(
                 catalyst.scala, catalyst.session, catalyst.hadoop_conf, directories, self._threads
             )

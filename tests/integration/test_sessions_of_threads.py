@@ -1,0 +1,189 @@
+"""Whatever thread calls splitlib: the settings that count are those of the session it works for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from typing import Any, Final, NamedTuple
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import splitlib
+
+pytestmark = pytest.mark.spark
+
+SETTINGS: Final = [
+    {
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.caseSensitive": "false",
+        "spark.sql.parser.escapedStringLiterals": "false",
+    },
+    {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.parser.escapedStringLiterals": "true",
+    },
+]
+# Every literal and cast in it is another thing under the other settings.
+COLUMNS: Final = (
+    r"timestamp'2024-01-01 00:00:00' AS t, 'a\nb' AS s, try_cast(f.v AS int) + 0 AS v, f.at"
+)
+JOIN: Final = "FROM st_fact f JOIN st_dim d ON f.at = d.at WHERE d.name = 'one'"
+QUERY: Final = f"SELECT {COLUMNS} {JOIN}"
+CONDITION: Final = r"at <= timestamp'2024-01-02 00:00:00' AND v <> 'a\nb'"
+TABLE: Final = "default.st_fact"
+
+
+@pytest.fixture(scope="module")
+def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
+    """Two sessions of other settings, on tables by timestamps, whose text is of no zone."""
+    spark.sql("CREATE TABLE st_fact (v string, at timestamp) USING parquet PARTITIONED BY (at)")
+    days = ", ".join(f"('{i}', timestamp'2024-01-0{i} 00:00:00')" for i in range(1, 6))
+    spark.sql(f"INSERT INTO st_fact VALUES {days}")
+    spark.sql("CREATE TABLE st_dim (at timestamp, name string) USING parquet")
+    made = []
+    for settings in SETTINGS:
+        session = spark.newSession()
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        made.append(session)
+    # midnight in either zone
+    midnights = [s.sql("SELECT timestamp_ltz'2024-01-03 00:00:00' AS at") for s in made]
+    for midnight in midnights:
+        midnight.selectExpr("at", "'one'").write.insertInto("st_dim")
+    yield made
+    spark.sql("DROP TABLE st_fact")
+    spark.sql("DROP TABLE st_dim")
+
+
+class Outcome(NamedTuple):
+    """What there is to compare."""
+
+    types: str
+    rows: list[str]
+
+
+def outcome(df: DataFrame) -> Outcome:
+    """Types and rows, as the session of the DataFrame has them."""
+    rows = df.toArrow().to_pylist()
+    return Outcome(df.schema.simpleString(), sorted(map(repr, rows)))
+
+
+def fact_of(session: SparkSession) -> DataFrame:
+    """The rows that the filters of a reader leave."""
+    keys = dim_of(session)
+    return session.table(TABLE).where(CONDITION).join(keys, "at", "semi").select("v", "at")
+
+
+def dim_of(session: SparkSession) -> DataFrame:
+    """The keys."""
+    return session.table("default.st_dim").where("name = 'one'")
+
+
+def by_condition(session: SparkSession, splitting: bool, write: Callable[..., Any]) -> Outcome:
+    """The rows of the fact that a condition leaves."""
+    if not splitting:
+        return outcome(session.table(TABLE).join(dim_of(session), "at", "semi").select("v", "at"))
+    found = write(dim_of(session), on="at")
+    text = found if isinstance(found, str) else found.sql
+    return outcome(session.table(TABLE).where(text).select("v", "at"))
+
+
+def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
+    """The table that a command makes, as a session of its own reads it."""
+    name = f"st_made_{threading.get_ident()}"
+    run(f"CREATE TABLE {name} USING parquet AS {QUERY}")
+    try:
+        return outcome(session.table(name))
+    finally:
+        session.sql(f"DROP TABLE {name}")
+
+
+def partitions(session: SparkSession, splitting: bool) -> list[str]:
+    """The values of the partitions, as seen without Spark."""
+    if not splitting:
+        rows = session.table(TABLE).select("at").distinct().toArrow()
+        return sorted(repr(at.astimezone(UTC)) for at in rows["at"].to_pylist())
+    with splitlib.load_table(TABLE, spark=session) as table:
+        zone = session.conf.get("spark.sql.session.timeZone")
+        splits = splitlib.DynamicFileEnumerator(table.in_time_zone(str(zone))).enumerate_splits()
+        return sorted(repr(split.partition_values["at"].astimezone(UTC)) for split in splits)
+
+
+# By the name of the public function: what it gives, or plain Spark in its place.
+TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
+    "condition": lambda session, splitting: by_condition(session, splitting, splitlib.condition),
+    "explain": lambda session, splitting: (
+        [scan.partitions_kept for scan in splitlib.explain(session.sql(QUERY)).scans]
+        if splitting
+        else [session.sql(QUERY).select("at").distinct().count()]
+    ),
+    "freeze": lambda session, splitting: outcome(
+        splitlib.freeze(session.sql(QUERY)) if splitting else session.sql(QUERY)
+    ),
+    "merge_condition": lambda session, splitting: by_condition(
+        session, splitting, splitlib.merge_condition
+    ),
+    "optimize": lambda session, splitting: outcome(
+        splitlib.optimize(session.sql(QUERY)) if splitting else session.sql(QUERY)
+    ),
+    "read": lambda session, splitting: outcome(
+        splitlib.read(session)
+        .table(TABLE)
+        .where(CONDITION)
+        .filtered_by(dim_of(session), on="at")
+        .load()
+        .join(dim_of(session), "at", "semi")
+        .select("v", "at")
+        if splitting
+        else fact_of(session)
+    ),
+    "replan": lambda session, splitting: outcome(
+        splitlib.replan(splitlib.sql(session, QUERY)) if splitting else session.sql(QUERY)
+    ),
+    "sql": lambda session, splitting: outcome(
+        splitlib.sql(session, QUERY) if splitting else session.sql(QUERY)
+    ),
+    "a command": lambda session, splitting: created(
+        session, (lambda text: splitlib.sql(session, text)) if splitting else session.sql
+    ),
+    "load_table": partitions,
+}
+
+
+def in_fresh_threads(*works: Callable[[], Any]) -> list[Any]:
+    """The results of some functions that run at the same time, each in a thread of its own."""
+    together = threading.Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> Any:
+        together.wait()
+        return work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(run, works))
+
+
+def test_every_public_function_is_tried() -> None:
+    # a data source is planned in a process of its own, which has no JVM
+    modules = {
+        name: getattr(getattr(splitlib, name), "__module__", "") for name in splitlib.__all__
+    }
+    of_spark = {name for name, module in modules.items() if module.startswith("splitlib.spark.")}
+    assert of_spark - {"SplitlibDataSource"} <= TRIALS.keys()
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_two_sessions_in_fresh_threads(sessions: list[SparkSession], name: str) -> None:
+    trial = TRIALS[name]
+    plain = [trial(session, False) for session in sessions]
+    found = in_fresh_threads(*(lambda s=session: trial(s, True) for session in sessions))
+    assert found == plain
+    here = [trial(session, True) for session in sessions]  # of which at most one is active
+    assert here == plain
