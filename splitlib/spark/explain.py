@@ -25,8 +25,9 @@ def replan(df: DataFrame) -> DataFrame:
 
     A DataFrame of splitlib's is planned once: which partitions and files it reads, and the rows of
     the small dimensions in it, are those of the time when it was made. What :func:`splitlib.sql`
-    returned is analyzed again as well, so that names and the session's time zone mean what they
-    mean now; what :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load`
+    returned is analyzed again as well, where names and literals mean what they meant: if the
+    current catalog or database, a temporary view or a setting that counts is another now, it is
+    refused. What :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load`
     returned keeps the DataFrames that it was made of.
 
     Args:
@@ -34,7 +35,8 @@ def replan(df: DataFrame) -> DataFrame:
             the same steps.
 
     Raises:
-        ConfigError: for any other DataFrame, and for the result of a command.
+        ConfigError: for any other DataFrame, for the result of a command, and if the session has
+            changed what names or literals mean.
         SplitlibError: as what made ``df``.
     """
     if df not in plan_again_by:

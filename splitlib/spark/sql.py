@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from splitlib.spark.planner.allowed_scans import allowed_by, refuse_command
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
+from splitlib.spark.session_state import SessionState
 
 
 @in_its_session
@@ -55,6 +57,9 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         ConfigError: for ``allowed_locations`` on Spark Connect, if the text does not begin with
             SELECT or VALUES: of a command it could not be told what it reads.
     """
+    args = tuple(map(_copied, args))
+    kwargs = {name: _copied(value) for name, value in kwargs.items()}
+    state = SessionState.of(spark, query)
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):
             # parameters would have to be bound in each of its parts
@@ -69,9 +74,18 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
             remember(df, command.report)
             return df
         planned, report = plan(df, tables)
-    again = None if is_command(df) else lambda _: sql(spark, query, *args, **kwargs)
-    remember(planned, report, again)
+
+    def again(_: DataFrame) -> DataFrame:
+        state.check(spark, query)
+        return sql(spark, query, *args, **kwargs)
+
+    remember(planned, report, None if is_command(df) else again)
     return planned
+
+
+def _copied(value: Any) -> Any:
+    """A parameter that nobody changes before the query is planned again."""
+    return copy(value) if isinstance(value, (dict, list)) else value
 
 
 def _again(df: DataFrame) -> DataFrame:

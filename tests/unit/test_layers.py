@@ -50,6 +50,7 @@ SPARK = [
     "file_scan",
     "jvm",
     "session",
+    "session_state",
     "storage_settings",
     "arguments",
     "keys",

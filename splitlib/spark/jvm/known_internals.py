@@ -159,7 +159,9 @@ _KNOWN: Final = {
         """,
         "SessionCatalog": """
             getPartition(TableIdentifier, Map)CatalogPartition
+            getRawTempView(String)Option
             getTableMetadata(TableIdentifier)CatalogTable
+            listLocalTempViews(String)Seq
             listPartitionNames(TableIdentifier, Option)Seq
             listPartitionsByFilter(TableIdentifier, Seq)Seq
             tableExists(TableIdentifier)boolean

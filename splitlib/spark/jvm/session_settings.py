@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.scala import scala_of
+from splitlib.spark.jvm.gateway import jvm_of
+from splitlib.spark.jvm.scala import each, scala_of
+
+_BETWEEN: Final = "\x1f"
 
 
 def setting_names(spark: SparkSession) -> list[str]:
@@ -31,3 +35,20 @@ def hadoop_settings(
         below = configuration.getPropsWithPrefix(prefix)
         found |= {f"{prefix}{name}": value for name, value in below.items()}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """All settings that are set, in one piece."""
+    found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
+    pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
+    return {name: value for name, _, value in pairs}
+
+
+def temporary_views(spark: SparkSession, text: str) -> dict[str, int]:
+    """A number for each temporary view whose name occurs in a text; another view has another."""
+    catalog = spark._jsparkSession.sessionState().catalog()
+    identity = jvm_of(spark).class_("java.lang.System").identityHashCode
+    lower = text.lower()
+    names = (str(view.table()) for view in each(catalog.listLocalTempViews("*")))
+    found = {name: catalog.getRawTempView(name) for name in names if name.lower() in lower}
+    return {name: int(identity(view.get())) for name, view in found.items() if view.isDefined()}

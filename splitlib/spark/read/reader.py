@@ -21,7 +21,7 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
-from splitlib.registry import open_table
+from splitlib.registry import SESSION, open_table
 from splitlib.remote.bounded_calls import BoundedCalls
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
@@ -35,6 +35,7 @@ from splitlib.spark.read.known_table import relation_of_table, saying_its_table
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
+from splitlib.spark.session_state import SessionState
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
@@ -155,6 +156,7 @@ class TableReader:
         """
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
+        state = SessionState.of(self.spark)
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
         opened = open_table(
@@ -190,8 +192,17 @@ class TableReader:
             unused += [part for parts in static for part in parts.unused]
             more = tuple(FilterReport(part, 0) for part in unused)
             report = replace(report, filters=(*report.filters, *more))
-            remember(df, report, lambda _: self.load())
+            catalog = table.connector_name == SESSION
+            database = catalog and "." not in self._name
+            again = partial(self._load_again, state, catalog=catalog, database=database)
+            remember(df, report, again)
         return df
+
+    def _load_again(
+        self, state: SessionState, _: DataFrame, *, catalog: bool, database: bool
+    ) -> DataFrame:
+        state.check(self.spark, catalog=catalog, database=database)
+        return self.load()
 
     def _keys_of(
         self,

@@ -89,6 +89,36 @@ def test_what_cannot_be_planned_again_says_so(spark, reader):
         splitlib.replan(joined)
 
 
+def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
+    session = spark.newSession()
+    session.sql("CREATE DATABASE r_other")
+    session.sql("CREATE TABLE r_other.r_fact USING parquet AS SELECT 7 AS v, 3 AS day")
+    try:
+        session.range(3).createOrReplaceTempView("r_names")
+        by_name = splitlib.read(session).table("r_fact").load()
+        full = splitlib.read(session).table("default.r_fact").load()
+        by_text = splitlib.sql(session, "SELECT v FROM r_fact JOIN r_names ON day = id")
+        session.sql("USE r_other")
+        for df in (by_name, by_text):
+            with pytest.raises(splitlib.ConfigError, match=r"`default`.*`r_other` now"):
+                splitlib.replan(df)
+        assert splitlib.replan(full).count() == 40
+        session.sql("USE default")
+        session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        for df in (by_name, by_text):
+            with pytest.raises(splitlib.ConfigError, match=r"spark\.sql\.session\.timeZone"):
+                splitlib.replan(df)
+        session.conf.unset("spark.sql.session.timeZone")
+        session.conf.set("spark.sql.shuffle.partitions", "3")
+        assert splitlib.replan(by_name).count() == 40
+        assert splitlib.replan(by_text).count() == 24
+        session.range(1).createOrReplaceTempView("r_names")
+        with pytest.raises(splitlib.ConfigError, match=r"replaced or dropped: r_names"):
+            splitlib.replan(by_text)
+    finally:
+        session.sql("DROP DATABASE r_other CASCADE")
+
+
 IGNORING = [
     {},
     {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"},

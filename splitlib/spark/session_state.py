@@ -1,0 +1,110 @@
+"""What names and literals mean in a session: the same again, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pyspark.sql import SparkSession
+
+from splitlib.config import SPARK_CATALOG_PREFIX
+from splitlib.errors import ConfigError
+from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.session_settings import all_settings, temporary_views
+
+_SQL: Final = "spark.sql."
+# They change how a query runs, and not what it means; nearly as Spark has it for its views.
+_HOW: Final = (
+    "spark.sql.adaptive.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.cbo.",
+    "spark.sql.codegen.",
+    "spark.sql.execution.",
+    "spark.sql.files.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.",
+    "spark.sql.optimizer.",
+    "spark.sql.orc.",
+    "spark.sql.parquet.",
+    "spark.sql.shuffle.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.statistics.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a session was when something was planned in it."""
+
+    catalog: str
+    database: str
+    settings: Mapping[str, str]
+    """Those that change what a query means."""
+    views: Mapping[str, int]
+    """A number for each temporary view that the query may read; another view has another one."""
+
+    @classmethod
+    def of(cls, spark: SparkSession, text: str = "") -> Self:
+        """The state of a session as it is now.
+
+        Args:
+            spark: The session.
+            text: A query, for the temporary views whose names occur in it.
+        """
+        inside = internals_unavailable(spark) is None
+        settings = all_settings(spark) if inside else dict(spark.conf.getAll)
+        return cls(
+            spark.catalog.currentCatalog(),
+            spark.catalog.currentDatabase(),
+            {name: value for name, value in settings.items() if _changes_meaning(name)},
+            temporary_views(spark, text) if inside and text else {},
+        )
+
+    def check(
+        self,
+        spark: SparkSession,
+        text: str = "",
+        *,
+        catalog: bool = True,
+        database: bool = True,
+    ) -> None:
+        """Make sure that a session is as it was.
+
+        Args:
+            spark: The session.
+            text: The query, as for :meth:`of`.
+            catalog: Whether a table is looked for in the current catalog.
+            database: Whether it is looked for in the current database.
+
+        Raises:
+            ConfigError: if not.
+        """
+        now = self.of(spark, text)
+        moved = catalog and now.catalog != self.catalog
+        if moved or (database and now.database != self.database):
+            before, after = (f"`{s.catalog}`.`{s.database}`" for s in (self, now))
+            raise ConfigError(
+                f"It was planned in {before}, and the current database is {after} now.",
+                hint=f"USE {before} before replan; or make it anew, with full names.",
+            )
+        if changed := _different(self.settings, now.settings):
+            raise ConfigError(
+                f"Other settings have changed what it means: {', '.join(changed)}.",
+                hint="set them as they were before replan; or make it anew.",
+            )
+        if changed := _different(self.views, now.views):
+            raise ConfigError(
+                f"Temporary views have been made, replaced or dropped: {', '.join(changed)}.",
+                hint="make it anew.",
+            )
+
+
+def _changes_meaning(name: str) -> bool:
+    if name.startswith(SPARK_CATALOG_PREFIX):
+        return True
+    return name.startswith(_SQL) and not name.startswith(_HOW)
+
+
+def _different(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
