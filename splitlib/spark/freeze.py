@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from splitlib.spark.arguments import given_dataframe
-from splitlib.spark.jvm.active_session import in_its_session, interruptibly
+from splitlib.spark.jvm.active_session import in_its_session
+from splitlib.spark.kept_rows import kept_rows
 
 
 @in_its_session
@@ -13,8 +14,9 @@ def freeze(df: DataFrame) -> DataFrame:
     """Compute ``df`` now and return a DataFrame of just these rows.
 
     Needed for a dimension that is not deterministic: its join keys are collected first and the
-    join runs later, and both must see the same rows. They are kept on the executors; losing one is
-    an error, never other rows.
+    join runs later, and both must see the same rows. Up to 8 MiB of rows are kept by the driver,
+    whatever becomes of the executors. More rows are written to the checkpoint directory, if
+    ``spark.sparkContext.setCheckpointDir`` has set one; else two executors keep each row, and
+    losing both is an error, never other rows. Over Spark Connect two executors always do.
     """
-    df = given_dataframe(df)
-    return interruptibly(df.sparkSession, lambda: df.localCheckpoint(eager=True))
+    return kept_rows(given_dataframe(df))

@@ -53,6 +53,7 @@ SPARK = [
     "session_state",
     "storage_settings",
     "arguments",
+    "kept_rows",
     "keys",
     "join_condition",
     "predicates",

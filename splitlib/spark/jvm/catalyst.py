@@ -44,6 +44,22 @@ class Catalyst(Relations):
         self.spark = spark
         self.session: Any = spark._jsparkSession
 
+    def stored_bytes(self, leaf: Any) -> int:
+        """What the executors store of a ``LogicalRDD``; each copy counts."""
+        number = leaf.rdd().id()
+        infos = self.session.sparkContext().getRDDStorageInfo()
+        return sum(int(i.memSize() + i.diskSize()) for i in infos if i.id() == number)
+
+    def forget(self, leaf: Any) -> None:
+        """Let the executors store nothing of a ``LogicalRDD`` any more."""
+        leaf.rdd().unpersist(False)
+
+    def rdd_of(self, plan: Any) -> Any:
+        """A ``LogicalRDD`` of the rows of a plan, into which the optimizer cannot look."""
+        rows = self.dataframe(plan)._jdf.queryExecution().toRdd()
+        made = self.session.internalCreateDataFrame(rows, plan.schema(), False)
+        return made.queryExecution().analyzed()
+
     def analyzed(self, df: DataFrame) -> Any:
         """The analyzed plan of ``df``, as its optimizer begins.
 

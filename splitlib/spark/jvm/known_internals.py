@@ -17,9 +17,11 @@ _KNOWN: Final = {
         "SparkSession": """
             baseRelationToDataFrame(BaseRelation)ClassicDataset
             cloneSession()ClassicSession
+            internalCreateDataFrame(RDD, StructType, boolean)ClassicDataset
             parseDataType(String)DataType
             sessionState()SessionState
             sharedState()SharedState
+            sparkContext()SparkContext
             table(String)ClassicDataset
         """,
         "SparkSession$": """
@@ -40,6 +42,7 @@ _KNOWN: Final = {
             executedPlan()SparkPlan
             optimizedPlan()LogicalPlan
             sparkPlan()SparkPlan
+            toRdd()RDD
             withCachedData()LogicalPlan
         """,
         "FileSourceScanExec": """
@@ -52,6 +55,7 @@ _KNOWN: Final = {
             executeCollect()InternalRow[]
         """,
         "CacheManager": "isEmpty()boolean",
+        "LogicalRDD": "rdd()RDD",
     },
     "org.apache.spark.sql.execution.datasources": {
         "CatalogFileIndex": """
@@ -129,6 +133,20 @@ _KNOWN: Final = {
             scan()Scan
         """,
         "DataSourceV2ScanRelation": "relation()DataSourceV2Relation",
+    },
+    "org.apache.spark": {"SparkContext": "getRDDStorageInfo()RDDInfo[]"},
+    "org.apache.spark.rdd": {
+        "RDD": """
+            id()int
+            unpersist(boolean)RDD
+        """,
+    },
+    "org.apache.spark.storage": {
+        "RDDInfo": """
+            diskSize()long
+            id()int
+            memSize()long
+        """,
     },
     "org.apache.spark.sql.sources": {"DataSourceRegister": "shortName()String"},
     "org.apache.spark.util": {"ThreadUtils$": "parmap(Seq, String, int, Function)Seq"},

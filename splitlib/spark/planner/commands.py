@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
-from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
@@ -140,7 +140,7 @@ def _planned(
 
 
 def _computed(catalyst: Catalyst, source: Any) -> Any:
-    """The source of a MERGE with its rows computed now, and kept by the executors.
+    """The source of a MERGE with its rows computed now, and kept.
 
     A row that came into it after its keys were collected would not find its partner in the
     target, and be inserted beside it. None if it is too large for that.
@@ -153,8 +153,7 @@ def _computed(catalyst: Catalyst, source: Any) -> Any:
     limit = _config(catalyst.spark).planner_dimension_bytes
     if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
         return None
-    df = catalyst.dataframe(rows)
-    kept = analyzed_plan(interruptibly(catalyst.spark, df.localCheckpoint))
+    kept = analyzed_plan(kept_rows(catalyst.dataframe(rows), is_opaque=True))
     return catalyst.replaced(analyzed, {(0,): kept})
 
 

@@ -60,7 +60,7 @@ def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
         return None
 
 
-def fixed_scan(scan: PrunableScan, sites: PrunedSites) -> Any:
+def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
     """The scan of a table with partitions that no keys prune; None if its files cannot be fixed.
 
     Raises:
@@ -72,7 +72,11 @@ def fixed_scan(scan: PrunableScan, sites: PrunedSites) -> Any:
         return None  # the optimizer has dropped it
     reads_all = any(one.site.reads_all for one in own)
     try:
-        return scan.fixed(() if reads_all else conditions_of(own), reads_all=reads_all)
+        if reads_all:
+            return scan.fixed((), reads_all=True)
+        # where keys were collected the conditions are known
+        known = [s if s.site.may_have_keys else s.with_conditions(query.optimized) for s in own]
+        return scan.fixed(conditions_of(known), reads_all=False)
     except (LocationNotAllowed, MissingPartition):
         raise
     except (SplitlibError, RuntimeError, *JVM_ERRORS):  # Spark lists it as it always does

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitlib.config import SplitConfig
-from splitlib.spark.jvm.active_session import interruptibly
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Dimension
@@ -55,7 +55,7 @@ def materialize(
 
 
 def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Path, Any]:
-    """Inputs of joins that may give other rows each time: computed now, kept by the executors.
+    """Inputs of joins that may give other rows each time: computed now and kept.
 
     By their paths in the analyzed plan; of those inside each other the outermost.
 
@@ -71,12 +71,12 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
             continue
         rows = catalyst.dataframe(catalyst.node(query.analyzed, node.path))
         if why_not_deterministic(rows) is not None:
-            found[node.path] = analyzed_plan(interruptibly(catalyst.spark, rows.localCheckpoint))
+            found[node.path] = analyzed_plan(kept_rows(rows))
     return found
 
 
 def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozenset[int], Any]:
-    """RDDs that dimensions read, computed now and kept by the executors; by ids of their columns.
+    """RDDs that dimensions read, computed now and kept; by ids of their columns.
 
     Nobody knows what an RDD would give another time. One that is checkpointed stays as it is.
     """
@@ -86,8 +86,7 @@ def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozense
         ids = leaf_ids(leaf)
         node = catalyst.node(query.optimized, leaf.path)
         if ids not in found and not catalyst.is_checkpointed(node):
-            rows = catalyst.dataframe(node)
-            found[ids] = analyzed_plan(interruptibly(catalyst.spark, rows.localCheckpoint))
+            found[ids] = analyzed_plan(kept_rows(catalyst.dataframe(node)))
     return found
 
 

@@ -279,7 +279,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         found = scan_of_sites(scan, own, is_copied=is_copied)
         is_left = isinstance(scan, PrunableScan) and found.instead is None and not is_copied
         if is_left and not query.is_command:  # which runs at once
-            found = replace(found, instead=fixed_scan(scan, sites))
+            found = replace(found, instead=fixed_scan(query, scan, sites))
         return found
 
     plan = materialized.optimized

@@ -198,7 +198,7 @@ class _Sides:
         """Whether a scan is large, and a sample of it touches no more than the query does."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
-        return path in self._pinned or path not in self._with_conditions
+        return self._outcomes[path].report.is_pruned or path not in self._with_conditions
 
     @cached_property
     def _with_conditions(self) -> frozenset[Path]:

@@ -1,0 +1,71 @@
+"""Rows that are computed once and outlive the executors that computed them.
+
+What is small goes to the driver and stands in the plan. What is not goes to the checkpoint
+directory, if the session has one, else to blocks that two executors keep.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from splitlib.redaction import get_logger
+from splitlib.spark.jvm.active_session import interruptibly
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.probe import internals_unavailable
+
+_log = get_logger(__name__)
+
+DRIVER_BYTES: Final = 8 << 20
+"""Up to so much, as the executors store it, goes to the driver."""
+_ATTEMPTS: Final = 3
+# The error of Spark's where the executor is gone that had computed some rows.
+_LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
+
+
+def kept_rows(df: DataFrame, *, is_opaque: bool = False) -> DataFrame:
+    """The rows of ``df`` as they are computed now, under the same columns.
+
+    Args:
+        df: Any query.
+        is_opaque: Whether the optimizer must not look into the rows, nor see that there are none.
+    """
+    return interruptibly(df.sparkSession, lambda: _kept(df, is_opaque=is_opaque))
+
+
+def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
+    spark = df.sparkSession
+    # one process alone has no executor to lose, and nowhere to copy a block
+    is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
+    level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
+    if internals_unavailable(spark) is not None:
+        return df.localCheckpoint(eager=True, storageLevel=level)
+    for attempt in range(1, _ATTEMPTS + 1):
+        stored = df.localCheckpoint(eager=True, storageLevel=level)
+        try:
+            return _safe(spark, stored, is_opaque=is_opaque)
+        except JVM_ERRORS as error:
+            # nobody has seen the rows yet, so that others may take their place
+            if attempt == _ATTEMPTS or not any(said in str(error) for said in _LOST):
+                raise
+            _log.debug("Rows were lost with an executor, and are computed again.", exc_info=True)
+    raise AssertionError
+
+
+def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFrame:
+    """The rows of a local checkpoint, in a safer place if there is one."""
+    catalyst = Catalyst(spark)
+    leaf: Any = analyzed_plan(stored)
+    if catalyst.stored_bytes(leaf) <= DRIVER_BYTES:
+        rows = catalyst.local_relation(leaf.output(), internal_rows(stored))
+        kept = catalyst.dataframe(catalyst.rdd_of(rows) if is_opaque else rows)
+    elif spark.sparkContext.getCheckpointDir() is not None:
+        kept = stored.checkpoint(eager=True)
+    else:
+        return stored
+    catalyst.forget(leaf)
+    return kept

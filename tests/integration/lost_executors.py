@@ -1,0 +1,106 @@
+"""Executors killed between and during the steps of queries, in a process of its own.
+
+``python -m tests.integration.lost_executors DIRECTORY`` prints what came of each step as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import splitlib
+from splitlib.spark import kept_rows
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from tests.integration.standalone_cluster import Cluster, standalone_cluster
+
+# Not the same each time, and slow enough for an executor to be lost meanwhile.
+_SOME_DAYS = """(SELECT k FROM days
+  WHERE rand() < 0.5 AND java_method('java.lang.Thread', 'sleep', 100L) IS NULL)"""
+_QUERY = f"SELECT f.v FROM facts f JOIN {_SOME_DAYS} d ON f.p = d.k"
+
+
+def outcomes(cluster: Cluster, scratch: Path) -> dict[str, bool]:
+    """Whether each step gave what it should."""
+    spark = cluster.spark
+    spark.sql(
+        "CREATE TABLE facts USING parquet PARTITIONED BY (p) AS "
+        "SELECT id AS v, CAST(id % 12 AS int) AS p FROM range(240)"
+    )
+    days = spark.range(12).select(F.col("id").cast("int").alias("k")).repartition(2)
+    days.write.saveAsTable("days")
+    spark.sql("CREATE TABLE copies (v bigint) USING parquet")
+
+    def frozen() -> DataFrame:
+        return splitlib.freeze(spark.table("days").withColumn("r", F.rand()).repartition(2))
+
+    rows = frozen()
+    planned = splitlib.sql(spark, _QUERY)
+    before = (_rows(rows), _rows(planned))
+    cluster.kill(2)
+    found = {"between": (_rows(rows), _rows(planned)) == before, "pruned": _is_pruned(planned)}
+
+    planned = _while_killing(cluster, lambda: splitlib.sql(spark, _QUERY))
+    cluster.wait_for_executors()
+    found["while planning"] = _rows(planned) == _rows(planned)
+    _while_killing(cluster, lambda: splitlib.sql(spark, f"INSERT INTO copies {_QUERY}"))
+    written = [row.v for row in spark.table("copies").collect()]
+    by_day = {v % 12 for v in written}
+    found["once"] = len(written) == len(set(written)) == 20 * len(by_day)
+    cluster.wait_for_executors()
+
+    kept_rows.DRIVER_BYTES = -1  # type: ignore[misc]  # as if there were more rows
+    rows = frozen()
+    before_one = _rows(rows)
+    cluster.kill(1)
+    found["one of two"] = _rows(rows) == before_one
+    rows = frozen()
+    cluster.kill(2)
+    try:
+        rows.collect()
+    except JVM_ERRORS as error:
+        found["named"] = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
+    spark.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
+    rows = frozen()
+    before_both = _rows(rows)
+    cluster.kill(2)
+    found["checkpoint directory"] = _rows(rows) == before_both
+    return found
+
+
+def _rows(df: DataFrame) -> list[str]:
+    return sorted(map(str, df.collect()))
+
+
+def _is_pruned(planned: DataFrame) -> bool:
+    return "partitions" in str(splitlib.explain(planned))
+
+
+def _while_killing(cluster: Cluster, step: Callable[[], DataFrame]) -> DataFrame:
+    """Take a step, and kill all executors as soon as some task of it runs."""
+    done = threading.Event()
+
+    def kill() -> None:
+        while not cluster.has_tasks():
+            if done.wait(0.01):
+                return
+        cluster.kill_now(2)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        return step()
+    finally:
+        done.set()
+        killer.join()
+
+
+if __name__ == "__main__":
+    directory = Path(sys.argv[1])
+    with standalone_cluster(directory, {}) as running:
+        print(json.dumps(outcomes(running, directory)))

@@ -1,0 +1,115 @@
+"""What a planned query reads: the files of when it was planned, whatever is inserted later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import splitlib
+from tests.integration.planner.tables import explained, rows_of
+
+pytestmark = pytest.mark.spark
+
+_SETUP = """
+CREATE TABLE ff_few USING parquet PARTITIONED BY (p) AS
+  SELECT id AS v, CAST(id % 4 AS int) AS p FROM range(40);
+CREATE TABLE ff_many USING parquet PARTITIONED BY (p) AS
+  SELECT id AS v, CAST(id % 20 AS int) AS p FROM range(40);
+CREATE TABLE ff_flat USING orc AS SELECT id AS v FROM range(40);
+CREATE TABLE ff_hive (v bigint) STORED AS parquet;
+INSERT INTO ff_hive SELECT id FROM range(40);
+CREATE TABLE ff_text (v bigint) PARTITIONED BY (p int) STORED AS textfile;
+INSERT INTO ff_text SELECT id, CAST(id % 4 AS int) FROM range(40);
+CREATE TABLE ff_dim USING parquet AS
+  SELECT CAST(id AS int) AS k, CAST(id % 5 AS int) AS g FROM range(20);
+CREATE VIEW ff_view AS SELECT v, p FROM ff_few WHERE p >= 2;
+"""
+_TABLES = ("ff_few", "ff_many", "ff_flat", "ff_hive", "ff_text", "ff_dim")
+_PRUNED = "SELECT * FROM ff_many f JOIN ff_dim d ON f.p = d.k"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(spark: SparkSession) -> Iterator[None]:
+    """The tables of all tests here."""
+    for statement in filter(str.strip, _SETUP.split(";")):
+        spark.sql(statement)
+    yield
+    spark.sql("DROP VIEW ff_view")
+    for table in _TABLES:
+        spark.sql(f"DROP TABLE {table}")
+
+
+@pytest.mark.parametrize(
+    ("sql", "written"),
+    [
+        pytest.param(
+            "SELECT * FROM ff_few f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1", "ff_few", id="few"
+        ),
+        pytest.param(
+            "SELECT * FROM ff_view f JOIN ff_dim d ON f.p = d.k WHERE d.g = 3", "ff_few", id="view"
+        ),
+        pytest.param(
+            "SELECT f.v FROM ff_many f JOIN ff_few d ON f.v = d.v WHERE d.p = 1",
+            "ff_few",
+            id="other columns compared",
+        ),
+        pytest.param(f"{_PRUNED} WHERE d.k < 100", "ff_many", id="keys of every partition"),
+        pytest.param(_PRUNED, "ff_dim", id="dimension without a condition"),
+        pytest.param(
+            f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1", "ff_flat", id="no partitions"
+        ),
+        pytest.param(
+            f"{_PRUNED} JOIN ff_hive o ON o.v = f.v WHERE d.g = 1", "ff_hive", id="of Hive"
+        ),
+        pytest.param(
+            f"{_PRUNED} WHERE d.g = 1 AND f.v IN (SELECT v FROM ff_flat)", "ff_flat", id="subquery"
+        ),
+    ],
+)
+def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str) -> None:
+    """Also of what the planner leaves whole; planned again, it is."""
+    before = rows_of(spark.sql(sql))
+    planned = splitlib.sql(spark, sql)
+    assert explained(planned).listed_later == ()
+    spark.sql(f"INSERT INTO {written} SELECT * FROM {written}")
+    assert rows_of(planned) == before
+    after = rows_of(spark.sql(sql))
+    assert len(after) > len(before) or "IN (SELECT" in sql
+    assert rows_of(splitlib.replan(planned)) == after
+
+
+def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
+    """Its files cannot be fixed, and the explanation says so."""
+    planned = splitlib.sql(
+        spark, "SELECT f.v FROM ff_text f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1"
+    )
+    assert explained(planned).listed_later == ("spark_catalog.default.ff_text",)
+    assert "files listed when it runs: spark_catalog.default.ff_text" in str(explained(planned))
+    assert "files listed when it runs" in explained(planned)._repr_html_()
+
+
+def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
+    """A condition of its own keeps one partition, of which alone the files are looked up."""
+    sql = "SELECT f.v FROM ff_many f JOIN ff_few d ON f.v = d.v WHERE f.p = 7"
+    planned = splitlib.sql(spark, sql)
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+    files = [f for f in planned.inputFiles() if "/ff_many/" in f]
+    assert files
+    assert all("/p=7/" in f for f in files)
+
+
+def test_statistics_are_still_those_of_the_table(spark: SparkSession) -> None:
+    """Spark chooses joins by what ANALYZE TABLE has found."""
+    spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
+    planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        text = planned._jdf.queryExecution().explainString(
+            spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("cost")
+        )
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")
+    (line,) = [row for row in text.splitlines() if "ff_flat" in row and "Relation" in row][:1]
+    assert "rowCount=" in line
