@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -32,19 +32,9 @@ class Cluster:
         self.spark = spark
         self._workers = workers
 
-    def wait_for_executors(self, before: Collection[str] = ()) -> None:
-        """Wait until there are two; given those of before, both of them others."""
-        # the driver is among them, and stays
-        _wait(lambda: len(found := self._addresses()) == 3 and len(found.intersection(before)) < 2)
-
-    def kill(self, number: int) -> None:
-        """Kill so many executors, and wait until others have taken their places."""
-        before = self._addresses()
-        self.kill_now(number)
-        if number == 2:
-            self.wait_for_executors(before)
-        else:
-            _wait(lambda: len(found := self._addresses()) == 3 and found != before)
+    def wait_for_executors(self) -> None:
+        """Wait until there are two."""
+        _wait(lambda: len(self._addresses()) == 3)  # the driver is among them
 
     def kill_now(self, number: int) -> None:
         """Kill so many executors; what becomes of that is not waited for."""
@@ -92,7 +82,6 @@ def standalone_cluster(scratch: Path, settings: dict[str, str]) -> Iterator[Clus
             "spark.driver.memory": "1g",
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
-            "spark.task.maxFailures": "10",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
@@ -110,9 +99,7 @@ def standalone_cluster(scratch: Path, settings: dict[str, str]) -> Iterator[Clus
         yield cluster
 
 
-def _started(
-    stack: ExitStack, log: Path, class_: str, *arguments: str
-) -> subprocess.Popen[bytes]:
+def _started(stack: ExitStack, log: Path, class_: str, *arguments: str) -> subprocess.Popen[bytes]:
     home = Path(pyspark.__file__).parent
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
     process = subprocess.Popen(

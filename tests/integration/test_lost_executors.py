@@ -25,6 +25,5 @@ def test_executors_are_killed_between_and_during_steps(tmp_path: Path) -> None:
         "while planning": True,
         "once": True,
         "one of two": True,
-        "named": True,
         "checkpoint directory": True,
     }

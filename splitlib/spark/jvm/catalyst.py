@@ -28,6 +28,8 @@ _OWN_SETTINGS = {
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
     # it would put partition values in the place of a scan, which then does matter
     "spark.sql.optimizer.metadataOnly": "false",
+    # it would put a copy with other columns in the place of a scan that has a VARIANT
+    "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 

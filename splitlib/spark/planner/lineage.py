@@ -146,7 +146,7 @@ def _of(node: Node, partition_columns: frozenset[int]) -> dict[int, tuple[Lineag
             }
             grouped = {i: lineages for i, lineages in below[0].items() if i in groups}
             return _named(grouped, node.expressions("aggregateExpressions"))
-        case "Window":
+        case "Window" | "WindowGroupLimit":
             keys = {e.attribute_id for e in node.expressions("partitionSpec")}
             return {i: lineages for i, lineages in below[0].items() if i in keys}
         case "Union":
@@ -232,7 +232,7 @@ def output_ids(node: Node) -> list[int] | None:
                 return left
             known = left is not None and right is not None and join_type(node) != "ExistenceJoin"
             return [*(left or ()), *(right or ())] if known else None
-        case "Sort" | "Union" | "GlobalLimit" | "LocalLimit":
+        case "Sort" | "Union" | "GlobalLimit" | "LocalLimit" | "WindowGroupLimit":
             return output_ids(node.children[0])
         case kind if kind in _ROW_BY_ROW:
             return output_ids(node.children[0])

@@ -10,8 +10,8 @@ from typing import Any
 from splitlib.config import SplitConfig
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
-from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.kept_rows import kept_rows
+from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Dimension

@@ -277,8 +277,9 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         own = [site for site in sites.values() if site.scan is scan]
         is_copied = scan in decisions.copied
         found = scan_of_sites(scan, own, is_copied=is_copied)
-        is_left = isinstance(scan, PrunableScan) and found.instead is None and not is_copied
-        if is_left and not query.is_command:  # which runs at once
+        if not isinstance(scan, PrunableScan) or found.instead is not None or is_copied:
+            return found
+        if not query.is_command:  # which runs at once
             found = replace(found, instead=fixed_scan(query, scan, sites))
         return found
 

@@ -100,15 +100,16 @@ def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
     assert all("/p=7/" in f for f in files)
 
 
-def test_statistics_are_still_those_of_the_table(spark: SparkSession) -> None:
+def test_statistics_are_still_those_of_the_table(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Spark chooses joins by what ANALYZE TABLE has found."""
     spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
     planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
     spark.conf.set("spark.sql.cbo.enabled", "true")
     try:
-        text = planned._jdf.queryExecution().explainString(
-            spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("cost")
-        )
+        planned.explain("cost")
+        text = capsys.readouterr().out
     finally:
         spark.conf.unset("spark.sql.cbo.enabled")
     (line,) = [row for row in text.splitlines() if "ff_flat" in row and "Relation" in row][:1]
