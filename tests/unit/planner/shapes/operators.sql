@@ -187,3 +187,5 @@ SELECT t.v, s.region FROM (SELECT v, store, day FROM sales UNION ALL SELECT v, s
 --> run once: days for id, week
 -- ROW_NUMBER is one
 SELECT x.v FROM (SELECT v, day, row_number() OVER (PARTITION BY day ORDER BY v) AS r FROM sales) x JOIN days d ON x.day = d.id WHERE x.r = 1 AND d.week = 2;
+--> sales.day = days.id
+--> run once: days for id, week
