@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
+from splitlib.errors import InvalidFilter
 from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operand, has_literals
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.sql_text import has_variable, quoted
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# A part of a name: in backticks whatever is in it, else up to the next dot.
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 @in_its_session
@@ -41,27 +43,16 @@ def condition(
     Args:
         dimension: With the keys. It has to have the same rows when it is joined.
         on: Fact column to dimension column, as a mapping or pairs, or the name where it is the
-            same. The fact's columns may have an alias (``t.dt``); a dot inside of a name is put
-            in backticks.
+            same. The fact's columns may have an alias (``t.dt``); a name with a dot or a backtick
+            in it is put in backticks.
         null_safe: The join is ``<=>``: null keys match nulls.
 
     Raises:
         NonDeterministicDimension: see :func:`splitlib.freeze`.
-        InvalidFilter: if a column does not exist.
+        InvalidFilter: if a column does not exist, or if the fact's column has ``${…}`` in its
+            name, which Spark replaces in SQL text.
     """
-    pairs = given_pairs(on)
-    dimension = given_dataframe(dimension)
-    config = SplitConfig.resolve(spark_conf=settings_of(dimension.sparkSession))
-    columns = key_columns(dimension, pairs.values())
-    operands = {
-        name: Operand(_column(name), columns[of_dimension].field.dataType)
-        for name, of_dimension in pairs.items()
-    }
-    usable = {name: c for name, c in pairs.items() if has_literals(operands[name].kind)}
-    if not usable:
-        return JoinCondition("true", False, tuple(f"{name}: nothing" for name in pairs))
-    data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
-    return ConditionWriter(operands, config.condition_literals).of(data)
+    return _condition(dimension, on, null_safe=null_safe, for_command=False)
 
 
 @in_its_session
@@ -86,11 +77,47 @@ def merge_condition(
         NonDeterministicDimension: as :func:`condition`.
         InvalidFilter: as :func:`condition`.
     """
-    return condition(source, on, null_safe=null_safe).sql
+    return _condition(source, on, null_safe=null_safe, for_command=True).sql
 
 
-def _column(name: str) -> str:
-    """A column of the fact as SQL text, whatever characters its user did not think of."""
-    if "`" in name:
-        return name
-    return ".".join(p if _IDENTIFIER.fullmatch(p) else quoted(p) for p in name.split("."))
+def _condition(
+    dimension: DataFrame,
+    on: Mapping[str, str] | Iterable[str | tuple[str, str]] | str,
+    *,
+    null_safe: bool,
+    for_command: bool,
+) -> JoinCondition:
+    pairs = given_pairs(on)
+    dimension = given_dataframe(dimension)
+    config = SplitConfig.resolve(spark_conf=settings_of(dimension.sparkSession))
+    columns = key_columns(dimension, pairs.values())
+    operands = {
+        name: Operand(_column(dimension.sparkSession, name), columns[of_dimension].field.dataType)
+        for name, of_dimension in pairs.items()
+    }
+    usable = {name: c for name, c in pairs.items() if has_literals(operands[name].kind)}
+    if not usable:
+        return JoinCondition("true", False, tuple(f"{name}: nothing" for name in pairs))
+    data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
+    writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
+    return writer.of(data)
+
+
+def _column(spark: SparkSession, name: str) -> str:
+    """A column of the fact as SQL text: always quoted, since any name may be a word of SQL."""
+    if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
+        raise InvalidFilter(
+            f"Column {name!r} cannot be named in SQL text: Spark replaces `${{…}}` there.",
+            hint="rename the column in a view, or set spark.sql.variable.substitute to false.",
+        )
+    parts, end = [], -1
+    while end < len(name):
+        found = _PART.match(name, end + 1)
+        if found is None or name[found.end() : found.end() + 1] not in ("", "."):
+            raise InvalidFilter(
+                f"{name!r} is no name of a column.",
+                hint="put each part in backticks that has a dot or a backtick in it: `a.b`.",
+            )
+        parts.append(found[2] or found[1].replace("``", "`"))
+        end = found.end()
+    return quoted(*parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -12,10 +13,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
     CharType,
     DataType,
     DayTimeIntervalType,
+    DecimalType,
     MapType,
+    NullType,
     StringType,
     StructType,
     VarcharType,
@@ -23,6 +28,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from splitlib.arrow.values import shown
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import RangeDomain, ValueDomain, has_range
 from splitlib.filtering.ranges import Ranges
@@ -32,6 +38,13 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, VariantType),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
+# A value of each type; of the others it is 0.
+_ZEROS: Final = {
+    StringType: "",
+    BinaryType: b"",
+    BooleanType: False,
+    DecimalType: Decimal(0),
+}
 # Conditions of several comparisons each, one of which has to hold.
 _ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
@@ -86,6 +99,8 @@ class ConditionWriter:
         plain_strings: Whether whatever reads the condition compares strings by their bytes, as
             Spark does. A database or Hive's metastore may order strings otherwise, so that ranges
             would lose rows, and may misread a backslash.
+        for_command: Whether a command such as MERGE gets it. Iceberg fails at a condition that
+            Spark folds to ``false``, so one that never holds is written so that it stays.
 
     Attributes:
         literals: How many have been written.
@@ -98,10 +113,12 @@ class ConditionWriter:
         *,
         for_database: bool = False,
         plain_strings: bool = False,
+        for_command: bool = False,
     ) -> None:
         self._operands, self._most = operands, most
         self._for_database = for_database
         self._plain_strings = plain_strings
+        self._for_command = for_command
         half = max(1, most // 2)
         self._alternatives = min(half, _ALTERNATIVES_FOR_A_DATABASE) if for_database else half
         self.literals = 0
@@ -110,7 +127,8 @@ class ConditionWriter:
         """The condition that keys meet."""
         columns = tuple(self._operands)
         if data.is_empty:
-            return JoinCondition("false", True, ("there are no keys",))
+            never = self._never(data) if self._for_command else "false"
+            return JoinCondition(never, True, ("there are no keys",))
         match data.domains:
             case (ValueDomain(rows=rows),) if data.is_exact and self._can_list(rows):
                 exact = set(columns) == set(data.fields)
@@ -123,6 +141,15 @@ class ConditionWriter:
             parts += [part] if part else []
             told.append(f"{name}: {what}")
         return JoinCondition(all_of(parts), False, tuple(told))
+
+    def _never(self, data: DynamicFilteringData) -> str:
+        """A condition on a column that holds of no value, and is no constant to Spark."""
+        name, (column, kind) = next(iter(self._operands.items()))
+        if isinstance(kind, NullType):
+            return all_of((f"{column} IS NULL", f"{column} IS NOT NULL"))
+        zero = pa.scalar(_ZEROS.get(type(kind), 0), data.schema.field(name).type)
+        literal = sql_literal(zero, kind)
+        return all_of(f"{column} {sign} {literal}" for sign in ("<", ">"))
 
     def _can_list(self, rows: pa.Table) -> bool:
         """Whether tuples can be written down as they are."""
@@ -164,7 +191,11 @@ class ConditionWriter:
         found += [self._is_null(name)] if includes_null else []
         low, high = ranges.lower[0], ranges.upper[-1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
-        ends = (f"from {low}" if low.is_valid else "", f"to {high}" if high.is_valid else "")
+        # not by way of Python, which has no date beyond the year 9999
+        ends = (
+            f"from {shown(low)}" if low.is_valid else "",
+            f"to {shown(high)}" if high.is_valid else "",
+        )
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:

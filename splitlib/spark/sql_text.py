@@ -23,12 +23,18 @@ _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
 # Text that every parser reads as it stands, and a catalog hands on as it is; ${…} is a variable.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
+_VARIABLE = re.compile(r"\$\{\S+?\}")
 _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def quoted(*parts: str) -> str:
     """A name of one part or several, whatever characters are in them."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def has_variable(name: str) -> bool:
+    """Whether Spark may replace a part of a name in SQL text, even in backticks: ``${…}``."""
+    return _VARIABLE.search(name) is not None
 
 
 def default_literal(field: pa.Field) -> str | None:

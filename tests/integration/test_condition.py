@@ -138,6 +138,23 @@ def test_no_keys(spark):
     assert (found.sql, found.is_exact) == ("false", True)
 
 
+@pytest.mark.newest_spark
+@pytest.mark.parametrize("kind", VALUES)
+def test_no_keys_for_a_merge(spark, kind):
+    """A command of Iceberg fails at a condition that Spark folds to a constant."""
+    fact = table(spark, kind, 5)
+    never = splitlib.merge_condition(fact.where("id > 9"), "k")
+    kept = fact.where(never)
+    assert kept.count() == 0
+    assert never.count("`k`") == 2
+
+
+@pytest.mark.newest_spark
+def test_no_keys_of_no_type_for_a_merge(spark):
+    source = spark.sql("SELECT NULL AS k")
+    assert spark.range(3).where(splitlib.merge_condition(source, {"id": "k"})).count() == 0
+
+
 def test_beyond_the_threshold_there_are_bounds(spark):
     spark.conf.set("spark.splitlib.filterMaxValues", 10)
     try:
@@ -153,15 +170,59 @@ def test_what_cannot_be_compared_says_nothing(spark):
     dimension = spark.sql("SELECT STRUCT(1 AS x) AS s, 1 AS k")
     assert splitlib.condition(dimension, "s").sql == "true"
     both = splitlib.condition(dimension, ["s", "k"])
-    assert (both.sql, both.is_exact) == ("k = 1", False)
+    assert (both.sql, both.is_exact) == ("`k` = 1", False)
 
 
 def test_a_merge_condition_names_the_target(spark):
     source = spark.sql("SELECT DATE'2024-01-05' AS dt, 7 AS id")
-    assert splitlib.merge_condition(source, {"t.dt": "dt"}) == "t.dt = DATE'2024-01-05'"
+    assert splitlib.merge_condition(source, {"t.dt": "dt"}) == "`t`.`dt` = DATE'2024-01-05'"
     quoted = splitlib.merge_condition(source, {"t.`a b`": "id"})
-    assert quoted == "t.`a b` = 7"
+    assert quoted == "`t`.`a b` = 7"
     assert splitlib.merge_condition(source, {"t.a b": "id"}) == quoted
+
+
+@pytest.mark.newest_spark
+@pytest.mark.parametrize("enforced", ["false", "true"])
+def test_columns_named_as_words_of_sql(spark, enforced):
+    names = ["null", "true", "false", "order", "from", "user", "current_date", "a`b", "a b"]
+    fact = spark.createDataFrame([(n,) * len(names) for n in range(4)], names)
+    dimension = spark.sql("SELECT 1L AS k UNION ALL SELECT 3L")
+    settings = {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.enforceReservedKeywords": enforced,
+    }
+    with changed(spark, settings):
+        for name in names:
+            given = f"`{name.replace('`', '``')}`"
+            found = splitlib.condition(dimension, {given: "k"})
+            assert [row[0] for row in fact.where(found.column).collect()] == [1, 3], name
+            aliased = splitlib.merge_condition(dimension, {f"t.{given}": "k"})
+            assert fact.alias("t").where(aliased).count() == 2, name
+
+
+@pytest.mark.newest_spark
+def test_a_column_whose_name_is_a_variable_is_refused(spark):
+    dimension = spark.sql("SELECT 1 AS k")
+    for name in ("${z}", "t.`a ${env:HOME}`"):
+        with pytest.raises(InvalidFilter, match="cannot be named in SQL text"):
+            splitlib.condition(dimension, {name: "k"})
+    with changed(spark, {"spark.sql.variable.substitute": "false"}):
+        assert splitlib.condition(dimension, {"${z}": "k"}).sql == "`${z}` = 1"
+    with pytest.raises(InvalidFilter, match="is no name of a column"):
+        splitlib.condition(dimension, {"t.`a": "k"})
+
+
+@pytest.mark.newest_spark
+def test_ranges_beyond_the_years_of_python(spark):
+    rows = spark.sql(
+        "SELECT MAKE_DATE(CAST(9000 + 100 * id AS INT), 1, 1) AS d,"
+        " MAKE_TIMESTAMP_NTZ(CAST(9000 + 100 * id AS INT), 1, 1, 0, 0, 0) AS n FROM RANGE(20)"
+    )
+    with changed(spark, {"spark.splitlib.conditionLiterals": "6"}):
+        for column in rows.columns:
+            found = splitlib.condition(rows, column)
+            assert "to 10900-01-01" in found.explain()
+            assert rows.where(found.column).count() == 20
 
 
 def test_collations(spark):

@@ -30,7 +30,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
 from splitlib.spark.jvm.listing_cache import fill_listing_cache
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
-from splitlib.spark.sql_text import bare_literals, quoted
+from splitlib.spark.sql_text import bare_literals, has_variable, quoted
 from splitlib.storage import is_restricted
 
 # The values in one filter: some metastores refuse more (one on Derby refuses 200).
@@ -369,6 +369,8 @@ class PartitionsByName:
         for key, column in zip(self.schema, columns.columns, strict=True):
             texts = pc.unique(column)
             literals = bare_literals(parse(texts, key).values, key.type)
+            if has_variable(key.name):
+                continue
             if literals and (best is None or len(literals) > most):
                 # the key with most values tells most
                 most = len(literals)

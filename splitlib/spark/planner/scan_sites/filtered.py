@@ -22,7 +22,7 @@ from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.schema import char_length, is_char_or_varchar
-from splitlib.spark.sql_text import quoted, sql_type
+from splitlib.spark.sql_text import has_variable, quoted, sql_type
 
 _COMPUTED: Final = "keys are compared with a computed value."
 TOO_MANY_KEYS: Final = "too many keys."
@@ -40,7 +40,7 @@ class FilteredScan:
     paths: list[Path] = field(default_factory=list)
     """Where it stands in the plan."""
     qualifier: tuple[str, ...] = ()
-    """By what the columns of conditions are qualified."""
+    """By what the columns of conditions are qualified; empty but of the target of a command."""
 
     @cached_property
     def name(self) -> str:
@@ -80,6 +80,8 @@ class FilteredScan:
         if pa.types.is_floating(kind):
             return None  # which are sorted in other ways, as to NaN and to -0.0
         of_table, name = self.schema[column], quoted(*self.qualifier, column)
+        if has_variable(name):
+            return None  # the condition would be about another column
         if char_length(of_table) is not None:
             return None  # is compared with padding, or without, by settings
         if self.is_database and not _is_compared_alike(of_table, kind):
@@ -195,6 +197,7 @@ class FilteredSite:
             most,
             for_database=self.scan.is_database,
             plain_strings=self.scan.has_plain_strings,
+            for_command=bool(self.scan.qualifier),
         )
         condition = writer.of(one.keys.data.only(operands)).sql
         return None if condition == "true" else (condition, tuple(columns), writer.literals)
