@@ -9,9 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.jvm.expressions import CATALYST
+from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
 from splitlib.spark.jvm.scala import scala_of
 
+_EXECUTION = "org.apache.spark.sql.execution"
 _NOT_YET = (
     # with these Spark would fetch and list whole tables while it optimizes
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
@@ -89,6 +91,15 @@ class Catalyst(Relations):
         """What Spark makes of a plan before it would look at partitions. Lists nothing."""
         datasets = self._jvm.class_("org.apache.spark.sql.classic.Dataset")
         return datasets.ofRows(self.own_session, analyzed).queryExecution().optimizedPlan()
+
+    def can_be_analyzed(self, command: Any) -> bool:
+        """Whether all names in an unresolved command are found. The command does not run."""
+        skip = self._jvm.object_(f"{_EXECUTION}.CommandExecutionMode").SKIP()
+        try:
+            self.session.sessionState().executePlan(command, skip).assertAnalyzed()
+        except JVM_ERRORS:
+            return False
+        return True
 
     def dataframe(self, plan: Any) -> DataFrame:
         """A DataFrame of any resolved plan, in the user's session."""

@@ -38,6 +38,7 @@ _KNOWN: Final = {
     "org.apache.spark.sql.execution": {
         "QueryExecution": """
             analyzed()LogicalPlan
+            assertAnalyzed()void
             commandExecuted()LogicalPlan
             executedPlan()SparkPlan
             optimizedPlan()LogicalPlan
@@ -111,6 +112,7 @@ _KNOWN: Final = {
         "SessionState": """
             catalog()SessionCatalog
             conf()SQLConf
+            executePlan(LogicalPlan, Value)QueryExecution
             newHadoopConf()Configuration
             sqlParser()ParserInterface
         """,
@@ -190,6 +192,8 @@ _KNOWN: Final = {
         "And": "new(Expression, Expression)",
         "AttributeReference": """
             exprId()ExprId
+            qualifier()Seq
+            withQualifier(Seq)AttributeReference
             name()String
         """,
         "BloomFilterMightContain": "new(Expression, Expression)",

@@ -11,7 +11,12 @@ from splitlib.spark.jvm.plans import Plans
 from splitlib.spark.jvm.scala import each
 from splitlib.spark.jvm.sql_parser import parsed_expression, parsed_plan
 
-_WRITES_QUERY: Final = ("InsertIntoStatement", "CreateTableAsSelect", "ReplaceTableAsSelect")
+_WRITES_QUERY: Final = (
+    "InsertIntoStatement",
+    "CreateTableAsSelect",
+    "ReplaceTableAsSelect",
+    "OverwriteByExpression",  # INSERT … REPLACE WHERE
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,23 +43,29 @@ class ParsedCommand:
         match plans.kind(node):
             case kind if kind in _WRITES_QUERY:
                 return cls("query", plans, node, around)
-            case _ if around is not None:
-                return None  # what it defines may have the name of a table
             case "MergeIntoTable":
-                return cls("merge", plans, node)
+                return cls("merge", plans, node, around)
             case "DeleteFromTable":
-                return cls("change", plans, node)
+                return cls("change", plans, node, around)
             case "UpdateTable" if node.condition().isDefined():
-                return cls("change", plans, node)
+                return cls("change", plans, node, around)
         return None
 
     @property
     def query(self) -> Any:
         """What it writes, with what ``WITH`` defines."""
-        query = self.node.query()
+        return self.within(self.node.query())
+
+    @property
+    def plan(self) -> Any:
+        """The whole command, with what ``WITH`` defines."""
+        return self.within(self.node)
+
+    def within(self, plan: Any) -> Any:
+        """A plan that stands where the command does, so that it reads what ``WITH`` defines."""
         if self.around is None:
-            return query
-        return self.plans.with_named_arguments(self.around, {"child": query})
+            return plan
+        return self.plans.with_named_arguments(self.around, {"child": plan})
 
     @property
     def target(self) -> Any:
@@ -64,7 +75,7 @@ class ParsedCommand:
     @property
     def source(self) -> Any:
         """What MERGE reads."""
-        return self.node.sourceTable()
+        return self.within(self.node.sourceTable())
 
     @property
     def condition(self) -> Any:
@@ -108,4 +119,4 @@ class ParsedCommand:
 
     def _with(self, new: dict[str, Any]) -> Self:
         node = self.plans.with_named_arguments(self.node, new)
-        return type(self)(self.kind, self.plans, node)
+        return type(self)(self.kind, self.plans, node, self.around)

@@ -116,6 +116,11 @@ class Plans(Expressions):
         """``plan`` with only some named expressions over its output."""
         return self._logical("Project", self.scala.seq(named), plan)
 
+    def qualified_like(self, plan: Any, attributes: Sequence[Any]) -> Any:
+        """The same columns as ``plan``, qualified as some attributes are, in their order."""
+        pairs = zip(self.output(plan), attributes, strict=True)
+        return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
+
     def filtered(self, plan: Any, condition: Any) -> Any:
         """The rows for which a condition holds."""
         return self._logical("Filter", condition, plan)

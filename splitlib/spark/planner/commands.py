@@ -30,6 +30,10 @@ _TAKES_NONE: Final = "what it changes is no table that takes conditions."
 _NOT_COMPUTED: Final = (
     "the source of the MERGE is too large, or of unknown size, to be computed once for its keys."
 )
+_READS_METADATA: Final = (
+    "the MERGE reads columns of its source, such as metadata columns, that are lost when its rows "
+    "are computed once for its keys."
+)
 _READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of it."
 
 
@@ -87,11 +91,11 @@ def _of_query(
 
 
 def _of_condition(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
-    rows = catalyst.filtered(command.target, command.condition)
+    rows = command.within(catalyst.filtered(command.target, command.condition))
     implied, report = _implied(catalyst, rows, command)
     if implied is None:
         return PlannedCommand(None, report)
-    return PlannedCommand(command.with_also(catalyst.spark, implied).node, report)
+    return PlannedCommand(command.with_also(catalyst.spark, implied).plan, report)
 
 
 def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
@@ -110,7 +114,7 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
         catalog_requests=of_source.catalog_requests + of_target.catalog_requests,
         storage_requests=of_source.storage_requests + of_target.storage_requests,
     )
-    return PlannedCommand(None if new is command else new.node, report)
+    return PlannedCommand(None if new is command else new.plan, report)
 
 
 def _implied_by_source(
@@ -123,11 +127,14 @@ def _implied_by_source(
     source = _computed(catalyst, merge.source)
     if source is None:
         return None, PlanReport(reasons=(_NOT_COMPUTED,))
-    pairs = catalyst.joined(merge.target, source, merge.condition)
+    pairs = merge.within(catalyst.joined(merge.target, source, merge.condition))
     implied, report = _implied(catalyst, pairs, merge)
     if implied is None:
         return None, report
-    return merge.with_source(source).with_also(catalyst.spark, implied), report
+    new = merge.with_source(source).with_also(catalyst.spark, implied)
+    if not catalyst.can_be_analyzed(new.plan):
+        return None, replace(report, scans=(), reasons=(_READS_METADATA,))
+    return new, report
 
 
 def _planned(
@@ -146,15 +153,17 @@ def _computed(catalyst: Catalyst, source: Any) -> Any:
     target, and be inserted beside it. None if it is too large for that.
     """
     analyzed = catalyst.analyzed(catalyst.dataframe(source))
-    if catalyst.kind(analyzed) != "SubqueryAlias":  # by which the condition names its columns
-        return None
-    rows = catalyst.node(analyzed, (0,))
+    # the condition names columns by the alias or, where a query has none, by its own tables
+    path = (0,) if catalyst.kind(analyzed) == "SubqueryAlias" else ()
+    rows = catalyst.node(analyzed, path)
     leaves = catalyst.leaves(catalyst.optimized(rows))
     limit = _config(catalyst.spark).planner_dimension_bytes
     if sum(catalyst.size_of(leaf) for leaf in leaves) > limit:
         return None
     kept = analyzed_plan(kept_rows(catalyst.dataframe(rows), is_opaque=True))
-    return catalyst.replaced(analyzed, {(0,): kept})
+    if not path:
+        kept = catalyst.qualified_like(kept, catalyst.output(rows))
+    return catalyst.replaced(analyzed, {path: kept})
 
 
 def _config(spark: SparkSession) -> SplitConfig:
