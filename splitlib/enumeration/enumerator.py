@@ -188,7 +188,7 @@ class DynamicFileEnumerator:
         tally = self._tally = ScanTally()
         with tally.timed("wait"):
             self._filters.await_announced(self.config.filter_wait_seconds)
-        tally.warn(self._filters.mismatches)
+        tally.warn(self.table.name, self._filters.mismatches)
         table = self.table
         pipeline = ScanPipeline(
             table, self.config, lambda: self._filters.predicate, tally, hosts=hosts
@@ -200,7 +200,7 @@ class DynamicFileEnumerator:
             yield pipeline, calls
             if tally.partitions_have_gone and not self.predicate.matches_nothing:
                 calls.run(lambda: table.check_identity(self.config))
-        tally.warn(self._filters.mismatches)  # of filters that came late, too
+        tally.warn(self.table.name, self._filters.mismatches)  # of filters that came late, too
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate

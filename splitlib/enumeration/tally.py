@@ -131,11 +131,11 @@ class ScanTally:
             for stage, number in files.items():
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
-    def warn(self, mismatches: Iterable[Mismatch]) -> None:
-        """Log and note each once."""
+    def warn(self, table: str, mismatches: Iterable[Mismatch]) -> None:
+        """Log and note each once, with the name of the table."""
         with self._lock:
             for mismatch in [m for m in mismatches if m not in self._mismatches]:
-                _log.warning("A filter prunes nothing: %s", mismatch)
+                _log.warning("A filter of table %s prunes nothing: %s", table, mismatch)
                 self._mismatches[mismatch] = None
 
     @contextmanager

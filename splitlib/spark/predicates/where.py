@@ -5,7 +5,7 @@ A condition never becomes text: what Spark's analyzer has made of it is evaluate
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,6 +40,7 @@ class StaticCondition:
         keys: The partition keys that it reads.
         kept: Rows with those columns, and a further one, to those for which it holds.
         text: The condition as it is shown.
+        keeps_undecided: Whether partitions are kept whose values are no values of a key's type.
     """
 
     def __init__(
@@ -48,11 +49,14 @@ class StaticCondition:
         keys: StructType,
         kept: Callable[[DataFrame], DataFrame],
         text: str,
+        *,
+        keeps_undecided: bool = False,
     ) -> None:
         self._spark = spark
         self._keys = keys
         self._kept = kept
         self._text = text
+        self._keeps_undecided = keeps_undecided
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -68,7 +72,8 @@ class StaticCondition:
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}
         columns = {f"c{i}": values[names[key.name.lower()]] for i, key in enumerate(self._keys)}
-        typed = local_rows(self._spark, pa.table({**columns, _ROW: rows})).select(
+        given = local_rows(self._spark, pa.table({**columns, _ROW: rows}))
+        typed = given.select(
             *(
                 F.col(name).try_cast(key.dataType).alias(key.name)
                 for name, key in zip(columns, self._keys, strict=True)
@@ -77,11 +82,22 @@ class StaticCondition:
         )
         try:
             with active(self._spark):
-                kept = self._kept(typed).select(_ROW).toArrow()
+                found = self._kept(typed).select(_ROW)
+                if self._keeps_undecided:
+                    found = found.union(given.where(self._undecided(columns)).select(_ROW))
+                kept = found.toArrow()
         except PySparkException as error:
             _log.warning("%s does not prune partitions: %s", self._text, error)
             return pa.repeat(True, values.num_rows)
         return pa.compute.is_in(rows, value_set=kept[_ROW].combine_chunks())
+
+    def _undecided(self, columns: Iterable[str]) -> Column:
+        """Whether a value given is none of its key's type."""
+        undecided = F.lit(False)
+        for name, key in zip(columns, self._keys, strict=True):
+            value = F.col(name)
+            undecided |= value.isNotNull() & value.try_cast(key.dataType).isNull()
+        return undecided
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
 from splitlib.spark.plan_records import remember
+from splitlib.spark.predicates.key_comparison import compared_by_spark
 from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
 from splitlib.spark.predicates.row_filters import tested_columns
-from splitlib.spark.predicates.where import static_filters
+from splitlib.spark.predicates.where import StaticCondition, static_filters
 from splitlib.spark.read.known_table import relation_of_table, saying_its_table
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
@@ -175,7 +176,7 @@ class TableReader:
             found = [
                 keys
                 for dimension in self._dimensions
-                for keys in self._keys_of(dimension, schema, table, config)
+                for keys in self._comparable_keys(dimension, schema, table, config)
             ]
             filters = [keys for keys in found if isinstance(keys, DynamicFilteringData)]
             unused = [keys for keys in found if isinstance(keys, AppliedFilter)]
@@ -185,6 +186,7 @@ class TableReader:
                 for condition in conditions
             ]
             used = [part for parts in static for part in parts.used]
+            used += [keys for keys in found if isinstance(keys, StaticCondition)]
             df, report = pruned_scan(self.spark, table, config, filters, used)
             df = saying_its_table(self.spark, df, calls.result(looking))
             for condition in conditions:
@@ -203,6 +205,22 @@ class TableReader:
     ) -> DataFrame:
         state.check(self.spark, catalog=catalog, database=database)
         return self.load()
+
+    def _comparable_keys(
+        self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig
+    ) -> Iterator[DynamicFilteringData | AppliedFilter | StaticCondition]:
+        """The keys of one dimension; Spark compares those that have another type."""
+        for keys in self._keys_of(dimension, schema, table, config):
+            if isinstance(keys, DynamicFilteringData):
+                by_spark, rest = compared_by_spark(
+                    self.spark, keys, schema, table.metadata, null_safe=dimension.null_safe
+                )
+                if by_spark is not None:
+                    yield by_spark
+                if rest is not None:
+                    yield rest
+            else:
+                yield keys
 
     def _keys_of(
         self,

@@ -1,0 +1,70 @@
+"""Join keys of another type than the partition's, compared by Spark itself.
+
+Which side Spark casts, and how, is a matter of its analyzer and of settings: so the keys are joined
+with the partition values by the ``=`` that the query will use, as the planner has it too.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from splitlib.filtering.coercion import coerce
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.domains import ValueDomain
+from splitlib.model import TableMetadata
+from splitlib.spark.local_rows import local_rows
+from splitlib.spark.predicates.where import StaticCondition
+from splitlib.spark.schema import is_char_or_varchar
+from splitlib.spark.sql_text import quoted
+
+
+def compared_by_spark(
+    spark: SparkSession,
+    data: DynamicFilteringData,
+    schema: StructType,
+    table: TableMetadata,
+    *,
+    null_safe: bool,
+) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
+    """The filter that Spark evaluates, and the keys that need no Spark; None if there are none.
+
+    Args:
+        spark: Session whose settings say how values are compared.
+        data: The keys, under the names of the table's columns.
+        schema: The table's, for Spark.
+        table: The table.
+        null_safe: The join is ``<=>``.
+    """
+    keys = {key: schema[key] for key in table.partition_keys if key in schema.names}
+    names = [name for name in data.fields if name in keys and not is_char_or_varchar(keys[name])]
+    others = {name for name in names if not _is_comparable(data.schema.field(name), table)}
+    if not others:
+        return None, data
+    match data.domains:
+        case (ValueDomain(rows=rows),) if data.is_exact and rows.num_rows:
+            given = rows.select(names)
+        case _:
+            return None, data
+
+    numbered = [f"__splitlib_k{i}" for i in range(len(names))]
+    wanted = local_rows(spark, given.rename_columns(numbered))
+    condition = F.lit(True)
+    for name, number in zip(names, numbered, strict=True):
+        one, other = F.col(quoted(name)), F.col(number)
+        condition &= one.eqNullSafe(other) if null_safe else one == other
+
+    def kept(values: DataFrame) -> DataFrame:
+        return values.join(wanted, condition, "left_semi")
+
+    of_keys = StructType([keys[name] for name in names])
+    rest = [name for name in data.fields if name not in others]
+    condition_on_keys = StaticCondition(spark, of_keys, kept, data.describe(), keeps_undecided=True)
+    return condition_on_keys, data.only(rest) if rest else None
+
+
+def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
+    own = table.schema.field(key.name)
+    return own.type == key.type or coerce(pa.array([], key.type), own) is not None
