@@ -169,11 +169,16 @@ def test_a_source_that_changes_meanwhile(
         "INSERT OVERWRITE {t} SELECT f.* FROM {t} f JOIN {s} s ON f.day = s.day WHERE s.v = 3",
         "WITH j AS (SELECT f.* FROM {t} f JOIN {s} s ON f.day = s.day WHERE s.v = 3) "
         "INSERT INTO {t} SELECT * FROM j",
+        "INSERT INTO {t} REPLACE WHERE day = 3 "
+        "SELECT f.* FROM {t} f JOIN {s} s ON f.day = s.day WHERE s.v = 3 AND f.day = 3",
+        "WITH j AS (SELECT * FROM {s} WHERE v = 3) "
+        "UPDATE {t} SET note = 'n' WHERE day IN (SELECT day FROM j)",
     ],
 )
 def test_other_commands(spark: SparkSession, format_: str, source: str, command: str) -> None:
     tables = [created(spark, format_, TARGET) for _ in range(2)]
-    if format_ == "delta" and command.startswith(("DELETE", "UPDATE")) and "SELECT" in command:
+    changes = command.startswith("DELETE") or "UPDATE" in command
+    if format_ == "delta" and changes and "SELECT" in command:
         # Delta has no subqueries there, and says so
         for run in (SparkSession.sql, splitlib.sql):
             with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_SUBQUERY"):
@@ -200,6 +205,60 @@ def test_what_with_defines_is_no_table(spark: SparkSession) -> None:
     left = {row.day for row in spark.table(table).select("day").collect()}
     assert 5 not in left
     assert 9 in left
+
+
+@pytest.mark.parametrize(
+    "merge",
+    [
+        "MERGE INTO {t} t USING (SELECT x.day AS d, x.k, x.note FROM {s} x WHERE x.v = 3) "
+        "ON t.day = d AND t.k = x.k WHEN MATCHED THEN UPDATE SET note = x.note",
+        "WITH j AS (SELECT * FROM {s} WHERE v = 3) MERGE INTO {t} t USING j s "
+        "ON t.day = s.day AND t.k = s.k WHEN MATCHED THEN UPDATE SET note = s.note",
+    ],
+)
+def test_sources_of_a_merge(spark: SparkSession, format_: str, source: str, merge: str) -> None:
+    """A query without an alias, and what WITH defines, give their keys as any other."""
+    tables = [created(spark, format_, TARGET) for _ in range(2)]
+    spark.sql(merge.format(t=tables[0], s=source))
+    report = splitlib.explain(splitlib.sql(spark, merge.format(t=tables[1], s=source)))
+    assert rows_of(spark, tables[1]) == rows_of(spark, tables[0])
+    assert "handed over" in str(report)
+
+
+def test_a_merge_that_reads_metadata_of_its_source(spark: SparkSession, format_: str) -> None:
+    rows = "SELECT CAST(id AS INT) AS day, id AS k, '' AS note FROM RANGE({})"
+    target, source = (created(spark, format_, rows.format(n)) for n in (6, 3))
+    column = "_file" if format_ == "iceberg" else "_metadata.file_path"
+    report = splitlib.explain(
+        splitlib.sql(
+            spark,
+            f"MERGE INTO {target} t USING {source} s ON t.day = s.day AND t.k = s.k "
+            f"WHEN MATCHED THEN UPDATE SET note = s.{column}",
+        )
+    )
+    expected = {row[0] for row in spark.sql(f"SELECT {column} FROM {source}").collect()}
+    found = {row.note for row in spark.table(target).where("k < 3").collect()}
+    assert found == expected
+    assert "metadata columns" in str(report)
+
+
+@pytest.mark.parametrize("where", ["day > 100", "day IS NULL"])
+def test_a_day_on_which_nothing_arrived(
+    spark: SparkSession, format_: str, source: str, where: str
+) -> None:
+    """No keys, or null keys alone, as text for somebody else's MERGE and by ``splitlib.sql``."""
+    arrived = spark.table(source).where(where)
+    wanted = splitlib.merge_condition(arrived, {"t.day": "day"})
+    merge = (
+        f"MERGE INTO {{}} t USING (SELECT * FROM {source} WHERE {where}) s ON t.day = s.day "
+        "AND t.k = s.k{} WHEN MATCHED THEN UPDATE SET note = 'n' WHEN NOT MATCHED THEN INSERT *"
+    )
+    tables = [created(spark, format_, TARGET) for _ in range(3)]
+    spark.sql(merge.format(tables[0], ""))
+    spark.sql(merge.format(tables[1], f" AND {wanted}"))
+    splitlib.sql(spark, merge.format(tables[2], ""))
+    assert rows_of(spark, tables[1]) == rows_of(spark, tables[0])
+    assert rows_of(spark, tables[2]) == rows_of(spark, tables[0])
 
 
 def test_a_table_made_of_a_join(spark: SparkSession, format_: str, source: str) -> None:
