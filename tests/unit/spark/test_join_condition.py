@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StringType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from splitlib import DynamicFilteringData
 from splitlib.spark.join_condition import ConditionWriter, Operand
@@ -66,3 +78,44 @@ def test_text_that_others_misread_is_no_literal(text: str) -> None:
     found = ConditionWriter(operand, 2).of(keys)
     assert (found.sql, found.is_exact) == (f"`a` = CONCAT({literal}, REPEAT(`a`, 0))", True)
     assert ConditionWriter(operand, 2, plain_strings=True).of(keys).sql == f"`a` = {literal}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_keys", "zero"),
+    [
+        (LongType(), pa.int64(), "0L"),
+        (ByteType(), pa.int8(), "0Y"),
+        (DoubleType(), pa.float64(), "CAST('0.0' AS double)"),
+        (DecimalType(20, 3), pa.decimal128(20, 3), "CAST('0.000' AS decimal(20,3))"),
+        (StringType(), pa.string(), "''"),
+        (BinaryType(), pa.binary(), "X''"),
+        (BooleanType(), pa.bool_(), "false"),
+        (DateType(), pa.date32(), "DATE'1970-01-01'"),
+        (
+            TimestampType(),
+            pa.timestamp("us", "UTC"),
+            "CAST('1970-01-01 00:00:00.000000Z' AS timestamp_ltz)",
+        ),
+        (
+            TimestampNTZType(),
+            pa.timestamp("us"),
+            "CAST('1970-01-01 00:00:00.000000' AS timestamp_ntz)",
+        ),
+    ],
+)
+def test_no_keys_of_a_command(kind: DataType, of_keys: pa.DataType, zero: str) -> None:
+    """A condition that holds of no value, and that Spark does not fold to a constant."""
+    none = DynamicFilteringData.from_arrow(pa.table({"a": pa.array([], of_keys)}))
+    operand = {"a": Operand("`a`", kind)}
+    never = ConditionWriter(operand, 1000, for_command=True).of(none)
+    assert (never.sql, never.is_exact) == (f"(`a` < {zero} AND `a` > {zero})", True)
+    assert ConditionWriter(operand, 1000).of(none).sql == "false"
+
+
+def test_ranges_beyond_the_dates_of_python() -> None:
+    """Their ends are written and described as text."""
+    days = pa.array([3_000_000 + 400 * n for n in range(20)], pa.int32()).cast(pa.date32())
+    keys_of_days = DynamicFilteringData.from_arrow(pa.table({"a": days}))
+    found = ConditionWriter({"a": Operand("`a`", DateType())}, 6).of(keys_of_days)
+    assert found.sql.startswith("((`a` >= CAST('10183-09-21' AS date)")
+    assert "from 10183-09-21 to 10204-07-13" in found.explain()
