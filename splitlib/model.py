@@ -23,6 +23,9 @@ LOGICAL_TYPE = b"splitlib.logical_type"
 # What LOGICAL_TYPE begins with where strings are not compared by their bytes; then the collation.
 COLLATED = "string collate"
 
+# Spark's own JSON of a field, where Arrow's type does not say what it is to Spark.
+SPARK_FIELD = b"splitlib.spark_field"
+
 # Where columns are found by identifier, each field of the table's schema, nested ones too, carries
 # its own under the key that Arrow uses for Parquet's.
 FIELD_ID = b"PARQUET:field_id"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from splitlib.arrow import parquet_footer
-from splitlib.errors import ConfigError, TableNotFound
+from splitlib.errors import ConfigError, SourceError, TableNotFound
+from splitlib.hive.file_types import orc_columns, parquet_columns, readable_columns
 from splitlib.hive.types import parse_schema
 from splitlib.storage import Storage
 
@@ -20,23 +22,27 @@ def declared_schema(given: Any) -> pa.Schema | None:
         UnsupportedTable: for a type that Spark cannot read.
     """
     if given is None or isinstance(given, pa.Schema):
-        return given
+        return None if given is None else readable_columns(given)
     if isinstance(given, str):
         return parse_schema(given)
     raise ConfigError(f"A schema is a pyarrow.Schema or 'k int, d date', not {given!r}.")
 
 
-def schema_of_file(storage: Storage, path: str | None, form: str) -> pa.Schema:
+def schema_of_file(
+    storage: Storage, path: str | None, form: str, settings: Mapping[str, str] | None
+) -> pa.Schema:
     """The columns of a file.
 
     Args:
         storage: Where it is.
         path: Of the file; None = there is none.
         form: The format of the table.
+        settings: Spark's that decide types, see :data:`splitlib.hive.file_types.SETTINGS`.
 
     Raises:
         TableNotFound: if there is no file.
         ConfigError: for a format whose files do not declare their columns.
+        SourceError: for a file whose columns Arrow cannot show.
     """
     if form == "text":
         return pa.schema([("value", pa.string())])
@@ -49,7 +55,11 @@ def schema_of_file(storage: Storage, path: str | None, form: str) -> pa.Schema:
         if form == "orc":
             from pyarrow import orc
 
-            schema = orc.ORCFile(file).schema
-        else:
-            schema = parquet_footer.read_schema(file)
-    return schema.remove_metadata()
+            return orc_columns(orc.ORCFile(file).schema)
+        try:
+            return parquet_columns(parquet_footer.read_metadata(file), settings)
+        except pa.ArrowException as error:  # also of maps and lists that Spark reads
+            raise SourceError(
+                f"The columns of {path!r} cannot be read from it: {error}",
+                hint="pass schema=, or move the file away if it is damaged.",
+            ) from error

@@ -27,13 +27,25 @@ def read_schema(file: Any) -> pa.Schema:
     """
     from pyarrow import parquet  # dear to import, and for tables that declare nothing
 
+    return parquet.read_schema(pa.BufferReader(_footer(file)))
+
+
+def read_metadata(file: Any) -> Any:
+    """The whole footer, a ``pyarrow.parquet.FileMetaData``; otherwise as :func:`read_schema`."""
+    from pyarrow import parquet
+
+    return parquet.read_metadata(pa.BufferReader(_footer(file)))
+
+
+def _footer(file: Any) -> bytes:
+    """The last bytes of the file, the footer among them."""
     file.seek(0, os.SEEK_END)
     size = file.tell()
     end = _last(file, size, _FIRST_BYTES)
     wanted = int.from_bytes(end[-_END_BYTES:-4], "little") + _END_BYTES
     if len(end) < wanted <= size:
         end = _last(file, size, wanted)
-    return parquet.read_schema(pa.BufferReader(end))
+    return end
 
 
 def _last(file: Any, size: int, wanted: int) -> bytes:

@@ -49,6 +49,8 @@ def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) 
     Raises:
         UnsupportedTable: if Spark reads it otherwise, or not at all.
     """
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
     kind = array.type
     if pa.types.is_struct(target) and pa.types.is_struct(kind):
         return _struct(array, target, hybrid_calendar)
@@ -86,9 +88,11 @@ def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
         narrow = kind.bit_width < 64  # Parquet stores all of them as 32 bits
         if of.is_signed_integer(target):
             return narrow  # Spark does not narrow what Parquet stores as 64
+        if kind == pa.uint64():
+            return target == pa.decimal128(20, 0)
         if of.is_decimal(target):
             digits = 10 if narrow else 20
-            return kind != pa.uint64() and target.precision - target.scale >= digits
+            return target.precision - target.scale >= digits
         return of.is_float64(target) and narrow and kind != pa.uint32()
     if of.is_decimal(kind) and of.is_decimal(target):
         whole = target.precision - target.scale >= kind.precision - kind.scale
@@ -96,6 +100,8 @@ def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
     if of.is_timestamp(kind) and of.is_timestamp(target):
         # a time without zone is taken as UTC; the other way round Spark refuses
         return kind.tz is None or target.tz is not None
+    if of.is_duration(kind):
+        return of.is_int64(target)  # Parquet has no such type, and stores the number
     if of.is_date32(kind) and of.is_timestamp(target):
         return target.tz is None
     if of.is_float32(kind):
@@ -119,7 +125,13 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _is_list(kind: pa.DataType) -> bool:
     of = pa.types
-    return bool(of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind))
+    return bool(
+        of.is_list(kind)
+        or of.is_large_list(kind)
+        or of.is_fixed_size_list(kind)
+        or of.is_list_view(kind)
+        or of.is_large_list_view(kind)
+    )
 
 
 def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool) -> pa.Array:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from splitlib.errors import UnsupportedTable
 from splitlib.hive.types import SPARK_CHAR_VARCHAR, has_char_or_varchar
-from splitlib.model import LOGICAL_TYPE, TableMetadata
+from splitlib.model import LOGICAL_TYPE, SPARK_FIELD, TableMetadata
 
+# User-defined types that come with Spark.
+_SPARKS_OWN = ("pyspark.ml.linalg.", "pyspark.mllib.linalg.")
+_MOST_DIGITS = 38
 _CHAR = re.compile(r"char\((\d+)\)")
 
 
@@ -28,11 +35,77 @@ def spark_schema(metadata: TableMetadata) -> StructType:
     return StructType([_field(field) for field in metadata.schema])
 
 
+def nullable(field: StructField) -> StructField:
+    """The column with nulls allowed, as Spark shows it: files may lack what was once required."""
+    return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
+
+
+def _with_nulls(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return StructType([nullable(field) for field in kind])
+        case ArrayType():
+            return ArrayType(_with_nulls(kind.elementType), True)
+        case MapType():
+            return MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType), True)
+    return kind
+
+
 def _field(field: pa.Field) -> StructField:
-    logical = (field.metadata or {}).get(LOGICAL_TYPE, b"").decode()
+    found = field.metadata or {}
+    declared = found.get(SPARK_FIELD)
+    if declared is not None:
+        return _declared_field(field, json.loads(declared))
+    logical = found.get(LOGICAL_TYPE, b"").decode()
     metadata = {SPARK_CHAR_VARCHAR: logical} if has_char_or_varchar(logical) else {}
-    kind = from_arrow_type(field.type, prefer_timestamp_ntz=True)
-    return StructField(field.name, kind, True, metadata)
+    return StructField(field.name, _type(field), True, metadata)
+
+
+def _type(field: pa.Field) -> DataType:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return StructType([_field(child) for child in kind])
+    if pa.types.is_map(kind):
+        return MapType(_field(kind.key_field).dataType, _field(kind.item_field).dataType, True)
+    if pa.types.is_list(kind):
+        return ArrayType(_field(kind.value_field).dataType, True)
+    if pa.types.is_decimal(kind) and kind.precision > _MOST_DIGITS:
+        raise _unknown(field.name, kind)
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except PySparkException as error:
+        raise _unknown(field.name, kind) from error
+
+
+def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
+    # PySpark imports the class of a user-defined type, of which a file may name any
+    for python_class in _python_classes(declared):
+        if not python_class.startswith(_SPARKS_OWN):
+            raise _unknown(field.name, f"of the user-defined type {python_class}")
+    try:
+        return nullable(StructField.fromJson(declared))
+    except (PySparkException, ValueError, KeyError, TypeError) as error:
+        raise _unknown(field.name, declared["type"]) from error
+
+
+def _python_classes(declared: Any) -> Iterator[str]:
+    """The classes of user-defined types anywhere in Spark's JSON."""
+    match declared:
+        case {"type": "udt", **rest}:
+            yield str(rest.get("pyClass"))
+        case dict():
+            for value in declared.values():
+                yield from _python_classes(value)
+        case list():
+            for value in declared:
+                yield from _python_classes(value)
+
+
+def _unknown(name: str, kind: object) -> UnsupportedTable:
+    return UnsupportedTable(
+        f"Column {name!r} is {kind} in its files, which Spark does not read.",
+        hint="declare the other columns with schema=.",
+    )
 
 
 def char_length(field: StructField) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from splitlib.config import SPARK_PREFIX
+from splitlib.hive.file_types import SETTINGS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_settings import setting_names
 
@@ -26,5 +27,6 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 
 def settings_of_directories(spark: SparkSession) -> dict[str, str]:
-    """The settings of a session by which it infers columns and partition keys of directories."""
-    return {name: str(spark.conf.get(name)) for name in _OF_DIRECTORIES}
+    """The settings by which a session infers columns and partition keys of directories."""
+    found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
+    return {name: str(value) for name, value in found.items() if value is not None}

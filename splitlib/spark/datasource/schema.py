@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.model import INITIAL_DEFAULT
 from splitlib.reading.columns import NATIVE
-from splitlib.spark.schema import spark_schema
+from splitlib.spark.schema import nullable, spark_schema
 from splitlib.table import Table
 
 # Where Spark keeps the value that rows of older files have in a column that was added later.
@@ -52,7 +52,7 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
     for column in schema:
         if not _is_readable(column.dataType):
             raise UnsupportedTable(f"Column {column.name!r} is {column.dataType}.", hint=NATIVE)
-    return T.StructType([_nullable(column) for column in schema])
+    return T.StructType([nullable(column) for column in schema])
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
@@ -78,19 +78,3 @@ def _is_readable(kind: T.DataType) -> bool:
         case T.MapType():
             return _is_readable(kind.keyType) and _is_readable(kind.valueType)
     return isinstance(kind, _READABLE)
-
-
-def _nullable(field: T.StructField) -> T.StructField:
-    """The column with nulls allowed, as Spark shows it: files may lack what was once required."""
-    return T.StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
-
-
-def _with_nulls(kind: T.DataType) -> T.DataType:
-    match kind:
-        case T.StructType():
-            return T.StructType([_nullable(field) for field in kind])
-        case T.ArrayType():
-            return T.ArrayType(_with_nulls(kind.elementType), True)
-        case T.MapType():
-            return T.MapType(_with_nulls(kind.keyType), _with_nulls(kind.valueType), True)
-    return kind

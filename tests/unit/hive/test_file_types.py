@@ -1,0 +1,103 @@
+"""Types of columns by the file's own footer, whatever else a writer keeps there."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from splitlib.hive.file_types import (
+    INT96_AS_TIMESTAMP,
+    TIME_TYPE,
+    _variant_groups,
+    orc_columns,
+    parquet_columns,
+    readable_columns,
+)
+from splitlib.model import SPARK_FIELD
+
+ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
+INSTANT = pa.timestamp("us", "UTC")
+
+
+def columns(table, settings=None, **options):
+    file = io.BytesIO()
+    pq.write_table(table, file, **options)
+    return parquet_columns(pq.read_metadata(file), settings)
+
+
+def spark_type(field):
+    return json.loads(field.metadata[SPARK_FIELD])["type"]
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"nothing", b'{"fields": [1]}', b"[" * 99999])
+def test_metadata_that_is_not_sparks_is_passed_over(text):
+    table = pa.table({"c": pa.array([1], pa.uint8())})
+    assert columns(table.replace_schema_metadata({ROW_METADATA: text})).field("c").type == "int16"
+
+
+def test_sparks_own_schema_goes_before_the_files():
+    field = {"name": "c", "type": "timestamp", "nullable": False, "metadata": {}}
+    metadata = {ROW_METADATA: json.dumps({"type": "struct", "fields": [field]})}
+    found = columns(pa.table({"c": [1]}).replace_schema_metadata(metadata))
+    assert found == pa.schema([("c", INSTANT)])
+
+
+def test_nothing_is_required_and_no_list_is_large():
+    kind = pa.struct([pa.field("a", pa.int8(), nullable=False)])
+    table = pa.table({"c": pa.array([[{"a": 1}]], pa.large_list(kind))})
+    assert columns(table) == pa.schema([("c", pa.list_(pa.struct([("a", pa.int8())])))])
+
+
+def test_settings():
+    time = pa.table({"c": pa.array([1], pa.time64("us"))})
+    assert spark_type(columns(time, {TIME_TYPE: "true"}).field("c")) == "time(6)"
+    assert spark_type(columns(time).field("c")) == "time in microseconds"
+    instants = pa.table({"c": pa.array([1], INSTANT)})
+    old = {"use_deprecated_int96_timestamps": True}
+    assert columns(instants, **old).field("c").type == INSTANT
+    assert spark_type(columns(instants, {INT96_AS_TIMESTAMP: "false"}, **old).field("c")) == "int96"
+
+
+def test_variants_are_found_wherever_they_are():
+    text = """required group field_id=-1 schema {
+  required group field_id=1 s (x) {
+    optional group field_id=2 l (List) {
+      repeated group field_id=-1 list {
+        optional group field_id=-1 element (Variant(1)) {
+          required binary field_id=-1 metadata;
+        }
+      }
+    }
+  }
+  optional group field_id=2 plain {
+    optional int32 field_id=-1 a;
+  }
+  optional group field_id=2 v (Variant(1)) {
+    required binary field_id=-1 metadata;
+  }
+}"""
+    assert _variant_groups(text) == {("s (x)", "l", "element"), ("v",)}
+
+
+def test_declared_types_that_spark_lacks():
+    declared = pa.schema([("a", pa.uint64()), ("b", pa.list_view(pa.string_view()))])
+    expected = pa.schema([("a", pa.decimal128(20, 0)), ("b", pa.list_(pa.string()))])
+    assert readable_columns(declared) == expected
+
+
+def test_types_of_orc():
+    own = {"spark.sql.catalyst.type": "timestamp_ntz"}
+    stored = pa.schema(
+        [
+            ("t", pa.timestamp("ns")),
+            pa.field("n", pa.int64(), metadata=own),
+            pa.field("l", pa.list_(pa.field("item", pa.int64(), metadata=own))),
+        ]
+    )
+    local = pa.timestamp("us")
+    expected = pa.schema([("t", INSTANT), ("n", local), ("l", pa.list_(local))])
+    assert orc_columns(stored) == expected
