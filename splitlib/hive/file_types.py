@@ -125,7 +125,7 @@ class _Walk:
 
     def __init__(self, stored: Any, settings: Mapping[str, str]) -> None:
         self._leaves: Iterator[Any] = (stored.column(i) for i in range(len(stored)))
-        self._variants = _variant_groups(str(stored))
+        self._variants = variant_groups(str(stored))
         self._on = {name for name, value in settings.items() if value.lower() == "true"}
 
     def field(self, field: pa.Field, parents: tuple[str, ...]) -> pa.Field:
@@ -191,7 +191,7 @@ class _Walk:
         return (_LOCAL if is_local else _INSTANT), None
 
 
-def _variant_groups(text: str) -> set[tuple[str, ...]]:
+def variant_groups(text: str) -> set[tuple[str, ...]]:
     """The paths of groups that are VARIANT, which Arrow's API shows in this text alone."""
     if "(Variant(" not in text:
         return set()

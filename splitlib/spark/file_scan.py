@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.errors import UnsupportedTable
 from splitlib.model import FILE_SCHEMA
 from splitlib.storage import located
 
@@ -54,6 +55,7 @@ class FileScan:
     out, and paths are rewritten to the one spelling that Hadoop has for them.
 
     Raises:
+        UnsupportedTable: if a data column has the name of a key, or differs from it in case only.
         ValueError: if the parts contradict each other, a file is named twice for one partition, or
             Spark would skip a file because of its name.
     """
@@ -123,8 +125,10 @@ def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> 
         raise ValueError(msg)
     # Spark would move such a column to its place among the data columns.
     if both := {name.lower() for name in data.names} & {name.lower() for name in keys.names}:
-        msg = f"Columns {sorted(both)} are both in the data schema and partition keys"
-        raise ValueError(msg)
+        raise UnsupportedTable(
+            f"Columns {sorted(both)} are both in the data schema and partition keys.",
+            hint="also where case counts, columns are to differ in more than case.",
+        )
 
 
 def _check_files(files: pa.Table, partitions: int) -> None:

@@ -17,6 +17,7 @@ INTERNALS = re.compile(
 EXCEPTIONS = {
     # keys in the footer of a Parquet file, which Spark writes: part of the format
     "reading/parquet.py",
+    "hive/file_types.py",
     # names of classes as a catalog records them: what a table is read by
     "hive/table_formats.py",
     # a metastore runs in a JVM of its own, and Spark's counters are for tests and benchmarks

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _FILE: Final = "__splitlib_file"
 # Formats that Spark reads through its older interface, which alone knows the column `_metadata`.
 _OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
-_ROW_FILE: Final = "__splitlib_row_file"
 
 
 def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
@@ -104,17 +103,19 @@ def with_partition_columns(
     """
     columns = rows.columns
     file_path = rows.metadataColumn("_metadata")["file_path"]
-    numbered = [f"__splitlib_key{i}" for i in range(len(schema))]
-    keys = keys.toDF(*numbered, _FILE)
+    own = _unused(columns)
+    file, row_file = f"{own}_file", f"{own}_row_file"
+    numbered = [f"{own}_key{i}" for i in range(len(schema))]
+    keys = keys.toDF(*numbered, file)
     if row_index is not None:
         rows = with_row_index(rows, row_index)
-    joined = rows.withColumn(_ROW_FILE, file_path).join(
-        sf.broadcast(keys), sf.col(_ROW_FILE) == sf.col(_FILE), "left"
+    joined = rows.withColumn(row_file, file_path).join(
+        sf.broadcast(keys), sf.col(row_file) == sf.col(file), "left"
     )
 
     def known(value: Column) -> Column:
-        message = sf.concat(sf.lit("splitlib has no partition for file "), sf.col(_ROW_FILE))
-        return sf.when(sf.col(_FILE).isNotNull(), value).otherwise(sf.raise_error(message))
+        message = sf.concat(sf.lit("splitlib has no partition for file "), sf.col(row_file))
+        return sf.when(sf.col(file).isNotNull(), value).otherwise(sf.raise_error(message))
 
     # Both are needed: without the filter a query of data columns only would not ask, and with
     # plain keys a condition on one would let Spark make this an inner join before anybody asks.
@@ -126,6 +127,14 @@ def with_partition_columns(
         ),
         *([] if row_index is None else [row_index]),
     )
+
+
+def _unused(columns: list[str]) -> str:
+    """What the name of no column begins with."""
+    beginning = "__splitlib"
+    while any(name.lower().startswith(beginning) for name in columns):
+        beginning += "_"
+    return beginning
 
 
 def _padded(column: Column, field: StructField) -> Column:

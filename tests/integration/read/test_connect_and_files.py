@@ -70,6 +70,17 @@ def test_keys_of_a_data_column_reach_the_rows(spark, events):
     assert "PushedFilters: [In(a" in plan
 
 
+@pytest.mark.newest_spark
+def test_columns_may_have_the_names_that_splitlib_gives_its_own(spark, tmp_path):
+    directory = tmp_path / "p=1"
+    directory.mkdir()
+    names = ("__splitlib_file", "__splitlib_row_file", "__SPLITLIB_key0", "__splitlib__file")
+    ds.write_dataset(pa.table({name: [name] for name in names}), directory, format="parquet")
+    reader = splitlib.read(spark).config(spark_scan="paths")
+    loaded = reader.table(str(tmp_path), "files", partition_schema="p int").load()
+    assert [tuple(row) for row in loaded.collect()] == [(*names, 1)]
+
+
 # Over Connect there is no JVM to look into: plans are judged by their text, files read by path.
 OVER_CONNECT = """
     import os

@@ -12,10 +12,10 @@ from pyarrow import parquet as pq
 from splitlib.hive.file_types import (
     INT96_AS_TIMESTAMP,
     TIME_TYPE,
-    _variant_groups,
     orc_columns,
     parquet_columns,
     readable_columns,
+    variant_groups,
 )
 from splitlib.model import SPARK_FIELD
 
@@ -80,7 +80,7 @@ def test_variants_are_found_wherever_they_are():
     required binary field_id=-1 metadata;
   }
 }"""
-    assert _variant_groups(text) == {("s (x)", "l", "element"), ("v",)}
+    assert variant_groups(text) == {("s (x)", "l", "element"), ("v",)}
 
 
 def test_declared_types_that_spark_lacks():

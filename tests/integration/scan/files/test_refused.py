@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.tpcds.settings import changed
-from splitlib.errors import ConfigError
+from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.spark.scan.files import scan_files
 from tests.integration.scan.files.given_files import absent_files, keys, scan
 
@@ -52,7 +52,7 @@ def test_columns_that_contradict_each_other():
     )
     with pytest.raises(ValueError, match="are not the keys"):
         scan(none, {"j": ["1"]}, keys("k int"))
-    with pytest.raises(ValueError, match="both in the data schema"):
+    with pytest.raises(UnsupportedTable, match="both in the data schema"):
         scan(none, {"A": ["1"]}, keys("A int"))
 
 
