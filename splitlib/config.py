@@ -24,7 +24,9 @@ ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_SIZE = re.compile(r"(-?\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SIZE = re.compile(r"(-?\d{1,30})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SHOWN = 100
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
@@ -249,6 +251,11 @@ def _check_locations(locations: Any) -> None:
                 f"allowed_locations must be absolute paths and URIs, not {location!r}.",
                 hint="write /data/sales or s3://bucket/sales; in text, 'none' allows everything.",
             )
+        if _CONTROL.search(location):
+            raise ConfigError(
+                f"allowed_locations has a control character in {location!r}.",
+                hint="write the location without it.",
+            )
 
 
 def _kinds(declared: Any) -> tuple[Any, ...]:
@@ -280,7 +287,11 @@ def _from_text(source: str, text: str, declared: Any) -> Any:
     elif size := _SIZE.fullmatch(text):
         return int(size[1]) << _UNITS[size[2].lower()]
     kinds = " or ".join(kind.__name__ for kind in accepted)
-    raise ConfigError(f"{source} must be {kinds}, not {text!r}.")
+    raise ConfigError(f"{source} must be {kinds}, not {_shortened(text)!r}.")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _names() -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple
+from urllib.parse import urlparse
 
 from splitlib.errors import LocationNotAllowed
 from splitlib.redaction import without_login
@@ -29,6 +30,10 @@ _WITH_HOSTS: Final = frozenset(
     {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
 )
 _HDFS_PORT: Final = ":8020"  # where it listens by default
+# Parsers of URIs drop these, each parser others of them: the check would see another location than
+# the client that opens it.
+_DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class _Place(NamedTuple):
@@ -49,8 +54,10 @@ class AllowedLocations:
     Locations are compared by the names of directories, so that ``s3://b/sales`` does not allow
     ``s3://b/sales2``. The schemes of one store are the same (``s3``, ``s3a``, ``s3n``), as are
     hosts in upper and lower case; buckets are not. A percent sign is a character like any other.
-    Some clients take ``..`` for the directory above, others for a name: a location has to be inside
-    by either reading. Links on the local disk are followed, on both sides.
+    Some clients take ``..`` for the directory above, others for a name; some take ``?``, ``#`` and
+    ``;`` for the end of the path. A location has to be inside by every reading. Control characters
+    and leading white space, which some clients drop, are refused. Links on the local disk are
+    followed, on both sides.
 
     Args:
         prefixes: Absolute paths and URIs.
@@ -58,7 +65,7 @@ class AllowedLocations:
 
     def __init__(self, prefixes: Sequence[str]) -> None:
         self._prefixes = tuple(prefixes)
-        self._places = [_readings(prefix)[-1] for prefix in prefixes]
+        self._places = [_readings(prefix)[0] for prefix in prefixes]
 
     def refuse_outside(self, locations: Iterable[str]) -> None:
         """Make sure that locations are allowed.
@@ -67,6 +74,12 @@ class AllowedLocations:
             LocationNotAllowed: naming one that is not.
         """
         for location in locations:
+            if _DROPPED.search(location):
+                raise LocationNotAllowed(
+                    f"{location!r} has a control character or leading white space, which is "
+                    "refused while allowed_locations is set.",
+                    hint="correct the location in the catalog or in the table's metadata.",
+                )
             if not self._is_inside(location):
                 allowed = ", ".join(self._prefixes) or "none"
                 raise LocationNotAllowed(
@@ -82,7 +95,7 @@ class AllowedLocations:
         known: set[str] = set()
         for path in paths:
             directory, _, name = path.rpartition("/")
-            plain = name not in ("", ".", "..")
+            plain = _SPECIAL_NAME.fullmatch(name) is None
             if plain and directory in known and not _is_link(path):
                 continue
             self.refuse_outside([path])
@@ -147,22 +160,44 @@ def refuse_files_outside(paths: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """What a location may mean: with ``..`` and ``//`` as they stand, and as a disk takes them."""
+    """What a location may mean; the first is how the local disk would take it."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
-    scheme = "file" if uri is None else uri[1].lower()
-    if uri is None or scheme in _LOCAL:
+    if uri is None or uri[1].lower() in _LOCAL:
         path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
-        # Hadoop goes up from where a link is, the disk from where it leads
-        read = dict.fromkeys(map(os.path.realpath, (os.path.normpath(path), path)))
+        # For `link/..`, Hadoop uses the parent of the link, the disk the parent of its target.
+        paths = [path, os.path.normpath(path)]
+        if _URI.match(location):
+            parsed = _parsed(location)
+            # PyArrow's filesystem, through PyIceberg, takes a host for a directory
+            paths += [parsed[2], parsed[1] + parsed[2]]
+        read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
-    scheme = _SAME.get(scheme, scheme)
+    scheme = _SAME.get(uri[1].lower(), uri[1].lower())
     authority = _authority(scheme, uri[2] or "")
-    literal = tuple(uri[3].removeprefix("/").rstrip("/").split("/"))
-    return (
-        _Place(scheme, authority, literal if any(literal) else ()),
-        _Place(scheme, authority, _names(os.path.normpath(f"/{uri[3]}"))),
+    cut = _parsed(f"{scheme}://host/{uri[3].removeprefix('/')}")[2]
+    return tuple(
+        _Place(scheme, authority, parts)
+        for path in dict.fromkeys((uri[3], cut))
+        for parts in (_names(os.path.normpath(f"/{path}")), _literal_names(path))
     )
+
+
+def _parsed(location: str) -> tuple[str, str, str]:
+    """Scheme, authority and path as ``urllib.parse``, and so PyIceberg, takes them.
+
+    Raises:
+        LocationNotAllowed: if it is no URI.
+    """
+    try:
+        return urlparse(location)[:3]
+    except ValueError as error:
+        raise LocationNotAllowed(f"{location!r} is no URI: {error}") from error
+
+
+def _literal_names(path: str) -> tuple[str, ...]:
+    names = tuple(path.removeprefix("/").rstrip("/").split("/"))
+    return names if any(names) else ()
 
 
 def _authority(scheme: str, authority: str) -> str:

@@ -130,10 +130,42 @@ def test_spellings_of_one_place(location, prefix):
         ("/Data/t", "/data"),
         ("/database", "/data"),
         ("s3://b/data", "/"),
+        # control characters and leading blanks, which parsers of URIs drop
+        ("file:///data/.\n./etc/passwd", "/data"),
+        ("file:///data/.\t./etc", "/data"),
+        ("/data/x\r", "/data"),
+        ("s3://b/warehouse/.\n./x", "s3://b/warehouse"),
+        (" s3://b/warehouse/x", "s3://b/warehouse"),
+        ("/data/a\x00b", "/data"),
+        ("/data/a\x7fb", "/data"),
+        # the part behind ? and #, which some parsers drop
+        ("file:///etc/passwd?/../../data/x", "/data"),
+        ("file:///etc/passwd#/../../data/x", "/data"),
+        ("s3://b/x?/../warehouse/t", "s3://b/warehouse"),
+        # a host, which some clients take for a directory
+        ("file://../../etc/../data/x", "/data"),
     ],
 )
 def test_other_places(location, prefix):
     assert not is_allowed(location, prefix)
+
+
+def test_blanks_within_are_names(tmp_path):
+    """Hive writes trailing blanks into the names of directories."""
+    assert is_allowed("s3://b/warehouse/p=a /f", "s3://b/warehouse")
+    assert is_allowed("file:/data/p=a /b c", "/data")
+    assert is_allowed("/data/p=a?b#c;d/f", "/data")
+    assert is_allowed("/data?x/f", "/data?x")
+
+
+@pytest.mark.parametrize("name", [".\n./f", "..\t", "f\n", "f?x"])
+def test_names_of_files_are_looked_at(name):
+    """Also where their directory is known to be allowed."""
+    allowed = AllowedLocations(["s3://b/x"])
+    allowed.refuse_files_outside(["s3://b/x/d/one", "s3://b/x/d/f?x"])
+    if name != "f?x":
+        with pytest.raises(LocationNotAllowed):
+            allowed.refuse_files_outside(["s3://b/x/d/one", f"s3://b/x/d/{name}"])
 
 
 def test_links_are_followed(tmp_path):
