@@ -12,11 +12,13 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.reader import Reader
 from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, IcebergType, ListType, MapType, StructType
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+from splitlib_iceberg.unpacking import limit_of, unpacked
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
@@ -25,6 +27,10 @@ _MAX_SIZE: Final = 2**31 - 1
 # How many integers are read in one call. Each takes a byte at least, and one that is cut off ends
 # with the first zero: with this many behind the data, such a call stays in memory that is ours.
 _AT_ONCE: Final = 4096
+# Each record has a path that no other has, which takes more compressed bytes than this. Fewer of
+# them are in no file that anybody has written, and each takes a kilobyte of memory.
+_BYTES_PER_RECORD: Final = 2
+_FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
 
 
@@ -47,6 +53,7 @@ class AvroContainer:
         self._sync = decoder.read(_SYNC_SIZE)
         stored = json.loads(self.metadata[b"avro.schema"])
         self.schema: Schema = AvroSchemaConversion().avro_to_iceberg(stored)
+        _refuse_empty_elements(self.schema.as_struct())
 
     def records(self, reader: Reader) -> Iterator[Any]:
         """Every record; may be called once.
@@ -54,11 +61,15 @@ class AvroContainer:
         Raises:
             ValueError, EOFError: if a block is damaged, or something follows the last one.
         """
+        left = _FEW_RECORDS + self._size // _BYTES_PER_RECORD
         for count, block in self._blocks():
             decoder = _Decoder(block)
+            left -= count
             # a record of a manifest takes a byte at least
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
+            if left < 0:
+                raise ValueError(f"{self._size} bytes cannot hold so many records.")
             for _ in range(count):
                 yield reader.read(decoder)
             if decoder.tell() != len(block):
@@ -67,19 +78,14 @@ class AvroContainer:
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Of each block, how many records it should hold, and its bytes, decompressed."""
         name = self.metadata.get(b"avro.codec", b"null").decode()
-        if name not in KNOWN_CODECS:
-            raise ValueError(f"The codec {name} is not known.")
-        codec = KNOWN_CODECS[name]
+        left = limit_of(self._size)
         while self._decoder.tell() < self._size:
             count = self._decoder.read_int()
             block = self._decoder.read_bytes()
             if self._decoder.read(_SYNC_SIZE) != self._sync:
                 raise ValueError("A block does not end with the sync marker of the file.")
-            if codec is not None:
-                try:
-                    block = codec.decompress(block)
-                except OSError as error:  # of bzip2
-                    raise ValueError(f"A block cannot be decompressed: {error}") from error
+            block = unpacked(name, block, left)
+            left -= len(block)
             yield count, block
 
 
@@ -141,6 +147,35 @@ class _Decoder(BinaryDecoder):
             if not 0 <= length <= size - tell():
                 raise EOFError(f"{length} bytes are wanted where the data ends.")
             dest[key] = read(length)
+
+
+def _refuse_empty_elements(kind: IcebergType) -> None:
+    """Refuse lists and maps whose elements take no bytes: any number of them fits into a few.
+
+    Raises:
+        ValueError: if there is one.
+    """
+    match kind:
+        case StructType():
+            inner = [field.field_type for field in kind.fields]
+        case ListType():
+            inner = [kind.element_type]
+            if kind.element_required and _may_be_empty(kind.element_type):
+                raise ValueError("Elements of a list in it take no bytes.")
+        case MapType():
+            inner = [kind.key_type, kind.value_type]
+            if all(map(_may_be_empty, inner)) and kind.value_required:
+                raise ValueError("Entries of a map in it take no bytes.")
+        case _:
+            return
+    for each in inner:
+        _refuse_empty_elements(each)
+
+
+def _may_be_empty(kind: IcebergType) -> bool:
+    if isinstance(kind, StructType):
+        return all(field.required and _may_be_empty(field.field_type) for field in kind.fields)
+    return isinstance(kind, FixedType) and len(kind) == 0
 
 
 def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:

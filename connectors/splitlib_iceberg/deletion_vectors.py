@@ -11,6 +11,7 @@ from splitlib.errors import CorruptMetadata
 from splitlib.model import DeleteFile
 from splitlib_iceberg.failures import decoding, reading
 from splitlib_iceberg.roaring import numbers_of
+from splitlib_iceberg.unpacking import received
 
 _MAGIC = b"\xd1\xd3\x39\x64"
 # Around the bitmap: its length with the magic before, a CRC-32 behind; both big-endian.
@@ -27,7 +28,7 @@ def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
     what = "deletion vector"
     with reading(what, delete.path), files.new_input(delete.path).open() as stream:
         stream.seek(delete.offset)
-        data = stream.read(delete.length)
+        data = received(stream, delete.length)
     body = data[_LENGTH:-_CHECKSUM]
     if (
         len(data) != delete.length

@@ -6,7 +6,7 @@ found in it: a file that was cut short may decode to fewer entries without an er
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyiceberg.avro.resolver import resolve_reader
@@ -26,6 +26,7 @@ from pyiceberg.types import StructType
 from splitlib.errors import CorruptMetadata, UnsupportedTable
 from splitlib_iceberg.avro import AvroContainer
 from splitlib_iceberg.failures import decoding, reading
+from splitlib_iceberg.unpacking import received
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
@@ -38,6 +39,7 @@ _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
 # Where each field of an entry and of its file stands, by the names of Iceberg's specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
+_FEW = 1000
 _LIVE = (ManifestEntryStatus.EXISTING, ManifestEntryStatus.ADDED)
 _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
@@ -86,15 +88,22 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
         container = AvroContainer(data)
         _check_version(container, what, path)
         reader = resolve_reader(container.schema, _LIST_SCHEMA, types)
-        found: list[ManifestFile] = list(container.records(reader))
+        records = container.records(reader)
+        return _checked_list(records, path)
+
+
+def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
+    """The manifests of a list, each checked before the next is decoded."""
+    found: list[ManifestFile] = []
     listed: set[str] = set()
-    for manifest in found:
+    for manifest in records:
         # one path changed into another: as many files and rows, but some twice and others never
         if manifest.manifest_path in listed:
             raise CorruptMetadata(
                 f"The manifest {manifest.manifest_path} is listed twice in {path}."
             )
         listed.add(manifest.manifest_path)
+        found.append(manifest)
         if manifest.content not in (ManifestContent.DATA, ManifestContent.DELETES):
             raise UnsupportedTable(f"The manifest {manifest.manifest_path} has unknown content.")
         if manifest.key_metadata is not None:
@@ -120,9 +129,24 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
         if not isinstance(partition, StructType):
             raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
         rows = container.records(resolve_reader(container.schema, _SCHEMA, types))
-        live = [row for row in rows if row[_ENTRY["status"]] != ManifestEntryStatus.DELETED]
+        live = list(_live(rows, manifest))
         _check(live, manifest, len(data))
         return _columns(live, manifest, tuple(field.field_id for field in partition.fields))
+
+
+def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
+    """The rows of live files, and not many more of them than the list says."""
+    most = live_files(manifest)
+    found = 0
+    for row in rows:
+        if row[_ENTRY["status"]] != ManifestEntryStatus.DELETED:
+            yield row
+            found += 1
+            if most is not None and found > most + _FEW:
+                raise CorruptMetadata(
+                    f"The manifest {manifest.manifest_path} has more than {found} files, its list "
+                    f"says {most}."
+                )
 
 
 def live_files(manifest: ManifestFile) -> int | None:
@@ -207,7 +231,7 @@ def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
 
 def _bytes(files: FileIO, path: str, what: str) -> bytes:
     with reading(what, path), files.new_input(path).open() as stream:
-        return stream.read()
+        return received(stream)
 
 
 def _check_version(container: AvroContainer, what: str, path: str) -> None:

@@ -25,6 +25,10 @@ _MAX_CONTAINERS: Final = 1 << 16
 # A container of more numbers is a bitmap of 65,536 bits.
 _MAX_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
+# A few bytes say that 65,536 numbers follow one another. Of more numbers than these, which take
+# eight bytes each, nothing is unpacked; without a number to compare, of fewer.
+_MOST: Final = 1 << 27
+_MOST_UNKNOWN: Final = 1 << 23
 
 
 class _Container(NamedTuple):
@@ -51,10 +55,17 @@ def numbers_of(data: bytes, expected: int | None) -> Integers:
     total = sum(container.size for container in containers)
     if expected is not None and total != expected:
         raise ValueError(f"It holds {total} numbers, not {expected}.")
+    most = _MOST_UNKNOWN if expected is None else _MOST
+    if total > most:
+        raise ValueError(f"It holds {total} numbers, more than the {most} that are accepted.")
     _check_ascending(np.array([container.high for container in containers], np.int64))
-    if not containers:
-        return np.empty(0, np.int64)
-    return np.concatenate([(c.high << 16) + _unpack(c) for c in containers])
+    found = np.empty(total, np.int64)
+    start = 0
+    for container in containers:
+        found[start : start + container.size] = _unpack(container)
+        found[start : start + container.size] += container.high << 16
+        start += container.size
+    return found
 
 
 class _Bytes:

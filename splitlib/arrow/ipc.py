@@ -15,6 +15,10 @@ import pyarrow as pa
 
 _TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
 
+# Numbers of fields in Arrow's format: of a message, and of its record batch.
+_HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
+_OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
+
 # Types with other ways to keep values (dictionaries, views, unions, runs) are never written here.
 _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_null,
@@ -78,6 +82,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
     try:
         with pa.ipc.open_stream(data) as reader:
             check_types(reader.schema)
+            _refuse_compressed(data)
             batch = reader.read_next_batch()
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
@@ -87,6 +92,55 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
             raise Unreadable(f"{_most_rows(column)} rows in {len(data)} bytes")
     return batch
+
+
+def _refuse_compressed(data: bytes) -> None:
+    """Refuse a stream whose bodies are compressed, before anything is decompressed.
+
+    :func:`write_batch` compresses nothing, and a few bytes may decompress to gigabytes.
+
+    Raises:
+        Unreadable: if one is, or says what cannot be read.
+    """
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
+        flat = _FlatBuffer(message.metadata.to_pybytes())
+        root = flat.table_at(0)
+        # Versions 4 and before say it in the custom metadata of the message.
+        if flat.field(root, _CUSTOM_METADATA) is not None:
+            raise Unreadable("its messages have metadata of their own")
+        if message.type == "schema":
+            continue
+        header = flat.field(root, _HEADER)
+        if message.type != "record batch" or header is None:
+            raise Unreadable(f"a message of type {message.type}")
+        if flat.field(flat.table_at(header), _COMPRESSION) is not None:
+            raise Unreadable("its bodies are compressed")
+
+
+class _FlatBuffer:
+    """The few things that are read of a message's description in FlatBuffers' format."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def table_at(self, place: int) -> int:
+        """Where the table is whose offset is stored at ``place``."""
+        return place + self._number(_OFFSET, place)
+
+    def field(self, table: int, number: int) -> int | None:
+        """Where a field of a table is stored; None if it is not there."""
+        fields = table - self._number(_SIGNED, table)
+        slot = 4 + 2 * number
+        if slot + 2 > self._number(_SHORT, fields):
+            return None
+        offset = self._number(_SHORT, fields + slot)
+        return table + offset if offset else None
+
+    def _number(self, form: struct.Struct, place: int) -> int:
+        if not 0 <= place <= len(self._data) - form.size:
+            raise Unreadable("a message points beyond its end")
+        (found,) = form.unpack_from(self._data, place)
+        return int(found)
 
 
 def read_schema(data: bytes) -> pa.Schema:

@@ -47,6 +47,21 @@ def test_what_is_no_batch():
             ipc.read_batch(data)
 
 
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("version", ["V4", "V5"])
+def test_compressed_bodies_are_not_unpacked(codec, version):
+    """A few bytes would take gigabytes before anything could be compared."""
+    zeros = pa.record_batch({"n": [0] * 9})
+    options = pa.ipc.IpcWriteOptions(
+        compression=codec, metadata_version=getattr(pa.ipc.MetadataVersion, version)
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, zeros.schema, options=options) as writer:
+        writer.write_batch(zeros)
+    with pytest.raises(ipc.Unreadable, match=r"compressed|metadata of their own"):
+        ipc.read_batch(sink.getvalue().to_pybytes())
+
+
 def test_types_that_are_never_written_are_refused():
     nested = pa.schema([pa.field("l", pa.list_(DICTIONARY.field("d")))])
     for schema in (DICTIONARY, nested, pa.schema([("v", pa.string_view())])):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import re
+import zlib
 from contextlib import suppress
 
 import pytest
+import zstandard
 from pyiceberg.avro.resolver import construct_reader
 
 from splitlib_iceberg.avro import AvroContainer
@@ -20,6 +23,69 @@ SYNC = MANIFEST[-SYNC_BYTES:]
 def records_of(data: bytes) -> int:
     container = AvroContainer(data)
     return len(list(container.records(construct_reader(container.schema))))
+
+
+def in_blocks(codec: bytes, count: int, block: bytes) -> bytes:
+    """The manifest's header with another codec, and one block of so many records."""
+    header = replaced(b"avro.codec\x08null", b"avro.codec" + number(len(codec)) + codec)
+    header = header[: header.index(SYNC) + SYNC_BYTES]
+    return header + number(count) + number(len(block)) + block + SYNC
+
+
+def deflated(data: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+ZEROS = bytes(16 << 20)
+SNAPPY_HEADER = b"\x80\x80\x80\x80\x04"  # a gigabyte
+
+
+@pytest.mark.parametrize(
+    ("codec", "block"),
+    [
+        (b"deflate", deflated(ZEROS)),
+        (b"bzip2", bz2.compress(ZEROS)),
+        (b"bzip2", bz2.compress(bytes(3 << 20)) * 3),
+        (b"zstandard", zstandard.compress(ZEROS)),
+        (b"snappy", SNAPPY_HEADER + b"crc!"),
+    ],
+)
+def test_blocks_that_decompress_to_too_much(codec, block):
+    with pytest.raises(ValueError, match="decompresses to more"):
+        records_of(in_blocks(codec, 1, block))
+
+
+def test_records_that_take_no_compressed_bytes():
+    zeros = bytes(3 << 20)
+    with pytest.raises(ValueError, match="so many records"):
+        records_of(in_blocks(b"deflate", len(zeros), deflated(zeros)))
+
+
+@pytest.mark.parametrize("cut", [1, 10])
+@pytest.mark.parametrize(
+    ("codec", "block"), [(b"deflate", deflated(b"text" * 9)), (b"bzip2", bz2.compress(b"text" * 9))]
+)
+def test_blocks_that_are_cut_short(codec, block, cut):
+    with pytest.raises((ValueError, EOFError)):
+        records_of(in_blocks(codec, 1, block[:-cut]))
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"type": "fixed", "name": "f", "size": 0},
+        {"type": "record", "name": "r", "fields": []},
+    ],
+)
+def test_elements_that_take_no_bytes(items):
+    """Two bytes would say that there are billions of them."""
+    field = {"name": "l", "type": {"type": "array", "element-id": 2, "items": items}}
+    schema = {"type": "record", "name": "t", "fields": [{**field, "field-id": 1}]}
+    stored = json.dumps(schema).encode()
+    entry = number(11) + b"avro.schema" + number(len(stored)) + stored
+    with pytest.raises(ValueError, match="take no bytes"):
+        AvroContainer(b"Obj\x01" + number(1) + entry + b"\0" + SYNC)
 
 
 def test_every_record_is_read():

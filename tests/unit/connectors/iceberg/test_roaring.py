@@ -33,6 +33,17 @@ def test_containers(kinds, count, runs):
     assert numbers_of(bitmap_of(numbers, runs), len(numbers)).tolist() == numbers
 
 
+@pytest.mark.parametrize(("expected", "size"), [(None, 1 << 23), (1 << 28, 1 << 27)])
+def test_few_bytes_do_not_become_gigabytes(expected, size):
+    """Each run says in four bytes that 65,536 numbers follow one another."""
+    bitmap = BitMap64()
+    for start in range(0, expected or 2 * size, 1 << 16):
+        bitmap.add_range(start, start + (1 << 16))
+    bitmap.run_optimize()
+    with pytest.raises(ValueError, match=f"more than the {size}"):
+        numbers_of(bitmap.serialize(), expected)
+
+
 @pytest.mark.parametrize("size", [4095, 4096, 4097, 2**16])
 def test_sizes_at_which_the_kind_changes(size):
     numbers = [*range(0, 2 * size, 2)] if size < 2**15 else [*range(size)]
