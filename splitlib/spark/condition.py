@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
+from splitlib.spark.allowed_scans import refuse_dataframe
 from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operand, has_literals
 from splitlib.spark.jvm.active_session import in_its_session
@@ -51,6 +52,7 @@ def condition(
         NonDeterministicDimension: see :func:`splitlib.freeze`.
         InvalidFilter: if a column does not exist, or if the fact's column has ``${…}`` in its
             name, which Spark replaces in SQL text.
+        LocationNotAllowed: if the dimension reads outside of ``allowed_locations``.
     """
     return _condition(dimension, on, null_safe=null_safe, for_command=False)
 
@@ -90,6 +92,7 @@ def _condition(
     pairs = given_pairs(on)
     dimension = given_dataframe(dimension)
     config = SplitConfig.resolve(spark_conf=settings_of(dimension.sparkSession))
+    refuse_dataframe(dimension, config)
     columns = key_columns(dimension, pairs.values())
     operands = {
         name: Operand(_column(dimension.sparkSession, name), columns[of_dimension].field.dataType)

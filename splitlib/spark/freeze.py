@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from splitlib.spark.allowed_scans import allowed_by, refuse_dataframe
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.kept_rows import kept_rows
@@ -18,5 +19,10 @@ def freeze(df: DataFrame) -> DataFrame:
     whatever becomes of the executors. More rows are written to the checkpoint directory, if
     ``spark.sparkContext.setCheckpointDir`` has set one; else two executors keep each row, and
     losing both is an error, never other rows. Over Spark Connect two executors always do.
+
+    Raises:
+        LocationNotAllowed: if it reads outside of ``allowed_locations``.
     """
-    return kept_rows(given_dataframe(df))
+    df = given_dataframe(df)
+    refuse_dataframe(df, allowed_by(df.sparkSession))
+    return kept_rows(df)

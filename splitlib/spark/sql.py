@@ -9,12 +9,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_written_query
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
 from splitlib.spark.named_tables.placeholders import named_tables
 from splitlib.spark.plan_records import remember
-from splitlib.spark.planner.allowed_scans import allowed_by, refuse_command
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
 from splitlib.spark.planner.rewrite import is_command, refresh
@@ -62,10 +62,12 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
     state = SessionState.of(spark, query)
     with ExitStack() as opened:
         with named_tables(spark, query, opened) as (text, tables):
+            allowed, has_parameters = allowed_by(spark), bool(args or kwargs)
+            refuse_statement(spark, text, allowed, has_parameters=has_parameters)
             # parameters would have to be bound in each of its parts
-            command = None if args or kwargs else planned_command(spark, text, tables)
+            command = None if has_parameters else planned_command(spark, text, tables)
             if command is None or command.plan is None:
-                refuse_command(spark, text, allowed_by(spark))
+                refuse_written_query(spark, text, allowed)
             if command is not None and command.plan is not None:
                 df = interruptibly(spark, partial(dataframe_of_plan, spark, command.plan))
             else:

@@ -61,6 +61,7 @@ SPARK = [
     "formats",
     "field_ids",
     "session_catalog",
+    "allowed_scans",
     "read",
     "named_tables",
     "planner",

@@ -7,10 +7,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from splitlib.config import SplitConfig
+from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.enumeration.selected_files import SelectedFiles
@@ -24,6 +25,7 @@ from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.schema import arrow_schema, wanted_schema
 from splitlib.storage import AllowedLocations, Storage
 
+_ALLOWED: Final = f"{SPARK_PREFIX}{option_name('allowed_locations')}"
 LOAD_AGAIN: Final = (
     "leave it out, choose columns by the option 'columns', and load a table again that has been "
     "altered."
@@ -56,6 +58,8 @@ class SplitReader:
         """The rows of all splits of a task."""
         assert isinstance(partition, SplitsPartition)
         storage, allowed = Storage(self._storage), self._config.allowed_locations
+        if allowed is None:
+            allowed = _allowed_by_session()
         if allowed is not None:  # a link may lead elsewhere by now
             paths = [split.path for split in partition.splits]
             AllowedLocations(allowed).refuse_files_outside(paths)
@@ -67,6 +71,19 @@ class SplitReader:
                 row_groups=self._row_groups,
                 verify=self._config.verify_files,
             )
+
+
+def _allowed_by_session() -> tuple[str, ...] | None:
+    """``allowed_locations`` as the session of the query has it.
+
+    Spark shows a data source in Python no setting of the session on the driver, but hands the
+    settings to each task.
+    """
+    task = TaskContext.get()
+    value = None if task is None else task.getLocalProperty(_ALLOWED)
+    if value is None:
+        return None
+    return SplitConfig.resolve(spark_conf={_ALLOWED: value}, environ={}).allowed_locations
 
 
 class Planned(NamedTuple):

@@ -87,6 +87,10 @@ class Catalyst(Relations):
         number = constructor.getParameterCount()
         return constructor.newInstance(self._jvm.array_of("java.lang.Object", [False] * number))
 
+    def analyzed_statement(self, parsed: Any) -> Any:
+        """A parsed statement with its names resolved, as far as they can be. It does not run."""
+        return self.session.sessionState().analyzer().execute(parsed)
+
     def optimized(self, analyzed: Any) -> Any:
         """What Spark makes of a plan before it would look at partitions. Lists nothing."""
         datasets = self._jvm.class_("org.apache.spark.sql.classic.Dataset")

@@ -110,6 +110,7 @@ _KNOWN: Final = {
     },
     "org.apache.spark.sql.internal": {
         "SessionState": """
+            analyzer()Analyzer
             catalog()SessionCatalog
             conf()SQLConf
             executePlan(LogicalPlan, Value)QueryExecution
@@ -252,6 +253,7 @@ _KNOWN: Final = {
             subqueries()Seq
             subqueriesAll()Seq
             toJSON()String
+            resolved()boolean
             treeString()String
             withNewChildren(Seq)TreeNode
         """,
@@ -270,6 +272,7 @@ _KNOWN: Final = {
             static PLAN_EXPRESSION()Value
         """,
     },
+    f"{_CATALYST}.analysis": {"Analyzer": "execute(LogicalPlan)LogicalPlan"},
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 

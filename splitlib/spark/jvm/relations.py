@@ -32,6 +32,22 @@ SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
 """A leaf of an optimized plan, with the scan that its source has made."""
 # What tells each of its readers which rows there are, in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
+_OF_JDBC: Final = "org.apache.spark.sql.execution.datasources.jdbc."
+_OF_JDBC_V2: Final = "org.apache.spark.sql.execution.datasources.v2.jdbc."
+# Leaves of which the rows are there already, or are made of nothing; the last one stands for a
+# common table expression, whose own leaves are in the plan.
+_IN_MEMORY: Final = frozenset(
+    {
+        "LocalRelation",
+        "EmptyRelation",
+        "OneRowRelation",
+        "Range",
+        "LogicalRDD",
+        "ExternalRDD",
+        "InMemoryRelation",
+        "CTERelationRef",
+    }
+)
 
 _PLAIN_STRINGS: Final = (
     "io.delta.",
@@ -240,6 +256,34 @@ class Relations(Plans):
         found = [str(path(partition.location()).toString()) for partition in partitions]
         location = self.location_of(leaf)
         return found if location is None else [location, *found]
+
+    def kind_of_source(self, leaf: Any) -> Literal["located", "nowhere", "python", "unknown"]:
+        """How :meth:`directories_of_leaf` knows a leaf.
+
+        ``located`` leaves have directories there; ``nowhere`` is rows in memory or a database, and
+        no files; ``python`` is a source in Python, which opens files by itself.
+        """
+        kind = self.kind(leaf)
+        if kind in (_TABLE, SCANNED_TABLE):
+            table = (leaf if kind == _TABLE else leaf.relation()).table()
+            name = str(table.getClass().getName())
+            if name.startswith(_IN_PYTHON):
+                return "python"
+            if name.startswith(_OF_JDBC_V2):
+                return "nowhere"
+            return "located" if self.directories_of_leaf(leaf) else "unknown"
+        if self.is_table(leaf):
+            return "located"
+        if kind == "LogicalRelation":
+            name = str(leaf.relation().getClass().getName())
+            return "nowhere" if name.startswith(_OF_JDBC) else "unknown"
+        return "nowhere" if kind in _IN_MEMORY else "unknown"
+
+    def option_of_source(self, leaf: Any, name: str) -> str | None:
+        """An option that the leaf of a ``python`` source was given; its case does not count."""
+        relation = leaf if self.kind(leaf) == _TABLE else leaf.relation()
+        value = relation.options().get(name)
+        return None if value is None else str(value)
 
     def directories_at(self, locations: Sequence[str]) -> Any:
         """A ``Seq[Path]`` of directories as Hadoop spells them."""

@@ -10,6 +10,66 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
 from splitlib.spark.jvm.plans import LOGICAL
 from splitlib.spark.jvm.scala import each
 
+# The roots of queries, as the parser makes them. Statements that run something are none of them:
+# scripts, EXECUTE IMMEDIATE, SET VAR, and whatever comes with a later version.
+_QUERIES: Final = frozenset(
+    {
+        "Aggregate",
+        "AsOfJoin",
+        "Distinct",
+        "Except",
+        "Filter",
+        "Generate",
+        "GlobalLimit",
+        "Intersect",
+        "Join",
+        "LateralJoin",
+        "LimitAll",
+        "LocalLimit",
+        "LocalRelation",
+        "Offset",
+        "OneRowRelation",
+        "Pivot",
+        "PlanWithUnresolvedIdentifier",
+        "Project",
+        "RelationTimeTravel",
+        "Repartition",
+        "RepartitionByExpression",
+        "Sample",
+        "Sort",
+        "SubqueryAlias",
+        "Union",
+        "Unpivot",
+        "UnresolvedHaving",
+        "UnresolvedHint",
+        "UnresolvedInlineTable",
+        "UnresolvedQualify",
+        "UnresolvedRelation",
+        "UnresolvedSubqueryColumnAliases",
+        "UnresolvedTVFAliases",
+        "UnresolvedTableValuedFunction",
+        "UnresolvedWith",
+        "Window",
+        "WithWindowDefinition",
+    }
+)
+# Statements that read no table: settings, and lists from catalogs.
+_OF_SESSION: Final = frozenset(
+    {
+        "ResetCommand",
+        "SetCatalogAndNamespace",
+        "SetCatalogCommand",
+        "SetCommand",
+        "SetNamespaceCommand",
+        "ShowCatalogsCommand",
+        "ShowCurrentNamespaceCommand",
+        "ShowFunctions",
+        "ShowNamespaces",
+        "ShowNamespacesCommand",
+        "ShowTables",
+        "ShowViews",
+    }
+)
 _STATEMENTS: Final = (f"{LOGICAL}.Command", f"{LOGICAL}.ParsedStatement")
 
 
@@ -32,12 +92,39 @@ def is_statement(spark: SparkSession, text: str) -> bool:
     return False
 
 
+def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
+    """Whether a parsed text is a query and nothing else."""
+    is_a = jvm_of(spark).is_a
+    open_ = [parsed]
+    while open_:
+        node = open_.pop()
+        kind = node.nodeName()
+        if kind not in _QUERIES or any(is_a(node, statement) for statement in _STATEMENTS):
+            return False
+        if kind in ("UnresolvedWith", "Union"):  # one that inserts into several tables
+            open_ += each(node.children())
+    return True
+
+
+def only_reads_settings(parsed: Any) -> bool:
+    """Whether a parsed text is about settings or names in catalogs, and reads no table."""
+    return str(parsed.nodeName()) in _OF_SESSION
+
+
 def parsed_plan(spark: SparkSession, text: str) -> Any | None:
     """The unresolved plan of a text; None if it cannot be parsed."""
     try:
         return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
         return None
+
+
+def parsed_statement(spark: SparkSession, text: str) -> Any:
+    """As :func:`parsed_plan`; Spark's own error if the text cannot be parsed."""
+    parsed = parsed_plan(spark, text)
+    if parsed is None:
+        parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    return parsed
 
 
 def parsed_expression(spark: SparkSession, text: str) -> Any:

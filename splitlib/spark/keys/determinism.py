@@ -52,7 +52,7 @@ def why_not_deterministic(df: DataFrame) -> str | None:
             return plan.volatile
         text, calls = plan.operators, _ORDERED.search(plan.aggregates)
     else:
-        everything = _explained(df)
+        everything = explained(df)
         if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
             return "it calls Python, whose functions may not be deterministic"
         text = everything.partition("== Analyzed Logical Plan ==")[2]
@@ -66,7 +66,7 @@ def why_not_deterministic(df: DataFrame) -> str | None:
     return None
 
 
-def _explained(df: DataFrame) -> str:
+def explained(df: DataFrame) -> str:
     """What ``df.explain`` prints, by whichever class of DataFrame."""
     session: object = df.sparkSession
     if not isinstance(session, SparkSession):

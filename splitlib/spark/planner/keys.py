@@ -13,11 +13,11 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
+from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.keys.collect import collect_distinct
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
-from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 
 

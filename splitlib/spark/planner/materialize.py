@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from splitlib.config import SplitConfig
+from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.materializable import Materializable, inputs_of_joins, rdds_of
@@ -69,8 +69,10 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
         inside = any(node.path[: len(path)] == path for path in found)
         if inside or not usable(node):
             continue
-        rows = catalyst.dataframe(catalyst.node(query.analyzed, node.path))
+        plan = catalyst.node(query.analyzed, node.path)
+        rows = catalyst.dataframe(plan)
         if why_not_deterministic(rows) is not None:
+            refuse_scans(catalyst, plan, query.config)
             found[node.path] = analyzed_plan(kept_rows(rows))
     return found
 

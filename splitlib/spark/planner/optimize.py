@@ -19,6 +19,7 @@ from splitlib.config import SplitConfig, resolve_settings
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.redaction import get_logger
 from splitlib.registry import SESSION
+from splitlib.spark.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.jvm.active_session import SessionThreads
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import have_same_schema
@@ -28,7 +29,6 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
 from splitlib.spark.named_tables.placeholders import NamedTable
 from splitlib.spark.plan_report import PlanReport
-from splitlib.spark.planner.allowed_scans import allowed_by, refuse_query
 from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
 from splitlib.spark.planner.dead_scans import dead_scans

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
+from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.plan_report import RowFilter
-from splitlib.spark.planner.allowed_scans import refuse_scans
 from splitlib.spark.planner.join_graph import (
     Comparison,
     Dimension,

@@ -23,6 +23,7 @@ from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
 from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.spark.allowed_scans import refuse_condition, refuse_dataframe
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
@@ -178,9 +179,11 @@ class TableReader:
                 for dimension in self._dimensions
                 for keys in self._comparable_keys(dimension, schema, table, config)
             ]
+            conditions = [condition_column(condition, schema) for condition in self._conditions]
+            for condition in conditions:
+                refuse_condition(self.spark, condition, schema, config)
             filters = [keys for keys in found if isinstance(keys, DynamicFilteringData)]
             unused = [keys for keys in found if isinstance(keys, AppliedFilter)]
-            conditions = [condition_column(condition, schema) for condition in self._conditions]
             static = [
                 static_filters(self.spark, condition, schema, table.metadata, config.spark_scan)
                 for condition in conditions
@@ -245,6 +248,7 @@ class TableReader:
             data = source.renamed({column: name for name, column in on.items()})
             yield data if dimension.null_safe else data.without_nulls()
             return
+        refuse_dataframe(source, config)
         for column, key in key_columns(source, on.values()).items():
             if key.collation is not None:
                 # whatever the fact's column is, the join may be by this

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 import splitlib
@@ -143,6 +144,72 @@ def test_the_table_itself_is_elsewhere(
         spark.sql("DROP TABLE al_whole")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "BEGIN SELECT count(*) FROM {}; END",
+        "FROM {} INSERT INTO al_days SELECT day, 1 INSERT INTO al_days SELECT day, 2",
+        "SET VAR al_v = (SELECT count(*) FROM {})",
+        "EXECUTE IMMEDIATE 'SELECT count(*) FROM {}'",
+        "INSERT OVERWRITE DIRECTORY '/al_nowhere' USING parquet SELECT * FROM {}",
+        "SELECT TRANSFORM(v) USING 'cat' AS (v) FROM {}",
+        "CACHE TABLE al_cached AS SELECT * FROM {}",
+        "ANALYZE TABLE {} COMPUTE STATISTICS FOR ALL COLUMNS",
+        "EXPLAIN SELECT * FROM {}",
+    ],
+)
+def test_statements_that_are_not_understood(spark: SparkSession, statement: str) -> None:
+    """Refused before they run, wherever they would read."""
+    for table in (FACTS, DAYS):
+        with pytest.raises(splitlib.LocationNotAllowed, match="cannot be compared"):
+            splitlib.sql(spark, statement.format(table))
+    assert spark.table(DAYS).count() == 15
+
+
+def test_statements_that_are(spark: SparkSession) -> None:
+    splitlib.sql(spark, f"SELECT * FROM {DAYS} LIMIT ALL").count()
+    splitlib.sql(spark, f"WITH d AS (FROM {DAYS}) VALUES (1) UNION SELECT id FROM d").count()
+    splitlib.sql(spark, f"SELECT * FROM {DAYS} WHERE id = :x", {"x": 1}).count()
+    splitlib.sql(spark, "USE default")
+    assert splitlib.sql(spark, "SHOW TABLES").count() >= 3
+    with pytest.raises(ParseException):
+        splitlib.sql(spark, "SELECT (1")
+    with pytest.raises(splitlib.LocationNotAllowed, match="parameters"):
+        splitlib.sql(spark, f"INSERT INTO {DAYS} SELECT id, :x FROM {DAYS}", {"x": 1})
+
+
+@pytest.mark.parametrize("inner", [f"FROM {FACTS}", f"FROM {FACTS} WHERE day = {OUTSIDE}"])
+def test_dimensions(spark: SparkSession, inner: str) -> None:
+    """Whatever runs a query of the user's compares what it reads."""
+    dimension = spark.sql(f"SELECT v, day {inner}")
+    with refused():
+        splitlib.condition(dimension, on={"id": "day"})
+    with refused():
+        splitlib.merge_condition(dimension, on={"id": "day"})
+    with refused():
+        splitlib.freeze(dimension)
+    reader = splitlib.read(spark).table(f"default.{FACTS}").filtered_by({"day": [1]})
+    with refused():
+        reader.filtered_by(dimension, on="day").load()
+    for condition in (f"day IN (SELECT day {inner})", f"v > (SELECT max(v) {inner})"):
+        with refused():
+            reader.where(condition).load()
+    days = spark.table(DAYS)
+    assert splitlib.freeze(days).count() == 15
+    inside = f"day IN (SELECT id FROM {DAYS} WHERE week = 1)"
+    assert reader.filtered_by(days, on={"day": "id"}).where(inside).load().count() == 3
+
+
+def test_a_cached_dimension(spark: SparkSession) -> None:
+    """What is in the cache comes from where it was read."""
+    dimension = spark.table(FACTS).where("v < 0").cache()
+    try:
+        with refused():
+            splitlib.freeze(dimension)
+    finally:
+        dimension.unpersist()
+
+
 def test_named_catalogs(spark: SparkSession, metastore: HiveMetastore) -> None:
     with changed(spark, settings(metastore.uri)):
         table = f"{CATALOG}.default.{FACTS}"
@@ -160,6 +227,15 @@ def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
         reader.option("allowedLocations", str(metastore.warehouse)).load(
             f"default.{FACTS}"
         ).collect()
+    # Spark shows it the session's setting in its tasks alone
+    by_itself = spark.read.format("splitlib").options(connector="hive", uri=metastore.uri)
+    with pytest.raises(Exception, match="outside of allowed_locations"):
+        by_itself.load(f"default.{FACTS}").collect()
+    assert by_itself.load(f"default.{DAYS}").count() == 15
+    with pytest.raises(splitlib.LocationNotAllowed, match=r"option\(\"allowedLocations\""):
+        splitlib.optimize(by_itself.load(f"default.{DAYS}"))
+    same = by_itself.option("allowedLocations", str(metastore.warehouse))
+    assert splitlib.optimize(same.load(f"default.{DAYS}")).count() == 15
 
 
 def test_what_spark_does_not_verify_is_told(spark: SparkSession) -> None:

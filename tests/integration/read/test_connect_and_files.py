@@ -175,6 +175,18 @@ ALLOWED_OVER_CONNECT = """
         pass
     else:
         raise AssertionError("it was read")
+    hidden = "SELECT 1 WHERE 1 < (SELECT count(*) FROM parquet.`{}`)"
+    for ask in (
+        lambda: splitlib.sql(spark, hidden.format(outside)),
+        lambda: splitlib.freeze(spark.read.parquet(outside)),
+        lambda: splitlib.condition(spark.read.parquet(outside), on="a"),
+    ):
+        try:
+            ask()
+        except splitlib.LocationNotAllowed:
+            pass
+        else:
+            raise AssertionError("it was read")
     for text in (f"CREATE TABLE t AS {query}", f"WITH t AS ({query}) SELECT * FROM t"):
         try:
             splitlib.sql(spark, text.format(inside))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from splitlib.spark.planner.allowed_scans import is_query
+from splitlib.spark.allowed_scans import is_query
 
 
 @pytest.mark.parametrize(
