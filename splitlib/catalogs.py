@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from splitlib.config import ENV_CATALOG_PREFIX, ENV_CATALOGS_FILE, SPARK_CATALOG_PREFIX
 from splitlib.errors import ConfigError
+
+_MOST_PARTS = 100
+_TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 
 
 def named_catalogs(
@@ -38,6 +42,11 @@ def named_catalogs(
     return catalogs
 
 
+def _is_too_deep(line: str) -> bool:
+    """Whether a key in a line of TOML may have so many parts that its parser takes minutes."""
+    return line.count(".") > _MOST_PARTS and _TEXT.sub("", line).count(".") > _MOST_PARTS
+
+
 def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
     if not file:
         return {}
@@ -45,8 +54,11 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
 
     try:
         text = Path(file).read_text(encoding="utf-8")
-        found = json.loads(text) if file.endswith(".json") else tomllib.loads(text)
-    except (OSError, ValueError) as error:
+        is_json = file.endswith(".json")
+        if not is_json and any(_is_too_deep(line) for line in text.splitlines()):
+            raise RecursionError
+        found = json.loads(text) if is_json else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
         # not chained: an error of a parser may hold the text
         why = type(error).__name__
         raise ConfigError(

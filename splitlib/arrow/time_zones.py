@@ -71,6 +71,18 @@ def arrow_zone(zone: str) -> str:
     return known
 
 
+@lru_cache
+def is_known(zone: str) -> bool:
+    """Whether a zone in a type is known, as Arrow or Java spells it; UTC is without a database."""
+    if zone in ("UTC", "Z"):
+        return True
+    try:
+        arrow_zone(zone)
+    except ConfigError:
+        return False
+    return True
+
+
 def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
     """The fields, whose instants are shown in the zone that a session's setting names.
 

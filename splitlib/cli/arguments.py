@@ -81,10 +81,13 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
         ConfigError: for one without a name or a ``=``.
     """
     found = {}
-    for text in given:
+    for number, text in enumerate(given, 1):
         name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise ConfigError(f"--{option} {text!r} is not NAME=VALUE.")
+        if not name or not equals:  # not shown: it may be a secret
+            raise ConfigError(
+                f"--{option} takes NAME=VALUE, which number {number} of them is not.",
+                hint=f"write --{option} NAME=VALUE.",
+            )
         found[name] = value
     return found
 

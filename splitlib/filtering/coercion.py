@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.arrow.casting import try_cast
-from splitlib.arrow.time_zones import has_unknown_clock, is_instant, local_to_instant
+from splitlib.arrow.time_zones import arrow_zone, has_unknown_clock, is_instant, local_to_instant
 from splitlib.hive.partition_values import comparable
 
 # Spark compares an integer with a decimal as a decimal of this precision.
@@ -31,8 +31,11 @@ class Coerced(NamedTuple):
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
     """``keys`` as values of the partition key ``key``; None if that cannot be decided exactly."""
-    if is_instant(keys.type) and not is_instant(key.type) and _has_unknown_clock(keys):
-        return None
+    if is_instant(keys.type) and not is_instant(key.type):
+        # Spark's zones are Java's, of whose names Arrow knows most
+        keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
+        if _has_unknown_clock(keys):
+            return None
     converted = _convert(keys, key.type)
     if converted is None:
         return None

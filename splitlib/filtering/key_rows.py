@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.time_zones import is_instant, is_known
 from splitlib.arrow.values import normal_floats
 from splitlib.errors import InvalidFilter
 
@@ -68,9 +69,14 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata."""
+    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata.
+
+    Raises:
+        InvalidFilter: for no fields, and for a time zone that is not known.
+    """
     plain = []
     for field in fields:
+        _refuse_unknown_zone(field.name, field.type)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
             kind = pa.string()
@@ -82,3 +88,19 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
     if len({field.name for field in plain}) < len(plain):
         raise InvalidFilter(f"A field is named twice: {[field.name for field in plain]}.")
     return pa.schema(plain)
+
+
+def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
+    """Refuse what Arrow could not compare with a local time or a date."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if is_instant(kind) and not is_known(kind.tz):
+        raise InvalidFilter(
+            f"The time zone {kind.tz!r} of {name!r} is not known here.",
+            hint="give a zone such as 'UTC' or 'Europe/Berlin'; on a system without a time zone "
+            "database, install one.",
+        )
+    for i in range(kind.num_fields):
+        _refuse_unknown_zone(name, kind.field(i).type)

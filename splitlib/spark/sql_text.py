@@ -24,6 +24,8 @@ _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 # Text that every parser reads as it stands, and a catalog hands on as it is; ${…} is a variable.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
+_IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
+_QUOTED_NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^`.]+)(?:\.(?:`(?:[^`]|``)+`|[^`.]+))*")
 _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -35,6 +37,13 @@ def quoted(*parts: str) -> str:
 def has_variable(name: str) -> bool:
     """Whether Spark may replace a part of a name in SQL text, even in backticks: ``${…}``."""
     return _VARIABLE.search(name) is not None
+
+
+def unquoted(name: str) -> str:
+    """A name without the backticks around its parts; as it is if they are not in pairs."""
+    if _QUOTED_NAME.fullmatch(name) is None:
+        return name
+    return _IN_BACKTICKS.sub(lambda found: found[1].replace("``", "`"), name)
 
 
 def default_literal(field: pa.Field) -> str | None:

@@ -61,11 +61,17 @@ def located(location: str) -> Location:
     """A location as a catalog spells it, such as ``s3n://bucket/table``.
 
     Raises:
-        CorruptMetadata: for no path at all, which fsspec takes for the working directory.
+        CorruptMetadata: for no path at all, which fsspec takes for the working directory; for one
+            with a null character.
     """
     path = local_path(location or "")
     if not path:
         raise CorruptMetadata(f"{location!r} is no location of files.")
+    if "\0" in path:
+        raise CorruptMetadata(
+            f"{location!r} is no location of files: it has a null character.",
+            hint="correct it in the catalog, or where it is given.",
+        )
     scheme = _SCHEME.match(path)
     if scheme is None:
         return Location("file", path)

@@ -101,6 +101,8 @@ def test_text_values(name, text, value):
         (lambda: SplitConfig.resolve({"allowed_locations": "/a,,/b"}), "not ''"),
         (lambda: untyped(allowed_locations=[1]), "absolute paths and URIs, not 1"),
         (lambda: SplitConfig.resolve(environ={"SPLITLIB_THREADS": "1"}), "SPLITLIB_THREADS"),
+        (lambda: SplitConfig(allowed_locations=("/data/a\0",)), "control character"),
+        (lambda: SplitConfig.resolve({"max_partitions": "1" * 5000}), "must be int, not '1{100}…'"),
     ],
 )
 def test_nonsense_is_refused(make, says):

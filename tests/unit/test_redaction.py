@@ -235,6 +235,23 @@ def test_catalogs_from_a_file(tmp_path):
     assert splitlib.SplitConfig.resolve(environ={"SPLITLIB_CATALOGS_FILE": str(toml)})
 
 
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [
+        ("[" * 100_000, "json"),
+        ('{"a":' * 100_000, "json"),
+        ("a = " + "[" * 100_000, "toml"),
+        ("a" + ".a" * 20_000 + " = 1", "toml"),  # a minute for its parser
+        ("x = '1' \n[a" + ".'a.a'" * 20_000 + "]", "toml"),
+    ],
+)
+def test_a_file_that_is_nested_without_end(tmp_path, text, suffix):
+    path = tmp_path / f"catalogs.{suffix}"
+    path.write_text(text)
+    with pytest.raises(splitlib.ConfigError, match="has no catalogs: RecursionError"):
+        named_catalogs({}, {"SPLITLIB_CATALOGS_FILE": str(path)})
+
+
 @pytest.mark.parametrize("text", [f'[lake]\ntoken = "{SECRET}', f'lake = "{SECRET}"', None])
 @pytest.mark.parametrize("suffix", ["toml", "json"])
 def test_a_file_without_catalogs(tmp_path, text, suffix):

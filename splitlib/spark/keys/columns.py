@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from splitlib.errors import InvalidFilter
-from splitlib.spark.sql_text import collation_of, quoted
+from splitlib.spark.sql_text import collation_of, quoted, unquoted
 
 
 class KeyColumn(NamedTuple):
@@ -27,13 +27,17 @@ class KeyColumn(NamedTuple):
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
     """What each of the names is: a column whatever is in its name, else ``a.b`` in a struct.
 
+    Backticks around names are left out where no column has them in its name.
     Case matters where the session says so, or where several names differ in it alone.
 
     Raises:
         InvalidFilter: if there is no such column.
     """
     exactly = dimension.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    found = {name: _found(dimension, name, exactly) for name in names}
+    found = {
+        name: _found(dimension, name, exactly) or _found(dimension, unquoted(name), exactly)
+        for name in names
+    }
     missing = [name for name, column in found.items() if column is None]
     if missing:
         raise InvalidFilter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_state import SessionState
+from splitlib.spark.sql_text import unquoted
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
@@ -233,7 +234,10 @@ class TableReader:
         config: SplitConfig,
     ) -> Iterator[DynamicFilteringData | AppliedFilter]:
         """The keys of one dimension; of columns that cannot prune, only that they were given."""
-        on = {column_named(name, schema.names): column for name, column in dimension.on.items()}
+        on = {
+            column_named(_bare(name, schema.names), schema.names): column
+            for name, column in dimension.on.items()
+        }
         names = Counter(name.lower() for name in schema.names)
         alike = tuple(name for name in on if names[name.lower()] > 1)
         if alike:  # what prunes does not know one from another
@@ -241,10 +245,12 @@ class TableReader:
             return
         source = dimension.source
         if isinstance(source, pa.Table):
+            on = {name: _bare(column, source.column_names) for name, column in on.items()}
             keys = keys_of_table(source, on, table.schema)
             source = DynamicFilteringData.from_arrow(keys)
             on = {name: name for name in on}
         if isinstance(source, DynamicFilteringData):
+            on = {name: _bare(column, source.fields) for name, column in on.items()}
             data = source.renamed({column: name for name, column in on.items()})
             yield data if dimension.null_safe else data.without_nulls()
             return
@@ -265,3 +271,8 @@ class TableReader:
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
+
+
+def _bare(name: str, columns: Collection[str]) -> str:
+    """A name without backticks, unless a column has them in its name."""
+    return name if name in columns else unquoted(name)

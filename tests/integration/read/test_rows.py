@@ -243,6 +243,12 @@ def test_names_of_key_columns(tables):
         assert splitlib.explain(loaded).metrics.partitions_matched == 1
         loaded = tables.native(table).filtered_by(dotted, {"v.a": column}).load()
         assert rows(loaded) == {(found, found): 1}, column
+    for column, found in (("`d.x`", 2), ("`st`.`id`", 2), ("st.`in`.y", 3)):
+        loaded = tables.native(table).filtered_by(dotted, {"`k.b`": column}).load()
+        assert rows(loaded) == {(found, found): 1}, column
+        assert splitlib.condition(dotted, {"`k.b`": column}).sql.count("`k.b`") == 1
+    loaded = tables.native(table).filtered_by({"d.x": [2]}, {"`k.b`": "`d.x`"}).load()
+    assert rows(loaded) == {(2, 2): 1}
     for missing in ("d", "st.nope", "d.x.y"):
         with pytest.raises(splitlib.InvalidFilter, match="dimension has no column"):
             tables.native(table).filtered_by(dotted, {"k.b": missing}).load()

@@ -174,7 +174,9 @@ def test_config_shows_every_setting_and_its_source(
         (["--filter", 'kind="a'], "not quoted as in CSV", ""),
         (["--range", "day=1"], "not of the form", ""),
         (["--set", "listing_treads=1"], "Unknown setting", "did you mean 'listing_threads'?"),
-        (["--set", "listing_threads"], "not NAME=VALUE", ""),
+        (["--set", "listing_threads"], "takes NAME=VALUE", ""),
+        (["-o", "a=1", "-o", "flamingo9"], "of them is not", "--option NAME=VALUE"),
+        (["-o", "=flamingo9"], "takes NAME=VALUE", ""),
         (["-o", "formt=orc"], "Unknown option formt", "format"),
         (["-o", "config=1"], "no option of a connector", ""),
         (["-c", "fils"], "no connector 'fils'", "did you mean 'files'?"),
@@ -188,6 +190,7 @@ def test_an_error_is_one_line_with_its_hint(
     assert errors.startswith("error: ")
     assert errors.count("\n") == 1
     assert message in errors
+    assert "flamingo9" not in errors
     assert hint in errors.partition(" Hint: ")[2]
 
 

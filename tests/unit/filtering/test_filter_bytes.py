@@ -8,6 +8,7 @@ import pytest
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc as wire
 from splitlib.filtering.filter_bytes import Part, Parts, encode
+from splitlib.filtering.predicate import Predicate
 
 FORMAT = b"SLF1"  # how the bytes of a filter end
 
@@ -55,3 +56,30 @@ def test_rows_without_bytes_are_bounded():
 def test_other_things_are_refused(data):
     with pytest.raises(InvalidFilter, match="no filter"):
         DynamicFilteringData.from_bytes(data)
+
+
+def test_a_time_zone_that_is_not_known_is_refused():
+    """Arrow would raise an error of its own where keys are compared with dates."""
+    times = pa.table({"d": pa.array([1], pa.timestamp("us", "No/Where"))})
+    parts = Parts(times.schema, [Part("values", times)], exceeded=False)
+    makes = [
+        lambda: DynamicFilteringData.from_bytes(encode(parts)),
+        lambda: DynamicFilteringData.from_arrow(times),
+        lambda: DynamicFilteringData.exceeded(times.schema),
+        lambda: DynamicFilteringData.exceeded(
+            pa.schema([("d", pa.struct([("t", times.schema.field("d").type)]))])
+        ),
+    ]
+    for make in makes:
+        with pytest.raises(InvalidFilter, match="'No/Where'"):
+            make()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Z", "PST", "GMT+8", "+01:00", "Europe/Berlin"])
+def test_time_zones_of_sessions_are_known(zone):
+    """Java spells some in ways that Arrow does not know."""
+    times = pa.table({"d": pa.array([0], pa.timestamp("us", zone))})
+    data = DynamicFilteringData.from_arrow(times)
+    assert DynamicFilteringData.from_bytes(data.to_bytes()) == data
+    for kind in (pa.date32(), pa.timestamp("us"), pa.string(), pa.timestamp("us", "UTC")):
+        Predicate(pa.schema([("d", kind)]), [data])

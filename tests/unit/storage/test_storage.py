@@ -201,7 +201,7 @@ def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
     assert (len(found), listings) == (1, deep + 1)
 
 
-@pytest.mark.parametrize("location", ["", None, "file:", "file://host"])
+@pytest.mark.parametrize("location", ["", None, "file:", "file://host", "/a\0b", "s3://b/a\0b"])
 def test_no_location_is_not_the_working_directory(location):
     with pytest.raises(CorruptMetadata, match="no location"):
         Storage().files(location)
