@@ -42,9 +42,16 @@ def named_catalogs(
     return catalogs
 
 
-def _is_too_deep(line: str) -> bool:
-    """Whether a key in a line of TOML may have so many parts that its parser takes minutes."""
-    return line.count(".") > _MOST_PARTS and _TEXT.sub("", line).count(".") > _MOST_PARTS
+def _not_too_deep(text: str) -> str:
+    """A text in TOML; its parser takes minutes for a key of many parts.
+
+    Raises:
+        RecursionError: if a line of it may have such a key.
+    """
+    for line in text.splitlines():
+        if line.count(".") > _MOST_PARTS and _TEXT.sub("", line).count(".") > _MOST_PARTS:
+            raise RecursionError
+    return text
 
 
 def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
@@ -54,10 +61,7 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
 
     try:
         text = Path(file).read_text(encoding="utf-8")
-        is_json = file.endswith(".json")
-        if not is_json and any(_is_too_deep(line) for line in text.splitlines()):
-            raise RecursionError
-        found = json.loads(text) if is_json else tomllib.loads(text)
+        found = json.loads(text) if file.endswith(".json") else tomllib.loads(_not_too_deep(text))
     except (OSError, ValueError, RecursionError) as error:
         # not chained: an error of a parser may hold the text
         why = type(error).__name__

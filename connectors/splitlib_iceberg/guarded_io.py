@@ -1,4 +1,4 @@
-"""A FileIO that opens nothing outside of ``allowed_locations``.
+"""A FileIO that opens nothing outside of ``allowed_locations``, and nothing that is a bomb.
 
 Catalogs read the table's metadata file while they load it, where only a FileIO comes in between.
 """
@@ -6,15 +6,19 @@ Catalogs read the table's metadata file while they load it, where only a FileIO 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any, Final
 
-from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, OutputFile, load_file_io
+from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, load_file_io
 from pyiceberg.typedef import Properties
 
-from splitlib.storage import is_restricted, refuse_outside
+from splitlib.errors import CorruptMetadata
+from splitlib.storage import refuse_outside
+from splitlib_iceberg.unpacking import received, unpacks_by_gzip
 
 _OWN: Final = "splitlib.py-io-impl"
 """The property that keeps what the user has chosen as ``py-io-impl``."""
+_COMPRESSED: Final = ".gz.metadata.json"
 
 
 class GuardedFileIO(FileIO):
@@ -25,15 +29,22 @@ class GuardedFileIO(FileIO):
         others = {k: v for k, v in properties.items() if k not in (PY_IO_IMPL, _OWN)}
         chosen = properties.get(_OWN)
         self._behind = others if chosen is None else {**others, PY_IO_IMPL: chosen}
+        self._by_scheme: dict[str, FileIO] = {}
 
     def new_input(self, location: str) -> InputFile:
         """See ``FileIO``.
 
         Raises:
             LocationNotAllowed: if it lies outside of ``allowed_locations``.
+            CorruptMetadata: for compressed metadata of a table that unpacks to too much.
         """
         refuse_outside(location)
-        return load_file_io(self._behind, location).new_input(location)
+        scheme = location.partition(":")[0]
+        files = self._by_scheme.get(scheme)
+        if files is None:
+            files = self._by_scheme[scheme] = load_file_io(self._behind, location)
+        found = files.new_input(location)
+        return _Unpackable(found) if location.endswith(_COMPRESSED) else found
 
     def new_output(self, location: str) -> OutputFile:
         """Nothing is written."""
@@ -44,9 +55,37 @@ class GuardedFileIO(FileIO):
         raise NotImplementedError
 
 
+class _Unpackable(InputFile):
+    """A compressed file that PyIceberg decompresses without a limit: tried within one before."""
+
+    def __init__(self, behind: InputFile) -> None:
+        super().__init__(behind.location)
+        self._behind = behind
+
+    def __len__(self) -> int:
+        return len(self._behind)
+
+    def exists(self) -> bool:
+        """See ``InputFile``."""
+        return self._behind.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """See ``InputFile``.
+
+        Raises:
+            CorruptMetadata: if it unpacks to too much.
+        """
+        with self._behind.open(seekable) as stream:
+            data = received(stream)
+        if not unpacks_by_gzip(data):
+            raise CorruptMetadata(
+                f"The metadata file {self.location} of {len(data)} bytes unpacks to more than "
+                "is accepted."
+            )
+        return BytesIO(data)
+
+
 def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Properties of a catalog whose files are opened behind a check, if any location is refused."""
-    if not is_restricted():
-        return dict(properties)
+    """Properties of a catalog whose files are opened behind a check."""
     own = {_OWN: properties[PY_IO_IMPL]} if PY_IO_IMPL in properties else {}
     return {**properties, **own, PY_IO_IMPL: f"{__name__}.{GuardedFileIO.__name__}"}

@@ -60,6 +60,23 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
     return found
 
 
+def unpacks_by_gzip(data: bytes) -> bool:
+    """Whether a file by gzip unpacks within the limit of its size; a damaged one does."""
+    left = limit_of(len(data))
+    while data:
+        decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        while not decompressor.eof and data:
+            try:
+                left -= len(decompressor.decompress(data, _PIECE))
+            except zlib.error:
+                return True
+            if left < 0:
+                return False
+            data = decompressor.unconsumed_tail
+        data = decompressor.unused_data
+    return True
+
+
 def received(stream: InputStream, size: int | None = None) -> bytes:
     """What a stream holds, from where it stands.
 

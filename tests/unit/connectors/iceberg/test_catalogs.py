@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 import splitlib
+from splitlib_iceberg.guarded_io import GuardedFileIO
 from tests.support.iceberg_tables import (
     append,
     catalog_options,
@@ -131,3 +133,16 @@ def test_a_catalog_that_does_not_answer():
     config = splitlib.SplitConfig(retry_attempts=1)
     with pytest.raises(splitlib.SourceUnavailable):
         splitlib.load_table("ns.t", "iceberg", config=config, type="rest", uri="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("size", [1000, 16 << 20])
+def test_compressed_metadata_is_unpacked_within_limits(tmp_path, size):
+    location = str(tmp_path / "v1.gz.metadata.json")
+    (tmp_path / "v1.gz.metadata.json").write_bytes(gzip.compress(b" " * size))
+    files = GuardedFileIO({})
+    if size > 1000:
+        with pytest.raises(splitlib.CorruptMetadata, match="unpacks to more"):
+            files.new_input(location).open()
+    else:
+        with files.new_input(location).open() as stream:
+            assert gzip.decompress(stream.read()) == b" " * size
