@@ -26,6 +26,7 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
         after: The key; the marker of the directory comes before all.
 
     Raises:
+        SourceError: if there is no such bucket.
         SourceUnavailable: if it does, or the answer is no listing.
     """
     if not hasattr(fs, "call_s3"):
@@ -33,8 +34,7 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
     prefix = f"{directory}/" if directory else ""
     after = max(after, prefix)
     more = {"StartAfter": after} if after else {}
-    answer = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, MaxKeys=1, **more)
-    _check_marks(answer, bucket)
+    answer = _answer(fs, bucket, Prefix=prefix, MaxKeys=1, **more)
     others = [object_["Key"] for object_ in answer.get("Contents", ())]
     if any(key.encode() > after.encode() for key in others) or answer["IsTruncated"]:
         raise SourceUnavailable(
@@ -46,12 +46,11 @@ def has_whole_pages(fs: Any, bucket: str, directory: str) -> bool:
     """Whether a store fills its pages, as S3 does, before it goes on with another one.
 
     Raises:
-        SourceError: if it goes on, and does not say where.
+        SourceError: if it goes on, and does not say where; if there is no such bucket.
         SourceUnavailable: if the answer is no listing.
     """
     prefix = f"{directory}/" if directory else ""
-    answer = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix)
-    _check_marks(answer, bucket)
+    answer = _answer(fs, bucket, Prefix=prefix)
     if not answer["IsTruncated"]:
         return True
     if not answer.get("NextContinuationToken"):
@@ -67,9 +66,15 @@ def no_next_page(location: str) -> SourceError:
     )
 
 
-def _check_marks(answer: Mapping[str, Any], bucket: str) -> None:
+def _answer(fs: Any, bucket: str, **asked: Any) -> Mapping[str, Any]:
+    """What the store answers to a listing, with the marks of one."""
+    try:
+        answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **asked)
+    except FileNotFoundError as error:
+        raise SourceError(f"There is no bucket {bucket!r}.") from error
     if "IsTruncated" not in answer:  # S3 always says it
         raise SourceUnavailable(
             f"The answer to a listing of bucket {bucket!r} is no listing.",
             hint="check endpoint_url, and whether a proxy answers in place of the store.",
         )
+    return answer

@@ -6,8 +6,9 @@ import pytest
 
 from benchmarks.object_store.listing import Enumeration
 from benchmarks.object_store.proxy import Behaviour, running_proxy
-from benchmarks.object_store.servers import running_server
+from benchmarks.object_store.servers import BUCKET, running_server, storage_options
 from benchmarks.object_store.tables import objects_of
+from splitlib.storage import Storage
 
 PARTITIONS, AT_ONCE = 60, 4
 
@@ -25,6 +26,8 @@ def proxy(tmp_path_factory):
 def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
     # so many files in each, as is thought, that no page has two partitions
     enumeration = Enumeration(proxy.endpoint, PARTITIONS, range(PARTITIONS), files_each=999)
+    # the first listing of the bucket looks once at how its pages end
+    Storage(storage_options(proxy.endpoint)).directories(f"s3://{BUCKET}")
     proxy.begin(Behaviour(delay_seconds=0.02, most_at_once=AT_ONCE))
     enumeration.run()  # checks how many files there are
     counts = proxy.counts()

@@ -262,7 +262,7 @@ def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     assert "Hint" in said
     coordinator.close()
     pool.stop()
-    suspended.close()
+    del suspended
 
 
 def test_a_pool_does_in_order_what_it_is_given_and_only_as_many_at_once():
