@@ -98,7 +98,9 @@ class FilesConnector(Connector):
                 hint="leave it out, or declare them.",
             )
         if data is None:
-            data = schema_of_file(storage, None if first is None else f"{root}/{first}", form, settings)
+            data = schema_of_file(
+                storage, None if first is None else f"{root}/{first}", form, settings
+            )
         taken = {key.name.lower() for key in keys}
         schema = pa.schema([f for f in data if f.name.lower() not in taken] + list(keys))
         read_format = ReadFormat.of(form, options.get("read_options"))

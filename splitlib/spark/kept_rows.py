@@ -62,7 +62,7 @@ def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFra
     leaf: Any = analyzed_plan(stored)
     if catalyst.stored_bytes(leaf) <= DRIVER_BYTES:
         rows = catalyst.local_relation(leaf.output(), internal_rows(stored))
-        kept = catalyst.dataframe(catalyst.rdd_of(rows) if is_opaque else rows)
+        kept = catalyst.dataframe(catalyst.with_rows_of(leaf, rows) if is_opaque else rows)
     elif spark.sparkContext.getCheckpointDir() is not None:
         kept = stored.checkpoint(eager=True)
     else:

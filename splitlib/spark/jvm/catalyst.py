@@ -58,11 +58,15 @@ class Catalyst(Relations):
         """Let the executors store nothing of a ``LogicalRDD`` any more."""
         leaf.rdd().unpersist(False)
 
-    def rdd_of(self, plan: Any) -> Any:
-        """A ``LogicalRDD`` of the rows of a plan, into which the optimizer cannot look."""
+    def with_rows_of(self, leaf: Any, plan: Any) -> Any:
+        """A ``LogicalRDD`` with the rows of a plan, its columns and statistics as before.
+
+        The optimizer cannot look into it.
+        """
+        unknown = self._jvm.class_(f"{CATALYST}.plans.physical.UnknownPartitioning")(0)
         rows = self.dataframe(plan)._jdf.queryExecution().toRdd()
-        made = self.session.internalCreateDataFrame(rows, plan.schema(), False)
-        return made.queryExecution().analyzed()
+        new = {"rdd": rows, "outputPartitioning": unknown, "outputOrdering": self.scala.nil}
+        return self.with_named_arguments(leaf, new)
 
     def analyzed(self, df: DataFrame) -> Any:
         """The analyzed plan of ``df``, as its optimizer begins.

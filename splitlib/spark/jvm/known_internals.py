@@ -17,7 +17,6 @@ _KNOWN: Final = {
         "SparkSession": """
             baseRelationToDataFrame(BaseRelation)ClassicDataset
             cloneSession()ClassicSession
-            internalCreateDataFrame(RDD, StructType, boolean)ClassicDataset
             parseDataType(String)DataType
             sessionState()SessionState
             sharedState()SharedState
@@ -273,6 +272,7 @@ _KNOWN: Final = {
         """,
     },
     f"{_CATALYST}.analysis": {"Analyzer": "execute(LogicalPlan)LogicalPlan"},
+    f"{_CATALYST}.plans.physical": {"UnknownPartitioning": "new(int)"},
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 
