@@ -41,7 +41,7 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
     """Both the keys and the join are of the same rows."""
     sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
     optimized = way.sql(sql)
-    assert "LogicalRDD" in optimized._jdf.queryExecution().analyzed().toString()
+    assert "LocalRelation" in optimized._jdf.queryExecution().analyzed().toString()
     [(_, kept)] = pruned(optimized)
     found = {row.day for row in optimized.select("day").collect()}
     assert len(found) == kept
