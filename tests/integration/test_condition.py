@@ -161,7 +161,7 @@ def test_beyond_the_threshold_there_are_bounds(spark):
         found = splitlib.condition(spark.range(1000), "id")
     finally:
         spark.conf.unset("spark.splitlib.filterMaxValues")
-    assert found.sql == "(id >= 0L AND id <= 999L)"
+    assert found.sql == "(`id` >= 0L AND `id` <= 999L)"
     assert not found.is_exact
     assert "one range from 0 to 999" in found.explain()
 
