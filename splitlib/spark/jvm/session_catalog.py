@@ -17,9 +17,11 @@ from pyspark.errors import AnalysisException
 from splitlib.errors import UnsupportedTable
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.gateway import JVM_ERRORS, Jvm
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.listing import PATH, qualified
+from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.scala import Scala, each
 from splitlib.storage import is_restricted, refuse_outside
 
@@ -282,7 +284,10 @@ def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
-    """The leaf of the session's own table of a name, if it has its files in this very place.
+    """A leaf with the session's own table of a name, if it has its files in this very place.
+
+    It is for Spark to find in a plan. Nothing is listed for it: Spark lists a table without
+    partitions to make its relation, so that of such a one the leaf has no columns.
 
     Args:
         catalyst: Of the session.
@@ -297,6 +302,9 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
         metadata = state.catalog().getTableMetadata(identifier)
         if not _is_at(catalyst.scala.jvm, metadata, location):
             return None
+        if _is_listed(metadata):
+            leaf = analyzed_plan(relation_of_directory(catalyst.spark, location))
+            return catalyst.with_arguments(leaf, {2: catalyst.scala.some(metadata)})
         read = read_of_table(catalyst, metadata.identifier().quotedString())
         return read.leaf if read is not None and catalyst.is_table(read.leaf) else None
     except JVM_ERRORS:
@@ -308,10 +316,22 @@ def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:
     """Whether a ``CatalogTable`` has its files there, and its relation is made without listing."""
     if metadata.storage().locationUri().isEmpty():
         return False
-    provider = metadata.provider()
-    by_hive = provider.isEmpty() or provider.get().lower() == "hive"
     partitioned = not metadata.partitionColumnNames().isEmpty()
-    if partitioned and not by_hive and not metadata.tracksPartitionsInCatalog():
+    if partitioned and not _is_by_hive(metadata) and not metadata.tracksPartitionsInCatalog():
         return False
     path = jvm.class_(PATH)
     return bool(path(metadata.location()).toUri().getPath() == path(location).toUri().getPath())
+
+
+def _is_by_hive(metadata: Any) -> bool:
+    provider = metadata.provider()
+    return bool(provider.isEmpty() or provider.get().lower() == "hive")
+
+
+def _is_listed(metadata: Any) -> bool:
+    """Whether Spark lists the files of a ``CatalogTable`` to make its relation."""
+    if not metadata.partitionColumnNames().isEmpty():
+        return False
+    # of Hive's tables it reads these by itself
+    serde = str(metadata.storage().serde().toString())
+    return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

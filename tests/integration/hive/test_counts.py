@@ -99,6 +99,27 @@ def test_no_keys_no_requests(spark, way, large, spark_metrics):
     assert spark_metrics() == (0, 0)
 
 
+@pytest.mark.parametrize("form", ["USING parquet", "STORED AS PARQUET", "STORED AS TEXTFILE"])
+def test_spark_lists_no_table_without_partitions(spark, metastore, spark_metrics, form):
+    name = f"whole_{form.split()[-1].lower()}_{form.split()[0].lower()}"
+    spark.sql(f"CREATE TABLE {name} (a INT) {form}")
+    spark.sql(f"INSERT INTO {name} SELECT id FROM range(0, 6, 1, 2)")
+    spark.catalog.refreshTable(name)
+    spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics.reset()
+    reader = splitlib.read(spark).table(f"default.{name}", connector="hive", uri=metastore.uri)
+    loaded = reader.load()
+    assert sorted(row.a for row in loaded.collect()) == [*range(6)]
+    assert spark_metrics() == (0, 0)
+    # by its name, a result that is kept of it is known to be stale
+    loaded.cache()
+    try:
+        assert loaded.count() == 6
+        spark.sql(f"INSERT INTO {name} VALUES (6)")
+        assert not loaded.storageLevel.useMemory
+    finally:
+        loaded.unpersist()
+
+
 def test_a_static_condition_prunes_too(spark, way, large, spark_metrics):
     reader = splitlib.read(spark).table(large, **way)
     sales = reader.where(f"k = {KEYS[1]} AND a > 1").load()
