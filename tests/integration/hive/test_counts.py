@@ -110,14 +110,6 @@ def test_spark_lists_no_table_without_partitions(spark, metastore, spark_metrics
     loaded = reader.load()
     assert sorted(row.a for row in loaded.collect()) == [*range(6)]
     assert spark_metrics() == (0, 0)
-    # by its name, a result that is kept of it is known to be stale
-    loaded.cache()
-    try:
-        assert loaded.count() == 6
-        spark.sql(f"INSERT INTO {name} VALUES (6)")
-        assert not loaded.storageLevel.useMemory
-    finally:
-        loaded.unpersist()
 
 
 def test_a_static_condition_prunes_too(spark, way, large, spark_metrics):
