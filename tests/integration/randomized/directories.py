@@ -114,7 +114,7 @@ def draw_directory(seed: int) -> Directory:
     keys = tuple((name, drawn.choice(list(KEY_VALUES))) for name in names)
     data = drawn.sample(DATA_KINDS[writer], drawn.randint(1, 4))
     moved = drawn.choice(("", "", "", "HIVE_UNION_SUBDIR_1", "sub", "_hidden", ".dot"))
-    extra = drawn.choice(("", "", "_SUCCESS", ".part.crc", "_metadata_like"))
+    extra = drawn.choice(("", "", "_SUCCESS", ".part.crc", "_started_1"))
     nulls = drawn.random() < _NULLS
     return Directory(seed, writer, keys, tuple(data), drawn.randint(4, 9), nulls, moved, extra)
 
