@@ -56,7 +56,9 @@ _TRANSIENT_CLASSES = frozenset(
     {
         "ClientConnectionError",  # aiohttp
         "ClientPayloadError",
-        "HTTPClientError",  # botocore
+        "ConnectTimeoutError",  # botocore
+        "EndpointConnectionError",
+        "HTTPClientError",
         "IncompleteRead",  # http.client
         "ServiceRequestError",  # azure.core
         "ServiceResponseError",

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 import splitlib
 from splitlib.errors import ConfigError, NonDeterministicDimension
-from splitlib.spark.jvm import probe
+from splitlib.spark.jvm import active_session, probe
 from splitlib.spark.jvm.known_internals import Member, known_classes, known_members
 from splitlib.spark.jvm.probe import internals_unavailable
 
@@ -47,15 +47,16 @@ def hidden(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def touched(hidden: None) -> Iterator[set[str]]:
-    """Which functions of the layer are called, but for the question itself."""
+    """The functions of the layer that are called, but for those that only look at the answer."""
     layer = str(Path(probe.__file__).parent)
+    looks = (probe.__file__, active_session.__file__)
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
         # what is imported runs the bodies of modules and classes, which are no functions
         is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
-        in_layer = code.co_filename.startswith(layer) and code.co_filename != probe.__file__
+        in_layer = code.co_filename.startswith(layer) and code.co_filename not in looks
         if event == "call" and is_function and in_layer:
             found.add(code.co_qualname)
 

@@ -44,7 +44,7 @@ def test_the_examples(spark, metastore, capsys):
     }
     assert names["wanted"].is_exact
     assert sorted(fourth.collect()) == sorted(first.collect())
-    assert names["target"] == names["wanted"].sql.replace("ss_sold", "t.ss_sold")
+    assert names["target"] == names["wanted"].sql.replace("`ss_sold", "`t`.`ss_sold")
     assert "partitions 4 of 20" in str(splitlib.explain(names["weekly"]))
     assert names["coordinator"].finished
     assert {row.ss_sold_date_sk for row in names["some_sales"].collect()} == {2451545}

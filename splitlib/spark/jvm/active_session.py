@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeGuard, TypeVar
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
+from splitlib.spark.jvm.probe import internals_unavailable
 
 _log = get_logger(__name__)
 
@@ -45,9 +46,10 @@ def active(spark: object) -> Iterator[None]:
     """Make a session the active one of this thread, and then that which was active before.
 
     Args:
-        spark: A session of any class; on Spark Connect the server does the same.
+        spark: A session of any class. Where its internals are out of reach nothing is done: Spark's
+            public functions make their session active themselves.
     """
-    if not isinstance(spark, SparkSession) or _here.session is spark:
+    if not _has_internals(spark) or _here.session is spark:
         yield
         return
     outer = _here.session
@@ -141,8 +143,7 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
     It is Python's main thread that Ctrl-C interrupts. If that waits for the JVM itself then the
     call that would cancel the job has to wait behind it, on the same connection.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not isinstance(spark, SparkSession):
+    if threading.current_thread() is not threading.main_thread() or not _has_internals(spark):
         return work()
     with SessionThreads(spark, 1, "splitlib-job") as threads:
         return threads.submit(work).result()
@@ -154,6 +155,10 @@ def _activate(spark: SparkSession) -> Any:
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     return before
+
+
+def _has_internals(spark: object) -> TypeGuard[SparkSession]:
+    return isinstance(spark, SparkSession) and internals_unavailable(spark) is None
 
 
 def _session_of(value: object) -> object:

@@ -91,7 +91,7 @@ def test_what_cannot_be_planned_again_says_so(spark, reader):
 
 def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
     session = spark.newSession()
-    session.sql("CREATE DATABASE r_other")
+    session.sql("CREATE DATABASE IF NOT EXISTS r_other")
     session.sql("CREATE TABLE r_other.r_fact USING parquet AS SELECT 7 AS v, 3 AS day")
     try:
         session.range(3).createOrReplaceTempView("r_names")
@@ -116,7 +116,8 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
         with pytest.raises(splitlib.ConfigError, match=r"replaced or dropped: r_names"):
             splitlib.replan(by_text)
     finally:
-        session.sql("DROP DATABASE r_other CASCADE")
+        # the database stays, as DROP DATABASE ends in an error of this metastore
+        session.sql("DROP TABLE r_other.r_fact")
 
 
 IGNORING = [
