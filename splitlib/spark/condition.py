@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField
 
 from splitlib.config import SplitConfig
 from splitlib.errors import InvalidFilter
@@ -15,8 +16,9 @@ from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operan
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.keys.collect import collect_keys
 from splitlib.spark.keys.columns import key_columns
+from splitlib.spark.schema import char_length
 from splitlib.spark.session import settings_of
-from splitlib.spark.sql_text import has_variable, quoted
+from splitlib.spark.sql_text import column_text, has_variable
 
 # A part of a name: in backticks whatever is in it, else up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -103,7 +105,17 @@ def _condition(
         return JoinCondition("true", False, tuple(f"{name}: nothing" for name in pairs))
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
-    return writer.of(data)
+    found = writer.of(data)
+    padded = [name for name in usable if _may_be_padded(columns[pairs[name]].field)]
+    if padded and found.is_exact and not data.is_empty:
+        # with a CHAR the join compares the key as it is, while Spark pads a literal
+        return found.inexact(f"{', '.join(padded)}: a literal is padded where the column is CHAR")
+    return found
+
+
+def _may_be_padded(key: StructField) -> bool:
+    """Whether a literal equals values of CHAR(n) that the key does not."""
+    return isinstance(key.dataType, StringType) and char_length(key) is None
 
 
 def _column(spark: SparkSession, name: str) -> str:
@@ -123,4 +135,4 @@ def _column(spark: SparkSession, name: str) -> str:
             )
         parts.append(found[2] or found[1].replace("``", "`"))
         end = found.end()
-    return quoted(*parts)
+    return column_text(spark, *parts)

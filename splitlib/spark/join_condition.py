@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -56,7 +56,9 @@ class JoinCondition:
     Attributes:
         sql: As SQL text, in parentheses if that matters, and in one line. It means the same under
             every setting of the parser and in every time zone.
-        is_exact: Whether it holds of no other row; else it holds of some more.
+        is_exact: Whether it holds of no other row; else it may hold of some more. It is false for
+            keys that are strings of any length, since the fact's column may be CHAR: Spark pads
+            the literals of the condition, and not the keys of the join.
     """
 
     sql: str
@@ -67,6 +69,10 @@ class JoinCondition:
     def column(self) -> Column:
         """For ``DataFrame.where``."""
         return F.expr(self.sql)
+
+    def inexact(self, why: str) -> JoinCondition:
+        """The same condition, of which it is known why it holds of more rows."""
+        return replace(self, is_exact=False, _told=(*self._told, why))
 
     def explain(self) -> str:
         """What is known of each column, a line each."""

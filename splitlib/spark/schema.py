@@ -35,6 +35,14 @@ def spark_schema(metadata: TableMetadata) -> StructType:
     return StructType([_field(field) for field in metadata.schema])
 
 
+def partition_fields(metadata: TableMetadata) -> StructType:
+    """The partition columns as ``spark.table`` shows them, of which some are declared NOT NULL."""
+    fields = {field.name: field for field in spark_schema(metadata)}
+    if metadata.spark_schema is not None:
+        fields = {f.name: f for f in StructType.fromJson(json.loads(metadata.spark_schema))}
+    return StructType([fields[key] for key in metadata.partition_keys])
+
+
 def nullable(field: StructField) -> StructField:
     """The column with nulls allowed, as Spark shows it: files may lack what was once required."""
     return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)

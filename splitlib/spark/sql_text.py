@@ -10,7 +10,7 @@ import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StringType, TimestampType
@@ -32,6 +32,16 @@ _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 def quoted(*parts: str) -> str:
     """A name of one part or several, whatever characters are in them."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def column_text(spark: SparkSession, *parts: str) -> str:
+    """A column as SQL text for the parser of a session.
+
+    By a setting a name in backticks is a regular expression where a text is an expression alone.
+    """
+    if str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false")).lower() == "true":
+        return f"IDENTIFIER({_string_literal(quoted(*parts))})"
+    return quoted(*parts)
 
 
 def has_variable(name: str) -> bool:

@@ -55,7 +55,9 @@ def test_no_partner_is_lost(spark, limited, kind):
     assert set(joined) <= set(rows_of(kept))
     if found.is_exact:
         assert rows_of(kept) == joined
-    assert found.is_exact == (limited == "values" or kind == "boolean")
+    # a string may be compared with a CHAR, beside which literals are padded
+    listed = limited == "values" and kind != "string"
+    assert found.is_exact == (listed or kind == "boolean")
     text = spark.sql(f"SELECT * FROM {{fact}} WHERE {found.sql}", fact=fact)
     assert rows_of(text) == rows_of(kept)
 
@@ -285,7 +287,7 @@ def test_a_metastore_is_given_no_ranges_of_strings(spark, partitioned, literals)
     with changed(spark, {"spark.splitlib.conditionLiterals": str(literals)}):
         found = splitlib.condition(dimension, "p")
         text = splitlib.merge_condition(dimension, {"t.p": "p"})
-    assert found.is_exact == (literals == 200)
+    assert not found.is_exact  # the column might be CHAR
     kept = spark.table(partitioned).where(found.column)
     assert {row.p for row in kept.collect()} >= set(STRINGS)
     assert spark.table(partitioned).alias("t").where(text).count() == kept.count()
@@ -305,7 +307,6 @@ def test_a_metastore_is_given_no_text_that_it_misreads(spark, partitioned, odd):
     for texts in ([odd], [odd, "ab"]):
         dimension = spark.createDataFrame([(text,) for text in texts], "p STRING")
         found = splitlib.condition(dimension, "p")
-        assert found.is_exact
         kept = spark.table(partitioned).where(found.column).collect()
         assert {row.p for row in kept} == set(texts)
 

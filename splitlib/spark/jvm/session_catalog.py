@@ -211,6 +211,8 @@ class TableRead(NamedTuple):
     """How its rows are read."""
     leaf: Any
     """The relation in that plan; the plan itself if it reads something else."""
+    alias: Any = None
+    """The ``SubqueryAlias`` above the plan, by which columns have the table's name; None = none."""
 
 
 def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
@@ -236,12 +238,13 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
             raise
         hint = "add its packages to the session; spark.table needs them as well."
         raise UnsupportedTable(f"{provider[1]}.", hint=hint) from error
+    alias = plan if catalyst.kind(plan) == "SubqueryAlias" else None
     while catalyst.kind(plan) == "SubqueryAlias":
         plan = plan.child()
     if catalyst.is_table(plan):
         leaf = plan.newInstance()  # under attributes of its own
-        return TableRead(leaf, leaf)
-    return TableRead(plan, _relation_below(catalyst, plan) or plan)
+        return TableRead(leaf, leaf, alias)
+    return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
 
 
 def _refuse_location(catalyst: Catalyst, name: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType, YearMonthIntervalType
 
 from splitlib.errors import InvalidFilter
 from splitlib.spark.sql_text import collation_of, quoted, unquoted
@@ -22,6 +23,18 @@ class KeyColumn(NamedTuple):
     def collation(self) -> str | None:
         """By which its strings are compared; None if by their bytes."""
         return collation_of(self.field.dataType)
+
+    @property
+    def why_no_keys(self) -> str | None:
+        """Why its values are no keys, as what is said of the column; None if they are."""
+        if self.collation is not None:
+            # whatever the fact's column is, the join may be by this
+            return f"is compared by its collation {self.collation}"
+        if isinstance(self.field.dataType, YearMonthIntervalType):
+            return (
+                f"is {self.field.dataType.simpleString()}, which Arrow cannot carry to the driver"
+            )
+        return None
 
 
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
@@ -49,7 +62,8 @@ def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColu
 
 def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
     for field, rest in _beginnings(dimension.schema, name, exactly):
-        column = dimension[quoted(field.name)]
+        # not of the DataFrame, where a setting makes a name in backticks a regular expression
+        column = F.col(quoted(field.name))
         inner = _inside(column, field, rest, exactly)
         if inner is not None:
             return inner

@@ -21,6 +21,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
+from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spark.session_catalog.relation_table import relation_of
 from splitlib.table import Table
 
@@ -59,6 +60,23 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None)
         return rows
     catalyst = Catalyst(spark)
     return catalyst.dataframe(catalyst.beside(analyzed_plan(rows), [relation]))
+
+
+def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
+    """``rows`` whose columns may be named by their table, as those of ``spark.table`` may.
+
+    Through public API alone an alias has one part: ``t.a``, not ``db.t.a``.
+
+    Args:
+        rows: Of the table.
+        table: The table; only one of the session's own catalogs has such a name.
+    """
+    own = relation_of(table)
+    if own is not None:
+        return own.named(rows)
+    if isinstance(table.connector, PublicTable):
+        return rows.alias(table.connector.name_in_catalog)
+    return rows
 
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:

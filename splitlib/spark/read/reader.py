@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,7 +33,11 @@ from splitlib.spark.predicates.key_comparison import compared_by_spark
 from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
 from splitlib.spark.predicates.row_filters import tested_columns
 from splitlib.spark.predicates.where import StaticCondition, static_filters
-from splitlib.spark.read.known_table import relation_of_table, saying_its_table
+from splitlib.spark.read.known_table import (
+    named_by_its_table,
+    relation_of_table,
+    saying_its_table,
+)
 from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
@@ -193,8 +197,7 @@ class TableReader:
             used += [keys for keys in found if isinstance(keys, StaticCondition)]
             df, report = pruned_scan(self.spark, table, config, filters, used)
             df = saying_its_table(self.spark, df, calls.result(looking))
-            for condition in conditions:
-                df = df.where(condition)
+            df = named_by_its_table(reduce(DataFrame.where, conditions, df), table)
             unused += [part for parts in static for part in parts.unused]
             more = tuple(FilterReport(part, 0) for part in unused)
             report = replace(report, filters=(*report.filters, *more))
@@ -256,11 +259,9 @@ class TableReader:
             return
         refuse_dataframe(source, config)
         for column, key in key_columns(source, on.values()).items():
-            if key.collation is not None:
-                # whatever the fact's column is, the join may be by this
-                collated = tuple(name for name in on if on[name] == column)
-                reason = f"{column} is compared by its collation {key.collation}"
-                yield AppliedFilter(collated, "keys", 0, (), reason)
+            if (why := key.why_no_keys) is not None:
+                by_it = tuple(name for name in on if on[name] == column)
+                yield AppliedFilter(by_it, "keys", 0, (), f"{column} {why}")
                 on = {name: other for name, other in on.items() if other != column}
         accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}

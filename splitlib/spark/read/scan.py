@@ -19,6 +19,7 @@ from splitlib.spark.formats.hive_csv import hive_csv_columns
 from splitlib.spark.formats.hive_text import hive_text_columns
 from splitlib.spark.scan.file_group import FileGroup
 from splitlib.spark.scan.files import scan_files
+from splitlib.spark.schema import partition_fields
 from splitlib.spark.time_zones import jvm_time_zone
 from splitlib.table import Table
 
@@ -56,7 +57,7 @@ def scan_selected(
         group.add(one.files.files, one.partitions.values)
     if not groups:  # a scan of no files still shows the schema as Spark would
         groups[table.metadata.read_format] = FileGroup()
-    keys = StructType([schema[key] for key in table.partition_keys])
+    keys = partition_fields(table.metadata)
     data = StructType([f for f in schema if f.name not in table.partition_keys])
     storage = own_storage(table)
     scans = [_scan(spark, form, group, data, keys, how, storage) for form, group in groups.items()]

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from splitlib.errors import ConfigError
 from splitlib.spark.file_scan import FILE_ITSELF, canonical_paths
@@ -22,6 +38,16 @@ if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan
 
 _FILE: Final = "__splitlib_file"
+# A value of each type, of which Spark knows that casting it to the type gives no null.
+_ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
+    **dict.fromkeys((ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType), 0),
+    BooleanType: False,
+    DateType: date(1970, 1, 1),
+    DecimalType: Decimal(0),
+    StringType: "",
+    TimestampNTZType: date(1970, 1, 1),
+    TimestampType: date(1970, 1, 1),
+}
 # Formats that Spark reads through its older interface, which alone knows the column `_metadata`.
 _OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 
@@ -122,11 +148,24 @@ def with_partition_columns(
     return joined.where(known(sf.lit(True))).select(
         *(sf.col(quoted(name)) for name in columns),
         *(
-            known(_padded(sf.col(name), field)).alias(field.name, metadata=field.metadata)
+            _declared(known(_padded(sf.col(name), field)), field).alias(
+                field.name, metadata=field.metadata
+            )
             for name, field in zip(numbered, schema, strict=True)
         ),
         *([] if row_index is None else [row_index]),
     )
+
+
+def _declared(key: Column, field: StructField) -> Column:
+    """A key that is NOT NULL where the table says so; a null fails the query."""
+    zero = None if field.nullable else _ZEROS.get(type(field.dataType))
+    if zero is None:
+        return key
+    message = sf.lit(f"Partition column {field.name} is NOT NULL, and a partition has no value.")
+    checked = sf.when(key.isNull(), sf.raise_error(message)).otherwise(key)
+    # a literal that is never taken, by which Spark sees that there is no null
+    return sf.coalesce(checked, sf.lit(zero).cast(field.dataType))
 
 
 def _unused(columns: list[str]) -> str:

@@ -124,4 +124,4 @@ def _opened(
             "It is a view." if kind == "View" else f"Spark reads it by {kind}, not as files.",
             hint="use splitlib.sql, which plans the query that reads it.",
         )
-    return table.read_by(read.plan)
+    return table.read_by(read.plan).named_by(read.alias)

@@ -30,7 +30,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
 from splitlib.spark.jvm.listing_cache import fill_listing_cache
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
-from splitlib.spark.sql_text import bare_literals, has_variable, quoted
+from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 from splitlib.storage import is_restricted
 
 # The values in one filter: some metastores refuse more (one on Derby refuses 200).
@@ -374,5 +374,6 @@ class PartitionsByName:
             if literals and (best is None or len(literals) > most):
                 # the key with most values tells most
                 most = len(literals)
-                best = f"{quoted(key.name)} IN ({', '.join(literals)})"
+                name = column_text(self._catalyst.spark, key.name)
+                best = f"{name} IN ({', '.join(literals)})"
         return best

@@ -103,6 +103,11 @@ class PublicTable(Connector):
         """See :meth:`Connector.describe`."""
         return self._metadata
 
+    @property
+    def name_in_catalog(self) -> str:
+        """The table's name, without its database."""
+        return str(self._described["table_name"])
+
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`.
 

@@ -15,6 +15,7 @@ from splitlib.hive.types import SPARK_CHAR_VARCHAR, from_spark_json
 from splitlib.model import PartitionBatch, ReadFormat, TableMetadata
 from splitlib.spark.file_scan import canonical_paths
 from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.scan.file_group import FileGroup
@@ -35,6 +36,7 @@ class RelationTable(Connector):
     def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
         self._catalyst = catalyst
         self._leaf = self._plan = leaf
+        self._alias: Any = None
         self._metadata = _metadata(catalyst, leaf)
 
     def read_by(self, plan: Any) -> Self:
@@ -45,6 +47,18 @@ class RelationTable(Connector):
         """
         self._plan = plan
         return self
+
+    def named_by(self, alias: Any) -> Self:
+        """The same table, whose columns :meth:`named` qualifies by a ``SubqueryAlias``."""
+        self._alias = alias
+        return self
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table, whose columns may be named by it as those of ``spark.table`` may."""
+        if self._alias is None:
+            return rows
+        plan = self._catalyst.scala.seq([analyzed_plan(rows)])
+        return self._catalyst.dataframe(self._alias.withNewChildren(plan))
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:

@@ -22,7 +22,7 @@ from splitlib.spark.planner.join_graph import Comparison
 from splitlib.spark.planner.keys import Collected, Keys, Unusable
 from splitlib.spark.planner.scan_sites.scan_site import Ids, ScanSite
 from splitlib.spark.schema import char_length, is_char_or_varchar
-from splitlib.spark.sql_text import has_variable, quoted, sql_type
+from splitlib.spark.sql_text import column_text, has_variable, sql_type
 
 _COMPUTED: Final = "keys are compared with a computed value."
 TOO_MANY_KEYS: Final = "too many keys."
@@ -79,13 +79,14 @@ class FilteredScan:
         """What keys of a type are compared with; None if this source might take it otherwise."""
         if pa.types.is_floating(kind):
             return None  # which are sorted in other ways, as to NaN and to -0.0
-        of_table, name = self.schema[column], quoted(*self.qualifier, column)
-        if has_variable(name):
+        of_table, parts = self.schema[column], (*self.qualifier, column)
+        if any(has_variable(part) for part in parts):
             return None  # the condition would be about another column
         if char_length(of_table) is not None:
             return None  # is compared with padding, or without, by settings
         if self.is_database and not _is_compared_alike(of_table, kind):
             return None
+        name = column_text(self.catalyst.spark, *parts)
         of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
         if of_table.dataType == of_keys:
             return Operand(name, of_keys)

@@ -1,0 +1,143 @@
+"""What a loaded DataFrame has in common with ``spark.table`` besides its rows."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+import splitlib
+from benchmarks.tpcds.settings import changed
+
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
+
+REGEX_NAMES = {"spark.sql.parser.quotedRegexColumnNames": "true"}
+HOWS = ["auto", "paths"]
+
+
+@pytest.fixture(scope="module")
+def sales(spark):
+    """A table with a partition column that is NOT NULL, and the same as one of Hive's."""
+    spark.sql("CREATE DATABASE like_table")
+    spark.sql(
+        "CREATE TABLE like_table.sales (a INT, `a.x` INT, k INT NOT NULL, s STRING NOT NULL)"
+        " USING parquet PARTITIONED BY (k, s)"
+    )
+    rows = "VALUES (1, 10, 1, 'x'), (2, 20, 2, 'y'), (3, 30, 3, 'z')"
+    spark.sql(f"INSERT INTO like_table.sales {rows}")
+    spark.sql("CREATE TABLE like_table.lines (a INT) PARTITIONED BY (k INT) STORED AS TEXTFILE")
+    spark.sql("INSERT INTO like_table.lines PARTITION (k) VALUES (1, 1), (2, 2)")
+    spark.sql("CREATE TABLE like_table.whole (a INT, c CHAR(3)) USING parquet")
+    spark.sql("INSERT INTO like_table.whole VALUES (1, 'x'), (2, 'y')")
+    yield "like_table.sales"
+    for table in ("sales", "lines", "whole"):  # this metastore fails at dropping a database
+        spark.sql(f"DROP TABLE like_table.{table}")
+
+
+def reader_of(spark, table, how):
+    return splitlib.read(spark).config(spark_scan=how).table(table)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_partition_columns_that_are_not_null(spark, sales, how):
+    keys = spark.createDataFrame([(1,), (3,)], "k INT")
+    loaded = reader_of(spark, sales, how).filtered_by(keys, "k").load()
+    assert loaded.schema == spark.table(sales).schema
+    assert [field.nullable for field in loaded.schema] == [True, True, False, False]
+    assert (
+        loaded.orderBy("k").collect() == spark.table(sales).where("k <> 2").orderBy("k").collect()
+    )
+    assert loaded.where("k IS NULL").count() == 0
+    assert [row.a for row in loaded.where("s = 'z'").collect()] == [3]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("name", ["sales", "lines", "whole"])
+def test_columns_are_named_by_their_table(spark, sales, name, how):
+    table = f"like_table.{name}"
+    keys = spark.createDataFrame([(2,)], "a INT")
+    loaded = reader_of(spark, table, how).where("a > 0").filtered_by(keys, "a").load()
+    assert [row.a for row in loaded.select(f"{name}.a").where("a = 2").collect()] == [2]
+    assert [row.a for row in loaded.where(f"{name}.a = 2").collect()] == [2]
+    assert loaded.alias("other").select("other.a").columns == ["a"]
+    if how == "auto":
+        for qualifier in (f"like_table.{name}", f"spark_catalog.like_table.{name}"):
+            assert loaded.select(f"{qualifier}.a").columns == ["a"]
+    again = splitlib.replan(loaded)
+    assert [row.a for row in again.select(f"{name}.a").where("a = 2").collect()] == [2]
+    assert splitlib.explain(again).connector == "session"
+    joined = loaded.join(keys, loaded["a"] == keys["a"]).select(f"{name}.a")
+    assert [row.a for row in splitlib.optimize(joined).collect()] == [2]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_names_in_backticks_as_regular_expressions(spark, sales, how):
+    """A key named `a.x` is no pattern that `a_x` matches as well, and `k` is one column."""
+    dimension = spark.sql("SELECT 2 AS k, 20 AS `a.x`, 30 AS a_x, NAMED_STRUCT('k', 3) AS n")
+    with changed(spark, REGEX_NAMES):
+        by = reader_of(spark, sales, how).filtered_by
+        for on in ("k", {"a.x": "a.x"}):
+            assert [row.a for row in by(dimension, on).load().where("k = 2").collect()] == [2]
+        assert [row.a for row in by(dimension, {"k": "n.k"}).load().collect()] == [3]
+        assert splitlib.explain(by(dimension, "k").load()).metrics.partitions_matched == 1
+        dimension.createOrReplaceTempView("like_table_dim")
+        query = f"SELECT s.a FROM {sales} s JOIN like_table_dim d ON s.k = d.k"
+        assert [row.a for row in splitlib.sql(spark, query).collect()] == [2]
+        spark.catalog.dropTempView("like_table_dim")
+
+
+def test_conditions_where_backticks_are_regular_expressions(spark, sales):
+    dimension = spark.sql("SELECT 20 AS k UNION ALL SELECT 10")
+    with changed(spark, REGEX_NAMES):
+        for name in ("`a.x`", "s.`a.x`"):
+            found = splitlib.condition(dimension, {name: "k"})
+            fact = spark.table(sales).alias("s")
+            assert fact.where(found.column).count() == 2
+            assert fact.where(found.sql).count() == 2
+            assert spark.sql(f"SELECT a FROM {sales} s WHERE {found.sql}").count() == 2
+
+
+def test_partitions_by_condition_where_backticks_are_regular_expressions(spark, sales):
+    """A table that the planner hands a condition, and a catalog that is asked by one."""
+    source = spark.sql("SELECT CAST(id AS INT) AS id, id % 5 AS g FROM RANGE(50)")
+    with changed(spark, REGEX_NAMES):
+        url = "jdbc:derby:memory:like_table;create=true"
+        driver = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
+        source.write.jdbc(url, "facts", "overwrite", driver)
+        fact = spark.read.jdbc(url, "facts", properties=driver)
+        keys = spark.createDataFrame([(7,), (8,)], "id INT")
+        planned = splitlib.optimize(fact.join(keys, "id"))
+        assert planned.count() == 2
+        assert "IDENTIFIER(" in str(splitlib.explain(planned).to_dict())
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_keys_that_are_intervals_of_months(spark, sales, how):
+    dimension = spark.sql("SELECT INTERVAL '1-2' YEAR TO MONTH AS m, 2 AS k")
+    loaded = reader_of(spark, sales, how).filtered_by(dimension, {"s": "m", "k": "k"}).load()
+    assert [row.a for row in loaded.collect()] == [2]
+    assert "m is interval year to month" in str(splitlib.explain(loaded))
+    alone = reader_of(spark, sales, how).filtered_by(dimension, {"s": "m"}).load()
+    assert alone.count() == 3
+
+
+def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
+    fact = spark.table("like_table.whole")
+    for key, exact in (("'x'", False), ("CAST('x' AS VARCHAR(9))", False)):
+        dimension = spark.sql(f"SELECT {key} AS c")
+        joined = fact.join(dimension, fact["c"] == dimension["c"], "left_semi").count()
+        found = splitlib.condition(dimension, "c")
+        kept = fact.where(found.column).count()
+        assert (joined, kept, found.is_exact) == (0, 1, exact)
+        assert "padded" in found.explain()
+    whole = splitlib.condition(fact.where("a = 1"), "c")
+    assert whole.is_exact
+    assert fact.where(whole.column).count() == 1
+
+
+def test_files_of_rows(spark, sales):
+    """What tells the file of a row, where a table is joined with what Spark finds it by."""
+    for how in HOWS:
+        loaded = reader_of(spark, sales, how).load()
+        own = {row[0] for row in spark.table(sales).select(F.input_file_name()).collect()}
+        names = loaded.select("_metadata.file_path").collect()
+        assert {row[0].rpartition("/")[2] for row in names} == {n.rpartition("/")[2] for n in own}
