@@ -68,7 +68,8 @@ class PagesTests(KitBase):
         with self.open(subject.address) as table:
             whole = listed_values(table, table.list_partitions(everything(table)))
         with self.open(paged) as table:
-            batches = list(table.list_partitions(everything(table)))
+            # the engine would drop what is listed twice
+            batches = list(table.connector.list_partitions(everything(table)))
             listed = listed_values(table, batches)
             expect_partitions(
                 listed, [f.values for f in subject.files], f"pages of {_SMALL_PAGE} partitions"
