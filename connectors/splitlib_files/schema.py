@@ -49,7 +49,7 @@ def schema_of_file(
     if form not in ("parquet", "orc"):
         raise ConfigError(f"Files of {form} do not declare their columns.", hint="pass schema=.")
     if path is None:
-        raise TableNotFound("There is no file below its root to take the columns from.")
+        raise TableNotFound("The directory has no data file to take the columns from.")
     fs, local = storage.filesystem(path)
     with fs.open(local, "rb") as file:
         if form == "orc":
