@@ -92,7 +92,8 @@ def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
             raise _unknown(field.name, f"of the user-defined type {python_class}")
     try:
         return nullable(StructField.fromJson(declared))
-    except (PySparkException, ValueError, KeyError, TypeError) as error:
+    # PySpark 4.0 fails with AssertionError while it makes the text of its own error
+    except (PySparkException, ValueError, KeyError, TypeError, AssertionError) as error:
         raise _unknown(field.name, declared["type"]) from error
 
 

@@ -396,7 +396,8 @@ def test_a_table_that_the_query_itself_prunes_is_not_listed_whole(spark, s3, tab
     days, whole = table_of("less"), table_of("literal")
     query = WHOLE.format(days=days, whole=whole) + f" WHERE {condition}"
     rows = splitlib.sql(spark, query).collect()
-    assert "many/" not in {each["prefix"] for each in s3.listings}
+    # one directory of the one, and of the other its directory, or one page for many of them
+    assert len(s3.listings) == 2
     assert sorted(rows) == sorted(spark.sql(query).collect())
 
 
@@ -407,7 +408,7 @@ def test_a_table_that_few_pages_do_not_tell_is_tried_once_for_a_query(spark, s3,
         query = WHOLE.format(days=days, whole=whole) + f" CROSS JOIN {whole} again"
         df = splitlib.sql(spark, query)
     listed = [each["prefix"] for each in s3.listings if each["bucket"] == "large"]
-    # two pages, and two more until that is noticed
-    assert 0 < len(listed) <= 4
-    assert set(listed) == {"many/"}
+    # two pages, and two more until that is noticed; then Spark lists each directory once
+    assert 0 < listed.count("many/") <= 4
+    assert {listed.count(prefix) for prefix in listed if prefix != "many/"} == {1}
     assert splitlib.explain(df).storage_requests == 1 + 4

@@ -83,9 +83,8 @@ class CatalogTable(RelationTable):
     def listed_by_spark(self) -> RelationTable:
         """See :class:`RelationTable`."""
         with errors_of_the_jvm(self._catalyst.spark):
-            if is_on_s3(self._metadata.location or ""):
-                self._partitions.list_for_spark(self._leaf.relation().location())
-            index = self._catalyst.listed_by_spark(self._leaf)
+            in_pages = is_on_s3(self._metadata.location or "")
+            index = self._partitions.listed_by_spark(self._leaf, in_pages=in_pages)
             return ListedTable(self._catalyst, self._leaf, index).read_by(self._plan)
 
     @property

@@ -83,7 +83,7 @@ class PartitionsByName:
         """To the catalog."""
         self._is_apart = False
         """Whether directories are listed one by one, as together they cannot be."""
-        self._is_listed_for_spark = False
+        self._whole: Any = None
         self.listings = 0
         """Requests that listed directories, about one each where they were not listed together."""
 
@@ -215,24 +215,28 @@ class PartitionsByName:
                 self._keep_files(new, self._listed(new))
             return [self._files[name] for name in names], self.listings - before
 
-    def list_for_spark(self, index: Any) -> None:
-        """Have Spark, which will read the whole table, find its directories listed.
-
-        Only where a few pages tell the files of all.
+    def listed_by_spark(self, leaf: Any, *, in_pages: bool) -> Any:
+        """Spark's own index of all partitions, listed once for all scans of the query.
 
         Args:
-            index: Spark's own, a ``CatalogFileIndex``.
+            leaf: A scan of the table.
+            in_pages: Whether a few pages may list the files of all directories.
         """
         with self._lock:
-            if self._is_listed_for_spark:  # or that was tried, and would end as before
-                return
-            self._is_listed_for_spark = True
-            names, _ = self.names()
-            if self._is_apart or len(names) < _TOGETHER:
-                return
-            catalyst, pages = self._catalyst, self._most_pages(len(names))
-            scala, first = catalyst.scala, names[0].as_py()
-            self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
+            if self._whole is None:
+                if in_pages:
+                    self._fill_listing_cache(leaf.relation().location())
+                self._whole = self._catalyst.listed_by_spark(leaf)
+            return self._whole
+
+    def _fill_listing_cache(self, index: Any) -> None:
+        """List the directories in pages, where few pages do, for Spark to find them listed."""
+        names, _ = self.names()
+        if self._is_apart or len(names) < _TOGETHER:
+            return
+        catalyst, pages = self._catalyst, self._most_pages(len(names))
+        scala, first = catalyst.scala, names[0].as_py()
+        self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
 
     def statuses(self, paths: Sequence[str]) -> Any:
         """Some files that were listed, as their filesystem shows them: a ``Seq[FileStatus]``."""
