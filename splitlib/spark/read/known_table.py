@@ -21,8 +21,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import table_at
-from splitlib.spark.session_catalog.public_table import PublicTable
-from splitlib.spark.session_catalog.relation_table import relation_of
+from splitlib.spark.session_catalog.relation_table import public_name_of, relation_of
 from splitlib.table import Table
 
 _log = get_logger(__name__)
@@ -74,9 +73,8 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
     own = relation_of(table)
     if own is not None:
         return own.named(rows)
-    if isinstance(table.connector, PublicTable):
-        return rows.alias(table.connector.name_in_catalog)
-    return rows
+    name = public_name_of(table)
+    return rows if name is None else rows.alias(name)
 
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:

@@ -19,6 +19,7 @@ from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
 from splitlib.spark.scan.file_group import FileGroup
+from splitlib.spark.session_catalog.public_table import PublicTable
 from splitlib.spi import Connector
 from splitlib.table import Table
 
@@ -167,6 +168,12 @@ def relation_of(table: Table) -> RelationTable | None:
     """The relation that Spark reads a table by; None if it has to be told how to read its files."""
     connector = table.connector
     return connector if isinstance(connector, RelationTable) else None
+
+
+def public_name_of(table: Table) -> str | None:
+    """The name, without database, of a table that is read by Spark's public API; else None."""
+    connector = table.connector
+    return connector.name_in_catalog if isinstance(connector, PublicTable) else None
 
 
 def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:

@@ -95,7 +95,7 @@ def test_tables_that_are_not_there(tmp_path):
         opened(" ")
     with pytest.raises(splitlib.TableNotFound, match="no directory"):
         opened(tmp_path / "gone")
-    with pytest.raises(splitlib.TableNotFound, match="no file below"):
+    with pytest.raises(splitlib.TableNotFound, match="no data file"):
         opened(tmp_path)
     (tmp_path / "k=1" / "k=2").mkdir(parents=True)
     with pytest.raises(splitlib.UnsupportedTable, match="'k' again"):
