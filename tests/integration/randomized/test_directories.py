@@ -13,7 +13,7 @@ from tests.integration.randomized.directory_runner import DirectoryRunner
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-DIRECTORIES = int(os.environ.get("RANDOM_DIRECTORIES", "24"))
+DIRECTORIES = int(os.environ.get("RANDOM_DIRECTORIES", "16"))
 SEED = int(os.environ.get("RANDOM_SEED", "20210304"))
 _AT_A_TIME = 4
 
