@@ -68,7 +68,7 @@ class PagesTests(KitBase):
         with self.open(subject.address) as table:
             whole = listed_values(table, table.list_partitions(everything(table)))
         with self.open(paged) as table:
-            # the engine would drop what is listed twice
+            # not by the table, which drops duplicates
             batches = list(table.connector.list_partitions(everything(table)))
             listed = listed_values(table, batches)
             expect_partitions(

@@ -187,10 +187,10 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
-    """Refuse to merge the columns of all files: the first one tells them here.
+    """Refuse to merge the columns of all files: only the first file is read for them.
 
     Raises:
-        ConfigError: if the read options, or the settings of the session, say so.
+        ConfigError: if a read option or a setting of the session turns merging on.
     """
     setting = f"spark.sql.{form}.mergeSchema"
     merges = {setting: (options.get("session_settings") or {}).get(setting, "false")}

@@ -31,7 +31,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
 # Dates that Spark reads and Python does not have.
 _FAR_DATE = re.compile(r"(\+[0-9]{5,7}|-[0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
-# What Java's String.trim removes, as its parser of doubles does.
+# The characters that Java removes at both ends of a text before it parses a double.
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 
 INT, LONG, DOUBLE = pa.int32(), pa.int64(), pa.float64()
@@ -73,15 +73,15 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """The type of a key whose values have these types; string if all of them are null."""
+    """The type of a key, from the types of its values; string if all values are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
 
 def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Unescaped values in the type that was inferred; null where a text is no value of it.
+    """Convert unescaped values to the inferred type; null if a text cannot be converted.
 
-    Strings and timestamps stay text: of timestamps the engine knows the time zone.
+    Strings and timestamps stay text: only the engine knows the time zone of timestamps.
     """
     parse = _parser(kind)
     if parse is None:
@@ -92,7 +92,7 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parser(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """What reads a value of a type, or gives None; None = values stay text."""
+    """The function that parses a value of a type; None if values stay text."""
     if pa.types.is_decimal(kind):
         return partial(_as_decimal, most_digits=kind.precision)
     return _PARSERS.get(kind)
@@ -117,14 +117,14 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """The digits of a decimal that has all values of the type; None if it is no exact number."""
+    """Digits of a decimal that can hold every value of the type; None for inexact types."""
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)
 
 
 def _decimal_digits(text: str) -> int | None:
-    """The precision of a decimal without a scale; None = it is none that Spark has."""
+    """Precision of a decimal without a scale; None if Spark has no such decimal."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

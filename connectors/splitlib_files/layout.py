@@ -1,4 +1,4 @@
-"""What a table's directories tell when it is opened: its keys, their types, its first file."""
+"""Keys, key types and first file of a table, found in its directories when it is opened."""
 
 from __future__ import annotations
 
