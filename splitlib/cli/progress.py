@@ -19,14 +19,23 @@ class Progress:
         describe: Called from another thread.
         stream: Where to.
         enabled: Off, it only prints.
+        wait: Wait for so many seconds or until the block ends, and return whether it has ended.
     """
 
-    def __init__(self, describe: Callable[[], str], stream: TextIO, *, enabled: bool) -> None:
+    def __init__(
+        self,
+        describe: Callable[[], str],
+        stream: TextIO,
+        *,
+        enabled: bool,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
         self._describe = describe
         self._stream = stream
         self._lock = threading.Lock()
         self._shown = False
         self._done = threading.Event()
+        self._wait = wait or self._done.wait
         self._thread = threading.Thread(target=self._run, daemon=True) if enabled else None
 
     def print(self, line: str) -> None:
@@ -48,7 +57,7 @@ class Progress:
 
     def _run(self) -> None:
         pause = _PATIENCE_SECONDS
-        while not self._done.wait(pause):
+        while not self._wait(pause):
             with self._lock:
                 self._stream.write(f"{_ERASE_LINE}{self._describe()}")
                 self._stream.flush()

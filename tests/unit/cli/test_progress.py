@@ -1,53 +1,107 @@
 """The line that shows progress."""
 
 import io
-import os
-import pty
-import subprocess
-import time
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from splitlib.cli.progress import Progress
-from tests.unit.cli.command_line import MANY_SPLITS, start
+from splitlib.cli import main, progress
+from splitlib.cli.progress import Progress, for_command
+
+
+class Clock:
+    """Waits of the progress thread: each ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self.ended = False
+        self._waiting = threading.Semaphore(0)
+        self._go_on = threading.Semaphore(0)
+
+    def wait(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
+        self._waiting.release()
+        self._go_on.acquire()
+        return self.ended
+
+    def until_it_waits(self) -> None:
+        self._waiting.acquire()
+
+    def pass_by(self) -> None:
+        """Let one wait end, and return when the next one has begun."""
+        self._go_on.release()
+        self.until_it_waits()
+
+    def end(self) -> None:
+        self.ended = True
+        self._go_on.release()
 
 
 def test_progress_is_shown_after_a_second_and_erased(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = io.StringIO()
-    with Progress(lambda: "3 of 4", terminal, enabled=True) as progress:
+    terminal, clock = io.StringIO(), Clock()
+    with Progress(lambda: "3 of 4", terminal, enabled=True, wait=clock.wait) as progress:
         progress.print("early")
-        time.sleep(0.3)
+        clock.until_it_waits()
         assert terminal.getvalue() == ""
-        time.sleep(1.2)
-        assert terminal.getvalue().startswith("\r\x1b[K3 of 4")
+        clock.pass_by()
+        assert terminal.getvalue() == "\r\x1b[K3 of 4"
+        clock.pass_by()
         progress.print("late")
         assert terminal.getvalue().endswith("3 of 4\r\x1b[K")
-    assert terminal.getvalue().endswith("\r\x1b[K")
+        clock.pass_by()
+        clock.end()
+    assert terminal.getvalue().endswith("3 of 4\r\x1b[K")
+    assert clock.pauses == [1.0, 0.2, 0.2, 0.2]
     assert capsys.readouterr().out == "early\nlate\n"
 
 
-def test_progress_that_is_not_wanted_is_silent() -> None:
+def test_progress_that_is_off_is_silent() -> None:
     terminal = io.StringIO()
-    with Progress(lambda: "3 of 4", terminal, enabled=False):
-        time.sleep(1.2)
+    with Progress(lambda: "3 of 4", terminal, enabled=False, wait=lambda _: False):
+        pass
     assert terminal.getvalue() == ""
 
 
-@pytest.mark.parametrize(("arguments", "shown"), [([], True), (["--json"], False)])
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "json", "shown"),
+    [
+        (Terminal, Terminal, False, True),
+        (Terminal, Terminal, True, True),
+        (Terminal, io.StringIO, False, True),
+        (Terminal, io.StringIO, True, False),
+        (io.StringIO, Terminal, False, False),
+    ],
+)
 def test_progress_is_for_a_terminal_and_not_beside_json_for_a_pipe(
-    table: Path, arguments: list[str], shown: bool
+    monkeypatch: pytest.MonkeyPatch, stderr: type, stdout: type, json: bool, shown: bool
 ) -> None:
-    ours, theirs = pty.openpty()
-    process = start("plan", table, *MANY_SPLITS, *arguments, stdout=subprocess.PIPE, stderr=theirs)
-    os.close(theirs)
-    time.sleep(2.5)  # nobody reads its output, so it takes longer than a second
-    process.stdout.read()
-    process.stdout.close()
-    assert process.wait() == 0
-    try:
-        seen = os.read(ours, 1 << 16).decode()
-    except OSError:  # how Linux says that nothing was written before the other end closed
-        seen = ""
-    os.close(ours)
-    assert ("partitions" in seen) == shown
+    monkeypatch.setattr(sys, "stderr", stderr())
+    monkeypatch.setattr(sys, "stdout", stdout())
+    assert (for_command(str, json=json)._thread is not None) == shown
+
+
+@pytest.mark.parametrize("command", ["plan", "partitions"])
+def test_commands_describe_their_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], table: Path, command: str
+) -> None:
+    described: list[str] = []
+
+    def note_at_the_end(describe: Callable[[], str], *, json: bool) -> Progress:
+        def wait(seconds: float) -> bool:
+            described.append(describe())
+            return True
+
+        return Progress(describe, sys.stderr, enabled=True, wait=wait)
+
+    monkeypatch.setattr(progress, "for_command", note_at_the_end)
+    assert main([command, str(table), "-c", "files"]) == 0
+    assert "partitions" in described[0]
+    assert "partitions" not in capsys.readouterr().err
