@@ -32,10 +32,11 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.
 environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install what all targets need
 
-check: $(BIN)/.ready  ## lint and type-check
+check: $(BIN)/.ready  ## lint, types, and the rules of tests/rules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
+	$(BIN)/python -m tests.rules
 
 test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest PySpark on what touches Spark
 	$(BIN)/pytest $(IN_TWO)

@@ -36,7 +36,8 @@ class Progress:
         self._shown = False
         self._done = threading.Event()
         self._wait = wait or self._done.wait
-        self._thread = threading.Thread(target=self._run, daemon=True) if enabled else None
+        self.enabled = enabled
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def print(self, line: str) -> None:
         """Print a line of output, above the line of progress where both are on one terminal."""
@@ -45,13 +46,13 @@ class Progress:
             print(line)
 
     def __enter__(self) -> Self:
-        if self._thread is not None:
+        if self.enabled:
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
-        if self._thread is not None:
+        if self.enabled:
             self._thread.join()
         self._erase()
 

@@ -238,6 +238,6 @@ def test_the_tests_run_from_the_sdist(distributions, tmp_path):
     pytest_there = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # every module of tests is imported; what they do there is what they do here
     assert " tests collected" in run(*pytest_there, "--collect-only", cwd=unpacked)
-    in_unit = ("test_layers.py", "test_packages.py", "filtering/test_predicate.py")
+    in_unit = ("test_config.py", "test_rules.py", "filtering/test_predicate.py")
     some = [f"tests/unit/{name}" for name in in_unit]
     assert " passed" in run(*pytest_there, *some, "tests/conformance/test_files.py", cwd=unpacked)

@@ -85,7 +85,7 @@ def test_progress_is_for_a_terminal_and_not_beside_json_for_a_pipe(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stderr())
     monkeypatch.setattr(sys, "stdout", stdout())
-    assert (for_command(str, json=json)._thread is not None) == shown
+    assert for_command(str, json=json).enabled == shown
 
 
 @pytest.mark.parametrize("command", ["plan", "partitions"])

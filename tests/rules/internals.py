@@ -1,13 +1,12 @@
-"""Spark's internals stay in one folder: read from the source."""
+"""Only ``splitlib/spark/jvm`` uses the internals of Spark."""
 
 from __future__ import annotations
 
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parents[2] / "splitlib"
 LAYER = SOURCE / "spark" / "jvm"
@@ -28,7 +27,7 @@ EXCEPTIONS = {
 
 
 def code_of(path: Path) -> str:
-    """The source without comments, docstrings and other strings that stand alone."""
+    """Return the source without comments and docstrings."""
     kept = []
     line_begins = True
     for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
@@ -40,23 +39,12 @@ def code_of(path: Path) -> str:
     return " ".join(kept).replace(" . ", ".")
 
 
-FILES = {
-    str(path.relative_to(SOURCE)): path
-    for path in sorted(SOURCE.rglob("*.py"))
-    if LAYER not in path.parents
-}
-
-
-@pytest.mark.parametrize("name", sorted(FILES.keys() - EXCEPTIONS))
-def test_internals_of_spark_are_used_in_one_folder(name):
-    assert INTERNALS.findall(code_of(FILES[name])) == []
-
-
-@pytest.mark.parametrize("name", sorted(EXCEPTIONS))
-def test_exceptions_are_still_needed(name):
-    assert INTERNALS.search(code_of(FILES[name]))
-
-
-def test_what_is_looked_for_is_found():
-    layer = [path for path in LAYER.rglob("*.py") if INTERNALS.search(code_of(path))]
-    assert len(layer) > 5
+def problems() -> Iterator[str]:
+    """Yield uses of Spark's internals outside of the folder, and exceptions without a use."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = str(path.relative_to(SOURCE))
+        found = sorted({match[0] for match in INTERNALS.finditer(code_of(path))})
+        if name in EXCEPTIONS and not found:
+            yield f"{name} is an exception without need"
+        elif found and name not in EXCEPTIONS and LAYER not in path.parents:
+            yield f"{name} uses {', '.join(found)}"

@@ -1,0 +1,45 @@
+"""The rules of ``tests/rules`` notice violations."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.rules import internals, layers, limits, private_names
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from splitlib.registry import _registered",
+        "found = splitlib.registry._registered",
+        "coordinator._feed.complete",
+        "monkeypatch.setattr('splitlib.registry._registered', {})",
+        "monkeypatch.setattr(matchers, '_TUPLE_BUDGET', 1)",
+    ],
+)
+def test_private_names(source: str) -> None:
+    assert len(list(private_names.private_names(ast.parse(source)))) == 1
+
+
+def test_lengths() -> None:
+    body = "\n".join("    x = 1" for _ in range(60))
+    assert list(limits.too_long(f"def f():\n{body}")) == ["function f: 61 lines"]
+    assert list(limits.too_long("x = 1\n" * 450)) == ["450 lines"]
+
+
+def test_layers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    climbing = tmp_path / "model.py"
+    climbing.write_text("def f():\n    from splitlib.enumeration import report")
+    monkeypatch.setitem(layers.MODULES, "splitlib.model", climbing)
+    assert any("splitlib.model imports" in problem for problem in layers.problems())
+    monkeypatch.setitem(layers.MODULES, "splitlib.unheard_of", climbing)
+    assert "unheard_of has no place among the layers" in list(layers.problems())
+
+
+def test_internals_of_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "reader.py").write_text('"""Uses _jdf."""\n# _jvm\nplan = df._jdf.queryExecution()')
+    monkeypatch.setattr(internals, "SOURCE", tmp_path)
+    assert list(internals.problems()) == ["reader.py uses _jdf"]
