@@ -7,15 +7,16 @@ OLDEST := .venv-oldest
 INTEROP := .venv-interop
 FUZZING := .venv-fuzzing
 CHAOS := .venv-chaos
+INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
-.PHONY: help environments check test test-oldest interop differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo clean
+.PHONY: help environments environments-core check test test-oldest test-all interop interop-core differential matrix conformance simulate simulate-bugs mutants fuzz chaos bench bench-tpcds bench-s3 demo clean
 
 help:  ## show this help
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/.ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +31,9 @@ $(OLDEST)/bin/.ready: setup.cfg pyproject.toml
 	touch $@
 
 # Each target installs what it needs; `make -j2 environments` beforehand does it sooner.
-environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install what all targets need
+environments: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_READY)  ## install what test-all needs
+
+environments-core: $(BIN)/.ready $(OLDEST)/bin/.ready $(INTEROP_CORE_READY)  ## install what test, test-oldest and interop-core need
 
 check: $(BIN)/.ready  ## lint, types, and the rules of tests/rules
 	$(BIN)/ruff check $(SOURCES)
@@ -38,12 +41,16 @@ check: $(BIN)/.ready  ## lint, types, and the rules of tests/rules
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/python -m tests.rules
 
-test: $(BIN)/.ready test-oldest  ## all tests: newest PySpark in full, oldest PySpark on what touches Spark
-	$(BIN)/pytest $(IN_TWO)
+test: $(BIN)/.ready  ## tests without Java, and the Spark tests of tests/core.txt, on the newest PySpark
+	$(BIN)/pytest $(IN_TWO) --core
 
-# Marked newest_spark is what does not depend on Spark's version (the metastore, errors, counts, the
-# demo, the benchmarks), and what tries at length what other tests try once.
-test-oldest: $(OLDEST)/bin/.ready
+test-oldest: $(OLDEST)/bin/.ready  ## the Spark tests of tests/core.txt on the oldest PySpark
+	$(OLDEST)/bin/pytest $(IN_TWO) --core tests/integration -m 'spark and not newest_spark'
+
+# Tests marked newest_spark do not depend on Spark's version (the metastore, errors, counts, the demo, the
+# benchmarks), or try many cases of a test that runs on both.
+test-all: $(BIN)/.ready $(OLDEST)/bin/.ready interop  ## all tests on the newest and oldest PySpark, and interop
+	$(BIN)/pytest $(IN_TWO)
 	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
 
 # Of the newest Spark that Iceberg and Delta have a runtime for.
@@ -66,11 +73,11 @@ $(INTEROP)/azurite/.ready: tests/interop/azure/package.json $(INTEROP)/bin/.read
 	touch $@
 
 # they share Maven's local repository, which is not made for several that write
+$(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/reference/.ready
+$(INTEROP)/jars/s3/.ready: | $(INTEROP)/jars/sources/.ready
 $(INTEROP)/jars/azure/.ready: | $(INTEROP)/jars/s3/.ready
 $(INTEROP)/jars/hdfs/.ready: | $(INTEROP)/jars/azure/.ready
-$(INTEROP)/jars/reference/.ready: | $(INTEROP)/jars/hdfs/.ready
-$(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/reference/.ready
-$(INTEROP)/jars/sources/.ready: | $(INTEROP)/jars/rest/.ready
+$(INTEROP)/jars/rest/.ready: | $(INTEROP)/jars/hdfs/.ready
 
 # In a session of its own, Iceberg's code writes the reference tables and says what they hold.
 interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Delta's too: tables, rows, MERGE, a REST catalog
@@ -81,6 +88,12 @@ interop: $(BIN)/.ready $(INTEROP_READY)  ## splitlib and Iceberg's own code, Del
 		INTEROP_AZURE_JARS=$(abspath $(INTEROP))/jars/azure INTEROP_AZURITE=$(abspath $(INTEROP))/azurite \
 		$(BIN)/pytest -n 2 tests/interop --ignore tests/interop/sources
 	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) tests/interop/sources
+
+# Not on S3, HDFS, Azure and REST catalogs, which take servers and jars of their own.
+interop-core: $(BIN)/.ready $(INTEROP_CORE_READY)  ## the tests of tests/core.txt that need Iceberg's and Delta's own code
+	$(INTEROP)/bin/python -m tests.interop.reference $(INTEROP)/tables $(INTEROP)/jars/reference
+	INTEROP_REFERENCE=$(INTEROP)/tables $(BIN)/pytest $(IN_TWO) --core tests/interop/test_rows.py
+	SOURCES_JARS=$(abspath $(INTEROP))/jars/sources $(INTEROP)/bin/pytest $(IN_TWO) --core tests/interop/sources
 
 # Seeds are drawn anew each time; SEED=S N=1 repeats one.
 differential: $(BIN)/.ready  ## random queries by plain Spark and by splitlib: SEED=… N=…

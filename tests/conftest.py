@@ -11,11 +11,30 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from splitlib.testing import HiveMetastore
+from tests.core_set import select_core
 from tests.spark_session import small_session
 
 # Machines differ in speed, and shared ones from minute to minute: time proves nothing here.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--core``."""
+    parser.addoption(
+        "--core",
+        action="store_true",
+        help="only the tests of tests/core.txt, and those that need no Java",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests that are not in the core set, if that is wanted."""
+    if config.getoption("core"):
+        items[:], others = select_core(items)
+        config.hook.pytest_deselected(items=others)
+
 
 _SHARED: Final = pytest.StashKey[tuple[SparkSession, dict[str, str]]]()
 

@@ -11,6 +11,8 @@ from splitlib_conformance import ConnectorConformance, Harness
 from tests.conformance.iceberg_harness import IcebergHarness
 from tests.support.iceberg_tables import make_catalog
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:

@@ -23,6 +23,8 @@ from splitlib_conformance import ConnectorConformance
 from tests.conformance import planted_bugs
 from tests.conformance.planted_bugs.plant import CAUGHT_BY
 
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).parents[2]
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 _MODULES = [
