@@ -1,4 +1,4 @@
-"""``splitlib.explain`` and ``splitlib.replan``: what was planned, and the same planned again."""
+"""``splitlib.explain`` and ``splitlib.replan``: report on a planned query, or plan it again."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from splitlib.spark.planner.optimize import plan
 
 @in_its_session
 def replan(df: DataFrame) -> DataFrame:
-    """The same query planned again, on the tables as they are now.
+    """Plan a query again, for the tables as they are now.
 
-    A DataFrame of splitlib's is planned once: which partitions and files it reads, and the rows of
-    the small dimensions in it, are those of the time when it was made. What :func:`splitlib.sql`
-    returned is analyzed again as well, where names and literals mean what they meant: if the
-    current catalog or database, a temporary view or a setting that counts is another now, it is
-    refused. What :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load`
-    returned keeps the DataFrames that it was made of.
+    splitlib plans a DataFrame once: the partitions and files that it reads, and the rows of its
+    small dimensions, stay as they were when it was planned. A result of :func:`splitlib.sql` is
+    also analyzed again. This raises an error if the session has changed: the current catalog or
+    database, a temporary view of the query, or a setting that changes its meaning. A result of
+    :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load` is planned
+    again from the same input DataFrames.
 
     Args:
-        df: What one of these has returned. What was made of that by further steps is made anew by
-            the same steps.
+        df: A DataFrame that one of these functions has returned. If you derived other DataFrames
+            from it, derive them again from the new one.
 
     Raises:
-        ConfigError: for any other DataFrame, for the result of a command, and if the session has
-            changed what names or literals mean.
-        SplitlibError: as what made ``df``.
+        ConfigError: if ``df`` was not planned by splitlib or is the result of a command, or if the
+            session has changed so that the query would have another meaning.
+        SplitlibError: as the function that returned ``df``.
     """
     if df not in plan_again_by:
         raise ConfigError(
@@ -50,15 +50,20 @@ def replan(df: DataFrame) -> DataFrame:
 
 @in_its_session
 def explain(df: DataFrame) -> Any:
-    """What was pruned, by which filter, and why another was not used: ``str()`` it.
+    """Return a report on what was pruned by which filter, and why other filters were not used.
 
-    Of what :meth:`splitlib.spark.read.reader.TableReader.load` returned, a
-    :class:`~splitlib.enumeration.report.ScanReport` says how its files were selected. Of what
-    :func:`splitlib.optimize` or :func:`splitlib.sql` returned, a
-    :class:`~splitlib.spark.plan_report.PlanReport` says which scans were pruned; and of any
-    other DataFrame, what :func:`splitlib.optimize` would do with it, for which the keys of its
-    dimensions are collected. A table that others read by a condition of splitlib's is asked now
-    which files that leaves, if its source tells; not after a command, which has changed the table.
+    ``str()`` formats the report. Its type depends on the DataFrame:
+
+    - Result of :meth:`splitlib.spark.read.reader.TableReader.load`: a
+      :class:`~splitlib.enumeration.report.ScanReport` on the selected files.
+    - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: a
+      :class:`~splitlib.spark.plan_report.PlanReport` on the pruned scans.
+    - Any other DataFrame: a ``PlanReport`` on what :func:`splitlib.optimize` would do. This
+      collects the keys of its dimensions.
+
+    If a table got a condition instead of a list of files, its scan is planned now to count the
+    matching files, if its data source can. For a command this is not done, as the command has
+    already changed the table.
     """
     df = given_dataframe(df)
     report = reports.get(df)
@@ -72,9 +77,9 @@ def explain(df: DataFrame) -> Any:
 
 
 def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
-    """The report with the files that tables read by others have, and those that are left of them.
+    """Add to the report the file counts of tables that got a condition.
 
-    What they are is found out now, by planning each table's scan with its condition and without.
+    Each such table is planned now, with and without its condition.
     """
     catalyst = Catalyst(df.sparkSession)
     leaves = catalyst.distinct(catalyst.all_leaves(analyzed_plan(df)))
@@ -85,7 +90,7 @@ def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
     scans = []
     for scan in report.scans:
         named = by_name[scan.table]
-        if scan.condition is None or len(named) != 1:  # as of two snapshots of one table
+        if scan.condition is None or len(named) != 1:  # as two snapshots of one table
             scans.append(scan)
             continue
         table = catalyst.dataframe(named[0])

@@ -1,4 +1,4 @@
-"""A DataFrame whose rows are computed once."""
+"""``splitlib.freeze``: compute the rows of a DataFrame once."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from splitlib.spark.kept_rows import kept_rows
 
 @in_its_session
 def freeze(df: DataFrame) -> DataFrame:
-    """Compute ``df`` now and return a DataFrame of just these rows.
+    """Compute ``df`` now and return a DataFrame of exactly these rows.
 
-    Needed for a dimension that is not deterministic: its join keys are collected first and the
-    join runs later, and both must see the same rows. Up to 8 MiB of rows are kept by the driver,
-    whatever becomes of the executors. More rows are written to the checkpoint directory, if
-    ``spark.sparkContext.setCheckpointDir`` has set one; else two executors keep each row, and
-    losing both is an error, never other rows. Over Spark Connect two executors always do.
+    Use this for a dimension that is not deterministic: its join keys are collected first and the
+    join runs later, and both must see the same rows.
+
+    Up to 8 MiB of rows are kept on the driver. More rows are written to the checkpoint directory,
+    if ``spark.sparkContext.setCheckpointDir`` has set one. Otherwise, and always over Spark
+    Connect, two executors keep a copy of each row. If both executors are lost, the query fails; it
+    never returns different rows.
 
     Raises:
-        LocationNotAllowed: if it reads outside of ``allowed_locations``.
+        LocationNotAllowed: if ``df`` reads outside of ``allowed_locations``.
     """
     df = given_dataframe(df)
     refuse_dataframe(df, allowed_by(df.sparkSession))

@@ -1,7 +1,7 @@
-"""A logical plan as plain Python values, read from Spark in one call.
+"""A logical plan as a tree of Python objects, parsed from the JSON that Catalyst writes.
 
-Asking the JVM for each node and expression costs a third of a millisecond a question; Catalyst's
-own JSON of the whole tree is one question. Nothing here knows the JVM.
+One call returns the JSON of the whole plan. A JVM call for each node and expression would cost a
+third of a millisecond each. This module does not call the JVM.
 """
 
 from __future__ import annotations
@@ -13,48 +13,53 @@ from itertools import count
 from typing import Any
 
 Path = tuple[int, ...]
-"""The way from the root of a plan to a node: numbers of children; -1 - i leads into the plan of
-the i-th subquery among a node's expressions."""
+"""Path from the root of a plan to a node: a child number per level, or -1 - i for the plan of the
+i-th subquery in the node's expressions."""
 
 
 class UnknownPlan(ValueError):
-    """Spark describes a plan in another form than any known version does."""
+    """Raised if the JSON of a plan has an unknown format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an expression stands: Catalyst's ``node.expressions()(number)``, and on inside."""
+    """Position of an expression in a plan."""
 
     node: Path
+    """Path of the node."""
     number: int
+    """Index into Catalyst's ``node.expressions()``."""
     inside: tuple[int, ...] = ()
+    """Child numbers from that expression down to this one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """An expression; ``fields`` are Catalyst's constructor arguments that are not children."""
+    """An expression of a plan."""
 
     kind: str
-    """Name of the class without its package."""
+    """Name of the Catalyst class without its package."""
     fields: Mapping[str, Any]
+    """Constructor arguments of the Catalyst class, without the children."""
     children: tuple[Expression, ...]
     place: Place
+    """Position in the plan."""
 
     @property
     def attribute_id(self) -> int | None:
-        """The id of an attribute, or of what an alias makes; None for every other expression."""
+        """Id of an attribute or alias; None for every other expression."""
         found = self.fields.get("exprId")
         return None if found is None else int(found["id"])
 
     def walk(self) -> Iterator[Expression]:
-        """This expression and all below it."""
+        """Yield this expression and all its descendants."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def references(self) -> frozenset[int]:
-        """The ids of the attributes that it reads, those of subqueries left out."""
+        """Ids of the attributes that the expression reads outside of subqueries."""
         return frozenset(
             e.attribute_id
             for e in self.walk()
@@ -63,7 +68,7 @@ class Expression:
 
     @property
     def shape(self) -> object:
-        """Equal for expressions that are the same; of attributes and casts only, else unique."""
+        """Value that is equal for equal attributes and casts, and unique for other expressions."""
         match self.kind:
             case "AttributeReference":
                 return self.attribute_id
@@ -78,17 +83,18 @@ class Node:
     """An operator of a plan."""
 
     kind: str
-    """Name of the class without its package."""
+    """Name of the Catalyst class without its package."""
     fields: Mapping[str, Any]
-    """Its arguments; those that hold expressions are parsed by :meth:`expressions`."""
+    """Constructor arguments. :meth:`expressions` parses the expressions in them."""
     children: tuple[Node, ...]
     subqueries: tuple[Node, ...]
-    """The plans of the subqueries among its own expressions."""
+    """Plans of the subqueries in the node's own expressions."""
     path: Path
+    """Path from the root of the plan."""
     _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:
-        """The expressions of one argument: of a list of them, or of one that may be missing."""
+        """Return the expressions in one argument; empty if the argument has none."""
         if not self._parsed:
             number = count()
             for argument, value in self.fields.items():
@@ -99,28 +105,28 @@ class Node:
         return self._parsed.get(name, ())
 
     def plan_of(self, subquery: Expression) -> Node:
-        """The plan of a subquery among its own expressions."""
+        """Return the plan of a subquery in the node's own expressions."""
         plans = [found for value in self.fields.values() for found in _nested_plans(value)]
         number = next(i for i, plan in enumerate(plans) if plan is subquery.fields["plan"])
         return self.subqueries[number]
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, those in subqueries included."""
+        """Yield this node and all its descendants, including subqueries."""
         yield self
         for child in (*self.children, *self.subqueries):
             yield from child.walk()
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it reads something itself."""
+        """Whether the node has no children."""
         return not self.children
 
 
 def parse_plan(text: str) -> Node:
-    """The tree of ``LogicalPlan.toJSON``.
+    """Parse the JSON that ``LogicalPlan.toJSON`` returns.
 
     Raises:
-        UnknownPlan: if it is none.
+        UnknownPlan: if the JSON has an unknown format.
     """
     objects = iter(json.loads(text))
     try:
@@ -130,7 +136,7 @@ def parse_plan(text: str) -> Node:
 
 
 def catalyst_object(argument: Any) -> str:
-    """The name of an argument that is an object or a case class; "" if it is neither."""
+    """Return the class name of an argument that is a Scala object or case class, else ""."""
     name = ""
     if isinstance(argument, dict):
         name = str(argument.get("object") or argument.get("product-class") or "")
@@ -138,7 +144,7 @@ def catalyst_object(argument: Any) -> str:
 
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The parts that ``AND`` holds together."""
+    """Yield the parts of a condition that ``AND`` joins."""
     if condition.kind == "And":
         for child in condition.children:
             yield from conjuncts(child)
@@ -147,7 +153,7 @@ def conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 def _has_strings(kind: Any) -> bool:
-    """Whether strings are part of a type, whose collations the JSON of a plan does not tell."""
+    """Return whether a type contains strings, whose collations are missing in a plan's JSON."""
     return "string" in json.dumps(kind)
 
 
@@ -155,7 +161,7 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
     fields = next(objects)
     children = tuple(_node(objects, (*path, i)) for i in range(fields["num-children"]))
     if _matches_nothing(fields):
-        # its rows are those of the first child, and the other is not read
+        # All rows of the left child are kept, and the right child is not read.
         fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))
@@ -163,11 +169,11 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
 
 
 def _matches_nothing(fields: Mapping[str, Any]) -> bool:
-    """Whether an operator is an anti join whose condition never holds."""
-    # an existence join has a type of another form
+    """Return whether an operator is an anti join whose condition is always false."""
+    # `joinType` of an existence join has no `object`.
     if _kind(fields) != "Join" or not fields["joinType"].get("object", "").endswith(".LeftAnti$"):
         return False
-    # without a condition there is no such field, and a null has no value
+    # A join without a condition has no such field, and a null literal has no `value`.
     conditions = [tree[0] for tree in _trees(fields.get("condition"))]
     return [(_kind(c), c.get("value")) for c in conditions] == [("Literal", "false")]
 
@@ -182,7 +188,7 @@ def _expression(objects: Iterator[dict[str, Any]], place: Place) -> Expression:
 
 
 def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """The expressions in one argument: a list of objects each, alone or in lists."""
+    """Yield the expressions in one argument, each as the list of its JSON objects."""
     if isinstance(value, list) and value:
         if isinstance(value[0], dict) and "num-children" in value[0]:
             yield value
@@ -192,13 +198,13 @@ def _trees(value: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 def _nested_plans(value: Any) -> Iterator[list[dict[str, Any]]]:
-    """Plans below one argument, in the order of Catalyst's ``subqueries``."""
+    """Yield the subquery plans in one argument, in the order of Catalyst's ``subqueries``."""
     if isinstance(value, list):
         for item in value:
             yield from _nested_plans(item)
     elif isinstance(value, dict) and "num-children" in value and "plan" in value:
-        # an expression's children follow it; what it holds besides (``BETWEEN`` as it was written,
-        # the branches of ``CASE``) are the same ones again
+        # The children of an expression follow it in the list. Its other fields (the original form
+        # of BETWEEN, the branches of CASE) repeat these children, so they are skipped.
         yield value["plan"]
 
 

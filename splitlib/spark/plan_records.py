@@ -1,4 +1,4 @@
-"""What became of the DataFrames that splitlib has made, kept for as long as they are."""
+"""Reports on the DataFrames that splitlib has planned, kept as long as the DataFrames exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from splitlib.enumeration.report import ScanReport
 from splitlib.spark.plan_report import PlanReport
 
 reports: WeakKeyDictionary[DataFrame, ScanReport | PlanReport] = WeakKeyDictionary()
+"""Report of each planned DataFrame."""
 plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
+"""Function that plans a DataFrame again, for each one that is not the result of a command."""
 
 
 def remember(
@@ -19,12 +21,13 @@ def remember(
     report: ScanReport | PlanReport,
     plan_again: Callable[[DataFrame], DataFrame] | None = None,
 ) -> None:
-    """Keep what :func:`splitlib.explain` is to return and :func:`splitlib.replan` to call.
+    """Keep the report for :func:`splitlib.explain` and the function for :func:`splitlib.replan`.
 
     Args:
-        df: What was planned.
-        report: How.
-        plan_again: Plans the same, given ``df``, which it must not hold: it would be kept for ever.
+        df: The planned DataFrame.
+        report: Report on its planning.
+        plan_again: Plan the same query again, given ``df``. The function must not reference ``df``:
+            this would keep both in memory forever. None if the query cannot be planned again.
     """
     reports[df] = report
     if plan_again is not None:

@@ -1,4 +1,4 @@
-"""The report on a query: what the planner did with it, for people and for machines."""
+"""The report on a planned query, as text, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class FilterUse:
-    """Keys that reached one scan.
+    """Join keys that were used on one scan.
 
     Attributes:
-        fields: The columns of the keys.
-        description: The keys in a few words.
-        nbytes: Size of the keys.
-        seconds: To collect them; shared by all scans that use them.
+        fields: Columns of the scan that the keys are compared with.
+        description: Short description of the keys.
+        nbytes: Size of the keys, in bytes.
+        seconds: Time to collect the keys, shared by all scans that use them.
     """
 
     fields: tuple[str, ...]
@@ -27,15 +27,15 @@ class FilterUse:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A Bloom filter of the keys of a smaller table, tried on rows of a scan.
+    """A Bloom filter of the keys of a smaller table, tested on rows of a scan.
 
     Attributes:
-        columns: Of the scan, which the smaller table is joined by.
-        nbytes: Size of the filter.
-        rows_sampled: Rows of the scan that were tested; 0 = there are too many keys for a filter.
-        rows_kept: How many of these it keeps.
-        is_used: Whether the scan drops what it does not keep; not if it keeps too many.
-        seconds: To read the keys and the sample.
+        columns: Columns of the scan that are joined with the smaller table.
+        nbytes: Size of the filter, in bytes.
+        rows_sampled: Number of rows that were tested; 0 if there are too many keys for a filter.
+        rows_kept: Number of tested rows that the filter keeps.
+        is_used: Whether the scan uses the filter; false if the filter keeps too many rows.
+        seconds: Time to read the keys and the sample.
     """
 
     columns: tuple[str, ...]
@@ -57,26 +57,28 @@ class RowFilter:
 
 @dataclass(frozen=True, slots=True)
 class ScanPruning:
-    """What became of one scan.
+    """The result of planning one scan.
 
     Attributes:
         table: Name of the table.
-        filters: The keys that reached it.
-        partitions_total: None = not known, as the partitions that the keys say were asked for by
-            name, or not asked for, as nothing is read.
-        partitions_kept: How many are read; None = it was not pruned.
-        files: Left to be read; None = Spark finds out when it runs, or the table's source does.
-        nbytes: Of these files; None as there.
-        files_total: None = not known, as what does not matter is not listed.
-        nbytes_total: Of all files; None as there.
-        condition: The keys as they were handed to whoever reads the table, where that is not
-            splitlib; None = they were not.
-        strip: In the catalog's order, a character per partition (or per run of them, where there
-            are many): ``#`` where one is kept, ``.`` where none is.
-        asked_for: How partitions were asked for if not for all of them, as in
+        filters: Join keys that were used on the scan.
+        partitions_total: Number of partitions of the table; None if unknown, because only some
+            partitions were requested by name or because the scan is not read.
+        partitions_kept: Number of partitions to read; None if the scan was not pruned.
+        files: Number of files to read; None if Spark or the data source selects them at run time.
+        nbytes: Total size of the files to read, in bytes; None if unknown.
+        files_total: Number of files of the table; None if unknown, as pruned partitions are not
+            listed.
+        nbytes_total: Total size of the files of the table, in bytes; None if unknown.
+        condition: Join keys as an SQL condition, for a table that splitlib does not list; None if
+            there is no condition.
+        strip: Picture of the partitions in catalog order: ``#`` for a kept partition, ``.`` for a
+            pruned one. If there are many partitions, one character covers several, and is ``#`` if
+            any of them is kept.
+        asked_for: How partitions were requested if not all were requested, as in
             :attr:`splitlib.ScanReport.asked_for`.
-        row_filter: What it leaves out of the rows that are read; None = nothing was tried.
-        reasons: Why joins on it do not prune, or why it is left to Spark.
+        row_filter: Bloom filter on the rows of the scan; None if none was built.
+        reasons: Why joins do not prune the scan, or why it is left to Spark.
     """
 
     table: str
@@ -95,11 +97,11 @@ class ScanPruning:
 
     @property
     def is_pruned(self) -> bool:
-        """Whether Spark is given fewer partitions than there are, or a condition to find them."""
+        """Whether the scan was pruned, by a list of partitions or by a condition."""
         return self.partitions_kept is not None or self.condition is not None
 
     def because(self, reason: str, *, if_first: bool = False) -> Self:
-        """The same with one more reason; ``if_first``: only where there is none yet."""
+        """Return the report with one more reason; with ``if_first``, only if there is none yet."""
         if if_first and self.reasons:
             return self
         return replace(self, reasons=(*self.reasons, reason))
@@ -107,17 +109,18 @@ class ScanPruning:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """Explains one call of :func:`splitlib.optimize`.
+    """Report on one call of :func:`splitlib.optimize`.
 
     Attributes:
-        scans: What became of each scan.
-        reasons: Why the query as a whole is left to Spark.
-        seconds: Spent on planning, the collection of keys included.
-        catalog_requests: To the session's catalog, for names and details of partitions.
-        storage_requests: Requests by which directories of the session's tables were listed: one for
-            each, or on S3 one for each page that tells the files of many.
-        listed_later: Tables whose files Spark lists when the query runs. Those of all others are
-            fixed, if the query is not left to Spark as a whole.
+        scans: Report on each scan.
+        reasons: Why the whole query is left to Spark.
+        seconds: Time for planning, including the collection of keys.
+        catalog_requests: Number of requests to the session's catalog for names and details of
+            partitions.
+        storage_requests: Number of requests to list directories of the session's tables: one per
+            directory, or on S3 one per page of a listing that covers many directories.
+        listed_later: Names of tables whose files Spark lists when the query runs. The files of all
+            other tables are fixed, unless the whole query is left to Spark.
     """
 
     scans: tuple[ScanPruning, ...] = ()
@@ -128,7 +131,7 @@ class PlanReport:
     listed_later: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the report as plain values for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -157,7 +160,7 @@ class PlanReport:
 
 
 def strip(kept: list[bool], width: int = 120) -> str:
-    """A picture of which partitions are kept; see :attr:`ScanPruning.strip`."""
+    """Return a picture of the kept partitions; see :attr:`ScanPruning.strip`."""
     size = max(1, -(-len(kept) // width))
     pieces = [kept[i : i + size] for i in range(0, len(kept), size)]
     return "".join("#" if any(piece) else "." for piece in pieces)
@@ -193,7 +196,7 @@ def _block(scan: ScanPruning) -> list[str]:
 
 
 def _picture(kept: str) -> str:
-    """Partitions side by side; nothing is loaded from elsewhere to show it."""
+    """Return the kept partitions as an inline SVG picture without external resources."""
     if not kept:
         return ""
     cells = "".join(

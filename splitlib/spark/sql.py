@@ -1,4 +1,4 @@
-"""``splitlib.sql`` and ``splitlib.optimize``: joins found and pruned, nothing wired by hand."""
+"""``splitlib.sql`` and ``splitlib.optimize``: find the joins of a query and prune its scans."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from splitlib.spark.session_state import SessionState
 
 @in_its_session
 def optimize(df: DataFrame) -> DataFrame:
-    """The same rows, read from fewer partitions where joins of ``df`` allow it.
+    """Return a DataFrame with the same rows that reads fewer partitions, if joins allow it.
 
-    The keys of the dimensions are collected now, and the partitions that they need are listed; see
-    :func:`splitlib.explain` for what was pruned, and why something was not. Where nothing can be
-    pruned ``df`` itself is returned. Nothing is raised that plain Spark would not raise, but for
-    limits that were set.
+    The keys of the dimensions are collected now, and the matching partitions are listed. If nothing
+    can be pruned, ``df`` itself is returned. :func:`splitlib.explain` reports what was pruned, and
+    why other scans were not. Other than the errors below, only errors of Spark itself are raised.
 
-    It is planned once: see :func:`splitlib.replan`.
+    The query is planned once; :func:`splitlib.replan` plans it again.
 
     Raises:
-        TooManyPartitions: if more than ``max_partitions`` are left of a table.
-        MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
+        TooManyPartitions: if a table still has more than ``max_partitions`` after pruning.
+        MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
+            set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.
     """
     planned, report = plan(given_dataframe(df))
@@ -44,18 +44,19 @@ def optimize(df: DataFrame) -> DataFrame:
 
 @in_its_session
 def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
-    """``spark.sql(query, …)``, and :func:`optimize` on what it returns.
+    """Run ``spark.sql(query, …)`` with :func:`optimize` applied to the query.
 
-    A command runs once: of MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS the queries in it are
-    optimized before, and the table that is changed is pruned by the rows that it is changed by.
+    A command runs once. The queries in MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS are
+    optimized before the command runs. The table to change is pruned to the matching partitions.
 
-    A table may also be one of a named splitlib catalog: ``lake.db.t`` where
-    ``spark.splitlib.catalog.lake.*`` says what ``lake`` is, and Spark has no catalog of that name.
+    The query can also use tables of named splitlib catalogs, such as ``lake.db.t``. For this,
+    ``spark.splitlib.catalog.lake.*`` must define ``lake``, and Spark must not have a catalog of
+    that name.
 
     Raises:
-        SplitlibError: if such a table cannot be read; and as :func:`optimize`.
-        ConfigError: for ``allowed_locations`` on Spark Connect, if the text does not begin with
-            SELECT or VALUES: of a command it could not be told what it reads.
+        SplitlibError: if a table of a named catalog cannot be read; and as :func:`optimize`.
+        ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
+            with SELECT or VALUES: the tables that a command reads cannot be determined there.
     """
     args = tuple(map(_copied, args))
     kwargs = {name: _copied(value) for name, value in kwargs.items()}
@@ -64,7 +65,7 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         with named_tables(spark, query, opened) as (text, tables):
             allowed, has_parameters = allowed_by(spark), bool(args or kwargs)
             refuse_statement(spark, text, allowed, has_parameters=has_parameters)
-            # parameters would have to be bound in each of its parts
+            # A command with parameters is not planned: they would have to be bound in each part.
             command = None if has_parameters else planned_command(spark, text, tables)
             if command is None or command.plan is None:
                 refuse_written_query(spark, text, allowed)
@@ -86,11 +87,11 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def _copied(value: Any) -> Any:
-    """A parameter that nobody changes before the query is planned again."""
+    """Copy a mutable parameter, so that later changes do not affect a new planning."""
     return copy(value) if isinstance(value, (dict, list)) else value
 
 
 def _again(df: DataFrame) -> DataFrame:
-    """``df`` optimized once more, with what there is now in the directories that it reads."""
+    """Optimize ``df`` again, after Spark has listed its directories again."""
     refresh(df)
     return optimize(df)

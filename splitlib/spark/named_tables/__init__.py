@@ -1,1 +1,1 @@
-"""Tables of named splitlib catalogs in the text of a query."""
+"""Find tables of named splitlib catalogs in the text of a query."""

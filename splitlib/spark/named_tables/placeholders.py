@@ -1,7 +1,8 @@
-"""Tables of named splitlib catalogs in SQL: ``SELECT … FROM lake.db.t`` with ``lake`` a catalog.
+"""Tables of named splitlib catalogs in SQL, such as ``lake.db.t`` if ``lake`` is a catalog.
 
-While a query is analyzed such a table is a relation of no files under its name; only when the keys
-of its joins are known it is opened up, by splitlib's own enumeration.
+While Spark analyzes the query, such a table is a placeholder: a relation with its columns but
+without files. When the keys of its joins are collected, splitlib enumerates the matching files and
+replaces the placeholder.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
-# Global temporary views are the only ones that a name of several parts can mean, and the last part
-# of the name stays, by which columns may be qualified. All sessions share them.
+# Only global temporary views have names of several parts. So the view can keep the last part of
+# the table's name, which may qualify columns. All sessions share these views.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """One table of a named catalog, pinned when it was opened."""
+    """A table of a named catalog, pinned to its version when it was opened."""
 
     spark: SparkSession
     table: Table
@@ -56,14 +57,14 @@ class NamedTable:
 
     @classmethod
     def open(cls, spark: SparkSession, name: str) -> Self:
-        """The table as it is now; errors as of :func:`splitlib.load_table`."""
+        """Open the table as it is now; raise the same errors as :func:`splitlib.load_table`."""
         spark_conf = settings_of(spark)
         config = SplitConfig.resolve(spark_conf=spark_conf)
         table = open_table(name, spark=spark, spark_conf=spark_conf, config=config)
         return cls(spark, table, config)
 
     def placeholder(self) -> tuple[DataFrame, str]:
-        """Its columns and no rows; and the root by which that is found in a plan."""
+        """Return a relation without rows, and the root path that identifies it in a plan."""
         scan = FileScan(
             format="parquet",
             options={},
@@ -81,7 +82,7 @@ class NamedTable:
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, ScanReport]:
-        """The rows of the files that matter, and how they were selected."""
+        """Return the rows of the matching files, and a report."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
@@ -90,18 +91,19 @@ class NamedTable:
 def named_tables(
     spark: SparkSession, query: str, opened: ExitStack
 ) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
-    """The query with its named tables as views, for as long as it takes to analyze it.
+    """Replace the tables of named catalogs in a query by temporary views.
 
-    Yields the text, and the tables that are still to be opened up, by the root of each.
+    Yield the new text, and the tables with placeholders by the root path of their placeholder. The
+    views exist until the context exits: Spark must analyze the query inside of it.
 
     Args:
         spark: Session of the query.
         query: Any SQL.
-        opened: Closes the tables, which are still needed to plan the query.
+        opened: Gets the open tables, and closes them after the query is planned.
 
     Raises:
         SplitlibError: as :func:`splitlib.load_table`; ``UnsupportedTable`` if the query is a
-            statement that changes one.
+            statement that changes such a table.
     """
     catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
@@ -120,7 +122,7 @@ def named_tables(
                 hint="write to it through a catalog of Spark's own.",
                 table=".".join(piece.parts),
             )
-    # nothing depends on keys in a statement, which is run at once
+    # A statement runs at once and is not planned, so it gets the table instead of a placeholder.
     prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
@@ -142,7 +144,7 @@ def named_tables(
 
 
 def _view_of(rows: DataFrame, name: str) -> str:
-    """Make a view, under another name if there is one of that name already."""
+    """Create a view and return its name, which differs from ``name`` if that is taken."""
     try:
         rows.createGlobalTempView(name)
     except AnalysisException:
@@ -154,7 +156,7 @@ def _view_of(rows: DataFrame, name: str) -> str:
 def _with_views(
     spark: SparkSession, pieces: Sequence[Piece], views: Mapping[tuple[str, ...], str]
 ) -> str:
-    """The query with its named tables exchanged for views."""
+    """Return the query with views in place of the tables of named catalogs."""
     texts = [piece.text for piece in pieces]
     for i, piece in enumerate(pieces):
         view = views.get(piece.parts[:3])
@@ -162,12 +164,12 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # a column that the whole name qualifies is qualified by its last part just as well
+            # For a column with the full table name, the last part of the name is enough.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)
         if view != last:
-            # columns may be qualified by the table's name, unless it has an alias already
+            # Columns may be qualified by the table's name, so add it as alias if there is none.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
             if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
                 texts[i] = without

@@ -1,4 +1,4 @@
-"""The names in the text of a query, told from strings and comments. In time linear in the text."""
+"""Find the names in the text of a query, outside of strings and comments, in linear time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"
-# Strings without an end reach to that of the text: to try from each quote again would take long.
+# A string without an end extends to the end of the text, so that the search stays linear.
 _TOKEN: Final = re.compile(
     r"""[rR]'[^']*'?|[rR]"[^"]*"?"""
     r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _COMMENT: Final = re.compile(r"/\*|\*/")
-# What comes before the name of a table that a statement changes.
+# Keywords before the name of a table that a statement changes.
 _CHANGES: Final = re.compile(
     r"\b(?:INTO|OVERWRITE|UPDATE|DELETE FROM|TRUNCATE|DROP|ALTER|(?<!SHOW )CREATE|REPLACE|REPAIR)"
     r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
@@ -30,17 +30,18 @@ _LONGEST_WORD: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of the text of a query."""
+    """A part of the text of a query: a name, or text without names."""
 
     text: str
+    """The text of this part."""
     parts: tuple[str, ...] = ()
-    """Of the name that it is; none of what is no name."""
+    """Parts of the name; empty if the text is not a name."""
     is_changed: bool = False
-    """Whether it stands where the name of a table does that the statement changes."""
+    """Whether the name is at the position of the table that a statement changes."""
 
 
 def pieces_of(query: str) -> Iterator[Piece]:
-    """All of the text, in order."""
+    """Yield all parts of the text, in order."""
     words: deque[str] = deque(maxlen=_WORDS_BEFORE)
     start = 0
     while token := _TOKEN.search(query, start):
@@ -58,7 +59,7 @@ def pieces_of(query: str) -> Iterator[Piece]:
 
 
 def _end_of_comment(query: str, start: int) -> int:
-    """Where a comment ends; there may be comments in it."""
+    """Return the position after a comment, which may contain nested comments."""
     depth = 1
     for edge in _COMMENT.finditer(query, start):
         depth += 1 if edge[0] == "/*" else -1

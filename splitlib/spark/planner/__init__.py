@@ -1,1 +1,1 @@
-"""Star joins found in any query, and the partitions that they cannot meet left out."""
+"""Find star joins in any query, and prune the partitions that the joins cannot match."""

@@ -1,8 +1,8 @@
-"""Broadcast reuse: what several joins share goes on being shared once their facts are pruned.
+"""Broadcast reuse: joins that share a broadcast dimension still share it after pruning.
 
-Spark broadcasts the smaller side of a join. What is left of a fact may be smaller than the
-dimension, and then is broadcast in its place; but where other joins broadcast that dimension too,
-it had been read once for all of them, and now would be read again.
+Spark broadcasts the smaller side of a join. A pruned fact table may become smaller than the
+dimension, so that Spark broadcasts the fact table instead. If several joins broadcast the same
+dimension, Spark reads the dimension once for all of them. That reuse would be lost.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from splitlib.spark.planner.lineage import join_type
 def sharing_broadcasts(
     root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
 ) -> set[Path]:
-    """The scan sites that share the build side of their join with another of them.
+    """Return the scan sites whose join has the same build side as the join of another site.
 
     Args:
         root: The optimized plan.
-        sites: The paths of the scan sites in it.
-        broadcast_of: The same value for the same build side; None of one that Spark would not
-            broadcast.
+        sites: Paths of the scan sites in the plan.
+        broadcast_of: Return a value that is equal for equal build sides, or None if Spark does
+            not broadcast this side.
     """
     sharing: dict[Hashable, set[Path]] = defaultdict(set)
     for node in root.walk():
-        # of other joins only one side can be broadcast
+        # In other join types Spark can broadcast only one of the two sides.
         if node.kind == "Join" and join_type(node) == "Inner":
             for child, other in zip(node.children, reversed(node.children), strict=True):
                 leaf = _leaf_of(child)

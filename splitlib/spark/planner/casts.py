@@ -1,6 +1,6 @@
-"""Casts that lose nothing: different values stay different, and in the same order.
+"""Lossless casts: different values stay different, and keep their order.
 
-Only then a condition on what a cast makes of a column is one on the column.
+Only for a lossless cast, a condition on the cast column is also a condition on the column.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Decimal digits that every value of the type fits into, the narrowest type first.
+# Maximal number of decimal digits of each integer type, narrowest type first.
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# A date as an instant depends on the time zone, and some zones have skipped a day.
+# date -> timestamp is not lossless: it depends on the time zone, and some zones skipped a day.
 _OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 
 
 def is_lossless(source: object, target: object) -> bool:
-    """Whether a cast from one type to another is, for all values, in every mode of casting.
+    """Return whether a cast is lossless for all values, with and without ANSI mode.
 
-    Strings are not told apart: as Catalyst writes its plans, a collation is no part of the type.
+    Casts between strings are never lossless here: the JSON of a plan does not contain collations.
 
     Args:
-        source: As Catalyst writes types in the JSON of a plan, such as ``decimal(10,2)``.
-        target: The same of the result.
+        source: Type before the cast, as in the JSON of a plan, such as ``decimal(10,2)``.
+        target: Type after the cast, in the same form.
     """
     if not isinstance(source, str) or not isinstance(target, str):
-        return False  # it has parts
+        return False  # nested type
     if (source, target) in _OTHERS:
         return True
     if source in _WIDTHS and target in _WIDTHS:
@@ -38,7 +38,7 @@ def is_lossless(source: object, target: object) -> bool:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Digits before and after the point; None of what is no exact number."""
+    """Return the digits before and after the point; None if the type is not an exact number."""
     if kind in _DIGITS:
         return _DIGITS[kind], 0
     found = _DECIMAL.fullmatch(kind)

@@ -1,8 +1,8 @@
-"""Commands, planned before they run: MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS.
+"""Plan commands before they run: MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS.
 
-What a command reads is a query like any other. What it changes is a table of which the rows matter
-that meet its condition: what joins in it imply for that table is added to it, and holds of each of
-these rows anyway.
+The query inside a command is planned like any other query. The changed table is pruned by its
+condition: the joins in the condition imply a filter on that table. Every row that the command
+changes meets this filter, so it can be added to the condition.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ class PlannedCommand:
     """A command that has not run."""
 
     plan: Any
-    """What is to run in its place, an unresolved plan; None if nothing is to be changed of it."""
+    """Unresolved plan to run instead of the command; None if the command stays unchanged."""
     report: PlanReport
+    """Report on the planning of the command."""
 
 
 def planned_command(
     spark: SparkSession, text: str, named: Mapping[str, NamedTable]
 ) -> PlannedCommand | None:
-    """What to run for a statement; None if it is none of those that read something else.
+    """Plan a statement; return None if it is not a command that reads other tables.
 
-    Where it is not understood it is left as it is, and Spark says what is wrong with it.
+    A statement that cannot be planned stays unchanged, so that Spark reports its errors.
 
     Args:
-        spark: Where it is to run.
-        text: One statement.
-        named: As for :func:`splitlib.spark.planner.optimize.plan`.
+        spark: Session in which the statement runs.
+        text: One SQL statement.
+        named: Tables of named catalogs, as for :func:`splitlib.spark.planner.optimize.plan`.
 
     Raises:
         SplitlibError: as :func:`splitlib.spark.planner.optimize.plan`.
@@ -120,7 +121,7 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
 def _implied_by_source(
     catalyst: Catalyst, merge: ParsedCommand
 ) -> tuple[ParsedCommand | None, PlanReport]:
-    """A MERGE with what its source implies for its target; None if that is nothing."""
+    """Return a MERGE with the filter that its source implies for its target; None without one."""
     leaves = catalyst.leaves(catalyst.analyzed(catalyst.dataframe(merge.target)))
     if len(leaves) != 1 or catalyst.source_of(leaves[0]) is None:
         return None, PlanReport(reasons=(_TAKES_NONE,))
@@ -140,20 +141,20 @@ def _implied_by_source(
 def _planned(
     catalyst: Catalyst, query: Any, named: Mapping[str, NamedTable]
 ) -> tuple[Any, PlanReport]:
-    """A query as :func:`plan` has it; None if it stays as it is."""
+    """Return the analyzed plan that :func:`plan` makes of a query; None if unchanged."""
     df = catalyst.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
 
 
 def _computed(catalyst: Catalyst, source: Any) -> Any:
-    """The source of a MERGE with its rows computed now, and kept.
+    """Compute the rows of a MERGE's source now, and return a plan that reads these rows.
 
-    A row that came into it after its keys were collected would not find its partner in the
-    target, and be inserted beside it. None if it is too large for that.
+    A row that appears in the source after its keys are collected would miss its match in the
+    pruned target, and would be inserted as a duplicate. Return None if the source is too large.
     """
     analyzed = catalyst.analyzed(catalyst.dataframe(source))
-    # the condition names columns by the alias or, where a query has none, by its own tables
+    # The condition qualifies columns by the source's alias or, without one, by its tables.
     path = (0,) if catalyst.kind(analyzed) == "SubqueryAlias" else ()
     rows = catalyst.node(analyzed, path)
     leaves = catalyst.leaves(catalyst.optimized(rows))
@@ -173,7 +174,7 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: Any, command: ParsedCommand
 ) -> tuple[str | None, PlanReport]:
-    """What a query implies for the table that a command changes, which is its first child."""
+    """Return the filter that a query implies for its first child, the table to change."""
     df = catalyst.dataframe(query)
     leaf = _leaf_below(catalyst.tree(catalyst.analyzed(df)).children[0])
     if leaf is None:

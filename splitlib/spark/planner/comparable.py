@@ -1,4 +1,7 @@
-"""Which keys can be compared outside of Spark: those whose equality is that of the bare values."""
+"""Find the join keys that can be compared outside of Spark.
+
+Two such keys are equal exactly if their plain values are equal. Collated strings are an exception.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +20,29 @@ _PLAIN: Final = re.compile(
 
 
 class TypeNames(NamedTuple):
-    """Spark's two names of a data type."""
+    """The two names that Spark has for a data type."""
 
     name: str
-    """``typeName``, such as ``integer``."""
+    """Result of Spark's ``typeName``, such as ``integer``."""
     in_catalog: str
-    """``catalogString``, such as ``int``."""
+    """Result of Spark's ``catalogString``, such as ``int``."""
 
 
 TypeOf = Callable[[Expression], TypeNames]
-"""The type of an expression of the optimized plan."""
+"""Function that returns the type of an expression of the optimized plan."""
 
 
 def comparable(
     join_filter: JoinFilter, type_of: TypeOf
 ) -> tuple[JoinFilter | None, tuple[str, ...]]:
-    """The filter without what only Spark can compare, None if nothing is left; and why, as clauses.
+    """Drop the comparisons of a join filter that only Spark can evaluate.
 
     Args:
-        join_filter: What a join implies.
-        type_of: Asked where the plan's JSON does not tell.
+        join_filter: Filter that a join implies.
+        type_of: Called for types that the plan's JSON does not contain.
+
+    Returns:
+        The remaining filter, None if no comparison remains; and the reasons, as clauses.
     """
     kept = []
     reasons: dict[str, None] = {}
@@ -51,11 +57,11 @@ def comparable(
 
 
 def _other_kind(side: Expression, type_of: TypeOf) -> str | None:
-    """The type of a side, if it is none whose values can be compared as they are."""
+    """Return the type of a side if its values cannot be compared outside of Spark, else None."""
     if side.kind in ("AttributeReference", "Cast") and _PLAIN.fullmatch(
         str(side.fields.get("dataType"))
     ):
         return None
-    # a plan's JSON does not tell collations apart
+    # The plan's JSON does not contain collations, so the JVM is needed.
     kind = type_of(side)
     return None if kind.name == "string" or _PLAIN.fullmatch(kind.name) else kind.in_catalog

@@ -1,7 +1,7 @@
-"""Scans that the optimizer has copied, under ids that no scan of the query itself has.
+"""Find scans that the optimizer has copied under new column ids.
 
-Joins are pushed below a union that way, once into each of its inputs. What a copy needs is not
-known by the ids of columns; so all that it reads is needed.
+Spark copies a scan, for example, when it pushes a join into each input of a union. The new column
+ids do not show which partitions a copy needs, so a copied scan is not pruned.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeVar
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, leaf_ids
 
-# An RDD may give other rows each time, a file does not.
+# An RDD may return different rows each time it is computed, so its copies matter too.
 _READ_SOMETHING = RELATIONS | TABLES | {"LogicalRDD"}
 
 S = TypeVar("S")
 
 
 def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
-    """The leaves of an optimized plan that read what no leaf of the analyzed one shows."""
+    """Return the leaves of the optimized plan without a counterpart in the analyzed plan."""
     known = {i for node in analyzed.walk() if node.is_leaf for i in leaf_ids(node)}
     return {
         node.path: node
@@ -30,7 +30,7 @@ def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
 
 def _is_of(known: set[int], leaf: Node) -> bool:
     ids = leaf_ids(leaf)
-    # one of whose columns none is left may be any of its kind
+    # A table scan without columns has no ids to identify it: it may be a copy of any table.
     return ids <= known and (bool(ids) or leaf.kind not in TABLES)
 
 
@@ -40,13 +40,13 @@ def copied_scans(
     places_of: Callable[[S], frozenset[str]],
     places_read_by: Callable[[Node], frozenset[str]],
 ) -> dict[Path, tuple[S, ...]]:
-    """By the path of each copy, the scans that it may be a copy of.
+    """Return, by the path of each copy, the scans that it may be a copy of.
 
     Args:
-        copies: What :func:`copied_leaves` has found.
-        scans: Those of the analyzed plan.
-        places_of: The tables and directories that one of these reads.
-        places_read_by: Those that a leaf of the optimized plan reads.
+        copies: Result of :func:`copied_leaves`.
+        scans: Scans of the analyzed plan.
+        places_of: Return the tables and directories that such a scan reads.
+        places_read_by: Return the tables and directories that a leaf of the optimized plan reads.
     """
     of_tables = [leaf for leaf in copies.values() if leaf.kind in RELATIONS | TABLES]
     if not of_tables:
@@ -55,7 +55,7 @@ def copied_scans(
     found = {}
     for leaf in of_tables:
         read = places_read_by(leaf)
-        # of what is not known by name or directory it may be any
+        # A leaf without a table name or directory may be a copy of any scan.
         found[leaf.path] = tuple(
             scan for scan, places in known if not read or not places or places & read
         )

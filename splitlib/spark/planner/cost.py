@@ -1,4 +1,4 @@
-"""Cost: whether the keys of a dimension are worth being collected before the query runs."""
+"""Decide whether collecting the keys of a dimension before the query runs is worth its cost."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from splitlib.spark.logical_plan import Node, Path, conjuncts
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
-# Rows that are in memory already, or whose number the plan itself bounds.
+# Leaves whose rows are in memory already.
 _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
+# The plan itself bounds the number of rows.
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit"}
-# A source's estimate is of the columns that are read, that of files is of all: sizes within this
-# factor say nothing.
+# Size estimates of a data source cover the columns that are read, those of files cover all columns.
+# So a side counts as larger only if its size differs by more than this factor.
 _MUCH_SMALLER = 10
 
 
 class Costs:
-    """What it costs to run parts of one plan; each part is looked at once.
+    """Costs of running parts of one plan. The cost of each part is computed once.
 
     Args:
-        size_of: Bytes that a leaf reads; None if that is not known.
-        limit: Reading more than so many bytes to learn the keys does not pay.
-        copied_rdds: Leaves that are RDDs which are also read elsewhere under other ids.
+        size_of: Return the bytes that a leaf reads; None if unknown.
+        limit: Maximal number of bytes to read in order to collect keys.
+        copied_rdds: Paths of RDD leaves that the plan also reads under other column ids.
     """
 
     def __init__(
@@ -40,18 +41,18 @@ class Costs:
         self._reasons: dict[Path, str | None] = {}
 
     def may_run(self, node: Node) -> bool:
-        """Whether a part of the plan can be run for its keys."""
+        """Return whether a part of the plan may be run to collect its keys."""
         return self.why_not_run(node) is None
 
     def why_not_run(self, node: Node) -> str | None:
-        """Why a part of the plan cannot be run for its keys; None if it can."""
+        """Return why a part of the plan must not be run to collect its keys; None if it may."""
         if node.path not in self._reasons:
             self._reasons[node.path] = self._why_not_run(node)
         return self._reasons[node.path]
 
     def _why_not_run(self, node: Node) -> str | None:
         if any(part.path in self._copied_rdds for part in node.walk()):
-            # its rows here need not be those that the query itself reads
+            # This RDD may return rows here that differ from the rows that the query reads.
             return "its dimension reads an RDD that is also read elsewhere"
         total = self.bytes_read(node)
         if total is None:
@@ -61,7 +62,7 @@ class Costs:
         return None
 
     def bytes_read(self, node: Node) -> int | None:
-        """What the leaves of a part of the plan read; None if that is not known."""
+        """Return the bytes that the leaves of a part of the plan read; None if unknown."""
         total = 0
         for leaf in node.walk():
             if leaf.is_leaf and leaf.kind not in _IN_MEMORY:
@@ -79,17 +80,17 @@ def worth_collecting(
     *,
     wants_selective: bool = True,
 ) -> dict[Path, ScanSite]:
-    """The scan sites with only those filters whose keys are worth being collected.
+    """Keep only the join filters whose keys are worth collecting.
 
-    Keys that are not may still come from another scan site, if they are partition values of it.
+    Other keys may still come from another scan site, if they are partition values of that site.
 
     Args:
-        sites: By their paths.
-        costs: Of the plan in which they stand.
-        listed: The paths of those that are pruned by partitions. All others get a condition on
-            any of their columns, so that either side of a join may prune the other one: a side that
-            is much larger does not.
-        wants_selective: Whether a condition has to leave out rows of a dimension.
+        sites: Scan sites by path.
+        costs: Costs of the plan that contains the sites.
+        listed: Paths of the sites that are pruned by partition. All other sites get a condition on
+            any of their columns, so each side of a join could prune the other. A side that is much
+            larger than the site is not used.
+        wants_selective: Whether to use only dimensions that have a condition which drops rows.
     """
     of_costs = {p: s if p in listed else _not_of_larger(s, costs) for p, s in sites.items()}
     return {
@@ -132,14 +133,14 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
 
 
 def is_selective(dimension: Dimension) -> bool:
-    """Whether the plan shows that some rows are left out, here or where it is narrowed."""
+    """Return whether the dimension, or one that narrows it, has a condition that drops rows."""
     if dimension.is_value or _drops_rows(dimension.node):
         return True
     return any(is_selective(other) for other, _ in dimension.narrowed_by)
 
 
 def _selective_part(dimension: Dimension) -> Dimension:
-    """The dimension without what narrows it but drops no rows."""
+    """Return the dimension without the narrowing dimensions that drop no rows."""
     kept = ((_selective_part(other), conditions) for other, conditions in dimension.narrowed_by)
     return replace(dimension, narrowed_by=tuple((d, c) for d, c in kept if is_selective(d)))
 
@@ -150,7 +151,7 @@ def _drops_rows(node: Node) -> bool:
             return True
         if part.kind == "Filter":
             conditions = [c for whole in part.expressions("condition") for c in conjuncts(whole)]
-            # IS NOT NULL is what the optimizer adds to every join
+            # The optimizer adds IS NOT NULL for every join, so it does not count.
             if any(c.kind != "IsNotNull" for c in conditions):
                 return True
     return False

@@ -1,9 +1,10 @@
-"""Dead-scan elimination: scans whose rows the result cannot depend on are not read.
+"""Dead-scan elimination: do not read scans that cannot change the result.
 
-A scan may be gone from the optimized plan because its rows do not matter (in a branch of a union
-that a condition rules out), or because another scan serves for both. They are told apart by a
-second optimization with empty scans, which the optimizer can neither know to be empty nor take for
-another scan: it drops these only if they are dead.
+A scan can be missing from the optimized plan for two reasons: its rows do not matter (as in a
+branch of a union that a condition rules out), or another scan replaces it. A second optimization
+tells the two apart. In it, the missing scans are replaced by empty scans. The optimizer cannot see
+that these are empty, and cannot merge them with other scans. So it drops them only if they are
+dead.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ def dead_scans(
     empty: Callable[[S], E | None],
     optimized_with: Callable[[Mapping[Path, E]], Node],
 ) -> dict[Path, E]:
-    """What takes the place of dead scans, by their paths in the analyzed plan.
+    """Return empty scans to replace the dead scans, by path in the analyzed plan.
 
     Args:
         analyzed: The analyzed plan.
-        unread: The scans of it that the optimized plan does not read, and where they stand.
-        empty: A scan that reads nothing, instead of one of these; None if that would save nothing.
-        optimized_with: What the optimizer makes of the analyzed plan with other leaves.
+        unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
+        empty: Return an empty replacement for a scan; None if that saves nothing.
+        optimized_with: Optimize the analyzed plan with other nodes at some paths.
     """
     empty_scans = {scan: empty(scan) for scan in unread}
     new = {

@@ -1,7 +1,8 @@
-"""The decisions about a query: the passes that need no Spark, one after the other.
+"""Decide how to prune a query: the planner passes that need no Spark, in order.
 
-Scan sites, join graph, eligibility, cost, and what is run once. All of it is plain Python on the
-trees of :mod:`splitlib.spark.logical_plan`; the few facts that only Spark knows are asked for.
+The passes are copied scans, join graph, eligibility, cost, and the dimensions to run once. They
+are plain Python on the trees of :mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides
+the few facts that only Spark has.
 """
 
 from __future__ import annotations
@@ -20,87 +21,89 @@ from splitlib.spark.planner.materializable import Leaves, Materializable, materi
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 S = TypeVar("S", bound=Hashable)
-"""A scan that can be pruned, whatever it is."""
+"""Type of the scans that can be pruned."""
 
 
 class PlanFacts(Protocol[S]):
-    """A query, and what Spark knows of it."""
+    """A query, and the facts that Spark has about it."""
 
     @property
     def analyzed_tree(self) -> Node:
-        """The plan as the query was written."""
+        """The analyzed plan, as the query was written."""
 
     @property
     def optimized_tree(self) -> Node:
-        """The plan as Spark's optimizer leaves it."""
+        """The plan after Spark's optimizer."""
 
     @property
     def scan_paths(self) -> Mapping[S, Collection[Path]]:
-        """The scans of the analyzed plan that can be pruned, and where they stand in it."""
+        """The scans that can be pruned, with their paths in the analyzed plan."""
 
     @property
     def partition_columns(self) -> frozenset[int]:
-        """The ids of the columns by which they can be pruned."""
+        """The ids of the columns by which scans can be pruned."""
 
     @property
     def deterministic(self) -> bool:
-        """Whether the query gives the same rows each time it is run."""
+        """Whether the query returns the same rows each time it runs."""
 
     @property
     def is_command(self) -> bool:
-        """Whether the query is of the rows that a command changes by those of other tables.
+        """Whether the query selects the rows that a command changes.
 
-        What those are is then the point of it, and no condition needs to leave out any.
+        Then keys are collected even from dimensions without a condition that drops rows.
         """
 
     @property
     def dimension_bytes(self) -> int:
-        """Reading more than so much to learn the keys does not pay."""
+        """Maximal number of bytes to read in order to collect the keys of a dimension."""
 
     @property
     def broadcast_threshold(self) -> int:
-        """Bytes up to which Spark broadcasts a side of a join."""
+        """Maximal size in bytes of a join side that Spark broadcasts."""
 
     def scan_of(self, leaf: Node) -> S | None:
-        """The scan that a leaf of either plan is; None if it is another node."""
+        """Return the prunable scan of a leaf of either plan; None for any other node."""
 
     def is_listed(self, scan: S) -> bool:
-        """Whether splitlib lists what a scan reads; else it gets the keys as a condition."""
+        """Return whether splitlib lists the partitions of a scan; else it gets a condition."""
 
     def places_of(self, scan: S) -> frozenset[str]:
-        """The tables and directories that a scan reads."""
+        """Return the tables and directories that a scan reads."""
 
     def places_read_by(self, leaf: Node) -> frozenset[str]:
-        """The tables and directories that a leaf of the optimized plan reads."""
+        """Return the tables and directories that a leaf of the optimized plan reads."""
 
     def size_of(self, leaf: Node, copied: Collection[S]) -> int | None:
-        """Bytes that a leaf of the optimized plan reads, which may be a copy of some scans.
+        """Return the bytes that a leaf of the optimized plan reads; None if unknown.
 
-        None if that is not known.
+        Args:
+            leaf: The leaf.
+            copied: Scans that the leaf may be a copy of.
         """
 
     def type_of(self, expression: Expression) -> TypeNames:
-        """The type of an expression of the optimized plan."""
+        """Return the type of an expression of the optimized plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions(Generic[S]):
-    """What is to be done with a query."""
+    """The decisions about a query."""
 
     sites: Mapping[Path, ScanSite]
-    """The scan sites of the optimized plan, and what prunes them."""
+    """Scan sites of the optimized plan with the filters that prune them, by path."""
     dimensions: tuple[Dimension, ...]
-    """Those whose keys are to be collected."""
+    """Dimensions whose keys are to be collected."""
     run_once: tuple[tuple[Materializable, ...], ...]
-    """What takes the place of dimensions, in groups that run one after another."""
+    """Leaves to replace by their filtered rows, in groups that run one after another."""
     copied: frozenset[S]
-    """Scans that may stand in the optimized plan where nothing is known of them."""
+    """Scans of which the optimized plan may contain copies that cannot be pruned."""
     unread: Mapping[S, Collection[Path]]
-    """Scans that the optimized plan does not read, and where they stand in the analyzed one."""
+    """Scans that the optimized plan does not read, with their paths in the analyzed plan."""
 
 
 def decide(facts: PlanFacts[S]) -> Decisions[S]:
-    """What is to be done with a query."""
+    """Decide which scans of a query to prune, by which keys."""
     root, columns = facts.optimized_tree, facts.partition_columns
     leaves = {node: scan for node in root.walk() if (scan := facts.scan_of(node)) is not None}
     copies = copied_leaves(facts.analyzed_tree, root)
@@ -123,7 +126,7 @@ def decide(facts: PlanFacts[S]) -> Decisions[S]:
     sites = worth_collecting(sites, costs, listed, wants_selective=not facts.is_command)
     dimensions = tuple(dimension for site in sites.values() for dimension in site.dimensions)
     run_once: list[tuple[Materializable, ...]] = []
-    if dimensions and not copies:  # a copy may need rows that the filter of the other one drops
+    if dimensions and not copies:  # a copy may need rows that the filter of the original drops
         never_run = listed.union(path for path, site in sites.items() if site.may_have_keys)
         leaves_of_both = Leaves(root, facts.analyzed_tree)
         run_once = materializable(dimensions, leaves_of_both, never_run, fits)

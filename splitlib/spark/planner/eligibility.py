@@ -1,4 +1,4 @@
-"""Eligibility: which of the join filters may prune which scan site, and why others may not."""
+"""Eligibility: decide which join filters may prune which scan site, and why others may not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from splitlib.spark.planner.lineage import join_type, lineages_of
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _LEFT, _RIGHT = 0, 1
-# By join type and the side on which the table stands.
+# By join type and the side of the join on which the table is.
 _REASONS = {
     ("FullOuter", _LEFT): "FULL OUTER JOIN keeps every row of both its sides",
     ("FullOuter", _RIGHT): "FULL OUTER JOIN keeps every row of both its sides",
@@ -33,15 +33,15 @@ def eligible(
     *,
     deterministic: bool,
 ) -> dict[Path, ScanSite]:
-    """The scan sites with the filters that may prune them, by path.
+    """Return the scan sites with the filters that may prune them, by path.
 
     Args:
         root: The optimized plan.
-        leaves: The places in it where prunable scans stand.
-        partition_columns: The attributes by which these can be pruned.
-        filters: What the joins of the plan imply.
-        type_of: The type of an expression, for which the plan is asked only if it has to be.
-        deterministic: Whether the query gives the same rows each time it is run.
+        leaves: Its leaves that are prunable scans.
+        partition_columns: Ids of the attributes by which these scans can be pruned.
+        filters: Filters that the joins of the plan imply.
+        type_of: Return the type of an expression. Called only if the plan's JSON has no type.
+        deterministic: Whether the query returns the same rows each time it runs.
     """
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
     for join_filter in filters:
@@ -65,11 +65,11 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
 
 
 def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tuple[Path, str]]:
-    """The leaf and a sentence for each join on partition columns that cannot prune.
+    """Yield the path of the leaf and the reason for each join condition that cannot prune it.
 
     Args:
         root: An optimized plan.
-        partition_columns: The attributes of scans that could be pruned.
+        partition_columns: Ids of the attributes by which scans can be pruned.
     """
     for node in root.walk():
         if node.kind != "Join":

@@ -1,7 +1,8 @@
-"""Fixed files: what a query reads whole is read as it was when the query was planned.
+"""Fixed files: pin the files of unpruned tables when the query is planned.
 
-Spark lists a table with partitions whenever a query of it runs, and a table without partitions
-again after every INSERT of the session. Their files are fixed as those of a pruned scan are.
+Spark lists a partitioned table each time a query of it runs. It lists an unpartitioned table again
+after every INSERT of the session. With pinned files, these tables stay as they were when the query
+was planned, as pruned scans do.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _log = get_logger(__name__)
 
 
 def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, Any]:
-    """Relations of given files for the tables without partitions, by path in the analyzed plan."""
+    """Return relations with fixed files for unpartitioned tables, by path in the analyzed plan."""
     found: dict[Path, Any] = {}
-    # a table that is read in several places may stand there under the same columns
+    # A table that the query reads several times can have the same column ids at each place.
     fixed: dict[frozenset[int], Any] = {}
     for node in tree.walk():
         if node.kind != "LogicalRelation":
@@ -44,7 +45,7 @@ def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, An
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
-    """None for a leaf that is fixed already, has partitions or is not one of files."""
+    """Return a leaf with fixed files; None if it is fixed, partitioned or not based on files."""
     index = catalyst.listed_index_of(leaf)
     if index is None or catalyst.is_pinned(leaf) or not catalyst.partition_schema(leaf).isEmpty():
         return None
@@ -55,31 +56,34 @@ def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
         none, known = pa.table({}), listing.statuses if files.num_rows else None
         fixed = pinned_leaf(catalyst.spark, leaf, files, none, None, known)
         return catalyst.with_entry_of(fixed, leaf)
-    except (RuntimeError, *JVM_ERRORS):  # Spark lists it as it always does
+    except (RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
         _log.debug("The files of %s are not fixed.", catalyst.name_of(leaf), exc_info=True)
         return None
 
 
 def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
-    """The scan of a table with partitions that no keys prune; None if its files cannot be fixed.
+    """Return a scan with fixed files for a partitioned table that no keys prune.
+
+    Return None if its files cannot be fixed.
 
     Raises:
-        LocationNotAllowed: if it has files outside of ``allowed_locations``.
-        MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
+        LocationNotAllowed: if the table has files outside of ``allowed_locations``.
+        MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
+            set to ``error``.
     """
     own = [s for s in sites.values() if isinstance(s, PrunedSite) and s.scan is scan]
     if not own:
-        return None  # the optimizer has dropped it
+        return None  # the optimizer has dropped the scan
     reads_all = any(one.site.reads_all for one in own)
     try:
         if reads_all:
             return scan.fixed((), reads_all=True)
-        # where keys were collected the conditions are known
+        # Sites that may have keys already have their conditions.
         known = [s if s.site.may_have_keys else s.with_conditions(query.optimized) for s in own]
         return scan.fixed(conditions_of(known), reads_all=False)
     except (LocationNotAllowed, MissingPartition):
         raise
-    except (SplitlibError, RuntimeError, *JVM_ERRORS):  # Spark lists it as it always does
+    except (SplitlibError, RuntimeError, *JVM_ERRORS):  # Spark lists the files itself at run time
         _log.debug("The files of %s are not fixed.", scan.name, exc_info=True)
         return None
 
@@ -91,7 +95,7 @@ def listed_later(
     dead: Mapping[Path, Any],
     copied: Collection[Scan],
 ) -> tuple[str, ...]:
-    """The tables of files that Spark lists when the query runs."""
+    """Return the names of the tables whose files Spark lists when the query runs."""
     read = {one.scan for one in sites.values()}.union(copied)
     found = [
         outcome.scan.name

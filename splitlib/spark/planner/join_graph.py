@@ -1,11 +1,11 @@
-"""Join graph: which partitions of which scans depend on which join keys.
+"""Join graph: find the scans whose partitions depend on join keys.
 
-Inner joins, and what behaves like them, are taken apart into a graph: its vertices are the inputs
-of the joins, its edges the conditions between two of them. An edge says in which direction keys may
-flow: both ways in an inner or semi join, from the preserved side to the other in an outer join, and
-to the side of an anti or existence join that is only looked into. So the order in which the
-optimizer happens to join does not matter, and a dimension may be narrowed by others before its keys
-reach the fact table.
+The joins of a plan become a graph. Its vertices are the inputs of the joins, its edges the
+conditions between two inputs. The direction of an edge is the direction in which join keys may
+prune: both ways in an inner or semi join, from the preserved side to the other side in an outer
+join, and from the left to the right side in an anti or existence join. So the join order that the
+optimizer has chosen does not matter. A dimension can be narrowed by other dimensions before its
+keys prune the fact table.
 """
 
 from __future__ import annotations
@@ -33,54 +33,55 @@ OPERATORS = {
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }
-"""By Catalyst's names, the comparisons along which keys may flow."""
+"""The SQL operators of the comparisons that join keys can use, by their Catalyst names."""
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``target operator key``, for all rows that matter."""
+    """A condition ``target operator key`` that holds for all rows that the query needs."""
 
     lineage: Lineage
-    """Where the attributes of ``target`` come from."""
+    """Partition columns from which ``target`` is computed."""
     target: Expression
-    """Over the output of the fact's side."""
+    """Expression over the output of the fact table's side."""
     operator: str
+    """SQL operator, such as ``=``."""
     key: Expression
-    """Over the output of the dimension."""
+    """Expression over the output of the dimension."""
     key_lineage: Lineage | None
-    """Where the attributes of ``key`` come from, if those are partition columns themselves."""
+    """Partition columns from which ``key`` is computed; None if it reads other columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """A part of the plan whose rows are the only ones that a fact's rows can meet."""
+    """A part of the plan whose rows are the only possible matches for the rows of a fact table."""
 
     node: Node
     narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
-    """Other dimensions with the conditions by which it is semi-joined with each."""
+    """Other dimensions, each with the conditions of its semi-join with this dimension."""
     is_value: bool = False
-    """Whether it is the plan of a scalar subquery, from whose value the keys are computed."""
+    """Whether the keys are computed from the value of a scalar subquery, whose plan is ``node``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinFilter:
-    """Keys of a dimension that a scan's partitions must meet. All comparisons hold together."""
+    """Comparisons of a scan's partition columns with the keys of a dimension, joined by AND."""
 
     dimension: Dimension
     comparisons: tuple[Comparison, ...]
-    """All by equality, or none."""
+    """Either all comparisons are equalities, or none is."""
 
     @property
     def leaf(self) -> Node:
-        """The scan that it can prune."""
+        """The scan that the filter can prune."""
         return self.comparisons[0].lineage.leaf
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCondition:
-    """A condition of the query itself that partition values alone decide."""
+    """A condition in the query that depends on partition columns only."""
 
     lineage: Lineage
     condition: Expression
@@ -88,12 +89,12 @@ class PartitionCondition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Edge:
-    """A condition between two vertices, as keys flow along it."""
+    """A condition between two vertices, in one direction: source keys prune the target."""
 
     source: int
     target: int
     operator: str
-    """``target_side operator source_side``"""
+    """Operator of ``target_side operator source_side``."""
     source_side: Expression
     target_side: Expression
     condition: Expression
@@ -104,18 +105,18 @@ class _Graph:
     vertices: list[Node] = field(default_factory=list)
     edges: list[_Edge] = field(default_factory=list)
     owner: dict[int, int | None] = field(default_factory=dict)
-    """Attribute to the vertex whose output it is; None if several have it."""
+    """Vertex whose output has an attribute, by attribute id; None if several vertices have it."""
 
 
 def discover(
     root: Node, partition_columns: frozenset[int], usable: Callable[[Node], bool]
 ) -> list[JoinFilter]:
-    """The filters that the joins of an optimized plan imply for its scans.
+    """Return the filters that the joins of an optimized plan imply for its scans.
 
     Args:
         root: The plan.
-        partition_columns: The attributes of scans that could be pruned.
-        usable: Whether a part of the plan may be run to narrow another one.
+        partition_columns: Ids of the attributes by which scans can be pruned.
+        usable: Return whether a part of the plan may be run to narrow another part.
     """
     found: list[JoinFilter] = []
     open_ = [root]
@@ -135,7 +136,7 @@ def discover(
 
 
 def _filters_by_values(root: Node, partition_columns: frozenset[int]) -> Iterator[JoinFilter]:
-    """What filters of a plan imply that compare with the value of a scalar subquery."""
+    """Yield the join filters from comparisons with the value of a scalar subquery."""
     for node in root.walk():
         if node.kind != "Filter" or not node.subqueries:
             continue
@@ -155,11 +156,11 @@ def _filters_by_values(root: Node, partition_columns: frozenset[int]) -> Iterato
 
 
 def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[PartitionCondition]:
-    """What filters of an optimized plan say of partition columns alone.
+    """Return the conditions of an optimized plan that read partition columns only.
 
     Args:
         root: The plan.
-        partition_columns: The attributes of scans that could be pruned.
+        partition_columns: Ids of the attributes by which scans can be pruned.
     """
     return [
         PartitionCondition(lineage, part)
@@ -173,7 +174,7 @@ def partition_conditions(root: Node, partition_columns: frozenset[int]) -> list[
 
 
 def _taken_apart(node: Node) -> Iterator[Node]:
-    """The node itself, and those below it that :func:`_flatten` takes apart with it."""
+    """Yield a node and its descendants, down to the vertices that :func:`_flatten` adds."""
     yield node
     if node.kind in ("Join", "Filter", "Project"):
         for child in node.children:
@@ -181,16 +182,16 @@ def _taken_apart(node: Node) -> Iterator[Node]:
 
 
 class _Rows(NamedTuple):
-    """The attributes of a node's rows on which conditions above may rely."""
+    """The attributes of a node that conditions above the node may use."""
 
     ids: frozenset[int] = frozenset()
-    """Those whose values are of the vertex."""
+    """Ids of attributes with unchanged values of their vertex."""
     or_null: frozenset[int] = frozenset()
-    """Those that are null where an outer join has found nothing."""
+    """Ids of attributes that are null in rows for which an outer join has no match."""
 
 
 def _flatten(node: Node, graph: _Graph) -> _Rows:
-    """Add a node's inputs and conditions."""
+    """Add the inputs and conditions of a node to the graph."""
     if node.kind == "Join":
         return _flatten_join(node, graph)
     if node.kind in ("Project", "Filter") and _has_join(node):
@@ -242,7 +243,7 @@ def _flatten_join(node: Node, graph: _Graph) -> _Rows:
 def _add_edges(
     graph: _Graph, condition: tuple[Expression, ...], sources: _Rows, targets: _Rows
 ) -> None:
-    """An edge for each comparison of two vertices, from ``sources`` to ``targets``."""
+    """Add an edge from ``sources`` to ``targets`` for each comparison of two vertices."""
     for part in (part for whole in condition for part in conjuncts(whole)):
         operator = OPERATORS.get(part.kind)
         if operator is None or not is_function(part):
@@ -254,7 +255,7 @@ def _add_edges(
                 continue
             flows = source.references <= sources.ids
             if not flows and operator != "<=>" and _is_null_with_its_column(source):
-                # where an outer join has found nothing, the comparison holds of nothing
+                # In rows without a match the source is null, so the comparison is never true.
                 flows = source.references <= sources.or_null
             if flows and target.references <= targets.ids:
                 graph.edges.append(_Edge(start, end, seen, source, target, part))
@@ -295,7 +296,7 @@ def _filters(
     for (leaf, target, source, _), comparisons in found.items():
         assert isinstance(target, int)
         assert isinstance(source, int)
-        # keys that reach the same column of the scan by themselves need not narrow these first
+        # Keys that prune the same column directly do not need to narrow this dimension too.
         reached = {
             (comparison.key.shape, other)
             for comparison in comparisons
@@ -306,14 +307,14 @@ def _filters(
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
-    """The edges and what follows from them: keys that reach a side reach all that equals it."""
+    """Return the edges and the ones that follow from them, as a = b and b = c imply a = c."""
     closed = list(edges)
     known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
     equal_to = defaultdict(list)
     for edge in edges:
         if edge.operator == "=":
             equal_to[edge.source, edge.source_side.shape].append(edge)
-    for first in closed:  # grows meanwhile
+    for first in closed:  # the loop appends to this list
         for edge in equal_to[first.target, first.target_side.shape]:
             ends = (first.source, first.source_side.shape, edge.target, edge.target_side.shape)
             if edge.target != first.source and ends not in known:
@@ -323,10 +324,10 @@ def _with_implied(edges: list[_Edge]) -> list[_Edge]:
 
 
 class _Narrowing:
-    """The vertices of a graph as dimensions, each narrowed by those that keys flow from.
+    """Turn vertices of a graph into dimensions that are narrowed by their neighbours.
 
-    Each of those once, and where it is nearest. Along every path that does not go in circles would
-    be a little more exact where conditions form rings, but there may be more paths than atoms.
+    Each vertex narrows once, at its shortest distance. If conditions form rings, using every path
+    without a cycle would be slightly more exact, but the number of paths grows exponentially.
     """
 
     def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
@@ -337,13 +338,13 @@ class _Narrowing:
             self._into[edge.target][edge.source].append(edge)
 
     def of(self, vertex: int, target: int, reached: set[tuple[object, object]]) -> Dimension:
-        """A vertex, semi-joined with others.
+        """Return a vertex as a dimension, semi-joined with other vertices.
 
         Args:
-            vertex: Its number.
-            target: That of what the keys are for; it narrows nothing itself.
-            reached: Pairs of shapes of the vertex and of another one by which the other one need
-                not narrow it.
+            vertex: Number of the vertex.
+            target: Number of the vertex that the keys prune. It does not narrow other vertices.
+            reached: Pairs of expression shapes, of the vertex and of another vertex. Equalities of
+                such a pair are not used to narrow the vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
         taken = {vertex, target}

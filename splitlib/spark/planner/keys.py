@@ -1,4 +1,4 @@
-"""Collect keys: each dimension is run once, however many scans its keys prune."""
+"""Collect join keys: each dimension runs once, even if its keys prune several scans."""
 
 from __future__ import annotations
 
@@ -22,45 +22,48 @@ from splitlib.spark.planner.join_graph import Comparison, Dimension
 
 
 class Unusable(Exception):
-    """Why a dimension's keys cannot prune, as a clause."""
+    """Reason why the keys of a dimension cannot prune, as a clause."""
 
     def __init__(self, reason: str, *, not_deterministic: bool = False) -> None:
         super().__init__(reason)
         self.not_deterministic = not_deterministic
-        """Whether they could, if they were computed only once."""
+        """Whether the keys could prune if the dimension's rows were computed only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What one scan asked of one dimension."""
+    """Keys of one dimension for one scan."""
 
     data: DynamicFilteringData
-    """A field per comparison: ``k0``, ``k1``, …; of comparisons that are one interval, one."""
+    """One field per comparison: ``k0``, ``k1``, …. Comparisons that form an interval share one."""
     seconds: float
+    """Time to collect the keys, in seconds."""
 
 
 class Collected(NamedTuple):
-    """Keys, and what they are compared with; all comparisons hold together."""
+    """Keys with their comparisons, which are joined by AND."""
 
     comparisons: tuple[Comparison, ...]
     keys: Keys
 
     @property
     def by_field(self) -> Mapping[str, Comparison]:
-        """By the fields of the keys, what has to be among them."""
+        """The comparison of each field of the keys."""
         named = {f"k{i}": comparison for i, comparison in enumerate(self.comparisons)}
         return {name: named[name] for name in self.keys.data.fields}
 
 
 def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) -> Any:
-    """The plan of a dimension, semi-joined with what narrows it; of a value, one row.
+    """Return the plan of a dimension, semi-joined with the dimensions that narrow it.
+
+    For the value of a scalar subquery, return a plan of one row.
 
     Args:
-        catalyst: Of the session.
-        optimized: The plan that the dimension is a part of.
+        catalyst: Catalyst of the session.
+        optimized: The plan that contains the dimension.
         dimension: The dimension.
     """
-    if dimension.is_value:  # the subquery is part of the key
+    if dimension.is_value:  # the key expression contains the subquery
         return catalyst.one_row()
     plan = catalyst.node(optimized, dimension.node.path)
     for other, conditions in dimension.narrowed_by:
@@ -72,13 +75,13 @@ def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) 
 
 
 class KeyQueries:
-    """The keys of the dimensions of one query; equal ones are run once.
+    """Collect the keys of the dimensions of one query. Equal key queries run once.
 
     Args:
-        catalyst: Of the session.
-        optimized: The plan that the dimensions are parts of.
-        config: For the threshold and what to do beyond it.
-        executor: Where they run, several at a time.
+        catalyst: Catalyst of the session.
+        optimized: The plan that contains the dimensions.
+        config: Settings, such as the threshold for the size of the keys.
+        executor: Runs key queries in parallel.
     """
 
     def __init__(
@@ -91,9 +94,9 @@ class KeyQueries:
         self._asked: list[tuple[Any, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
-        """The keys for some comparisons, all by equality or none.
+        """Start to collect the keys for comparisons that are all equalities, or none.
 
-        The future raises :class:`Unusable` if they cannot decide what the comparisons say.
+        The future raises :class:`Unusable` if the keys cannot prune.
         """
         found = [self._catalyst.expression_at(self._optimized, c.key.place) for c in comparisons]
         keys = [self._catalyst.alias(key, f"k{i}") for i, key in enumerate(found)]
@@ -120,7 +123,7 @@ class KeyQueries:
                 not_deterministic=True,
             )
         if operators[0] in ("=", "<=>"):
-            # where one comparison is null-safe the nulls of all are kept: too much, not too little
+            # If one comparison is null-safe, the nulls of all fields are kept. This prunes less.
             data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
             return Keys(data, time.perf_counter() - started)
         if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
@@ -129,7 +132,7 @@ class KeyQueries:
 
 
 def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:
-    """What each dimension row demands of each target that is not compared by equality."""
+    """Return, for each target, the bounds that a row of the dimension sets for it."""
     by_target: dict[object, list[tuple[str, str]]] = defaultdict(list)
     for i, comparison in enumerate(comparisons):
         by_target[comparison.target.shape].append((comparison.operator, f"k{i}"))

@@ -1,10 +1,10 @@
-"""The latest partition: who asks for the greatest values of a partition column reads the last.
+"""Latest partition: a query for the greatest values of a partition column reads the last ones.
 
-``max`` of a partition column is that of the last partition that has a row which the query's own
-conditions keep: partitions are looked at from the last one backwards until there is one, and that
-row then stands for the table, of which the query needs no other. For ``ORDER BY`` a partition
-column with a ``LIMIT``, it is so many partitions as have so many rows. ``min`` and ascending order
-begin at the other end.
+``max`` of a partition column is the value of the last partition with a row that meets the query's
+conditions. Partitions are read from the last one backwards until such a row is found. This row
+then replaces the table in the plan. For ``ORDER BY`` a partition column with a ``LIMIT``, the scan
+reads only the last partitions that together have enough rows. ``min`` and ascending order start at
+the first partition.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.sql_text import quoted
 
 _FUNCTIONS: Final = ("Max", "Min")
-# So many values are looked at in one go; where these have too few rows, Spark looks on alone.
+# Number of partition values per attempt. If all attempts find too few rows, Spark reads the table.
 _VALUES: Final = (1, 1, 4, 16)
-# To count more rows beforehand, so as to read less, may take longer than to read more.
+# With a larger LIMIT, counting rows first may take longer than it saves.
 _MANY_ROWS: Final = 100_000
 
 
@@ -52,29 +52,30 @@ class Extreme:
 
     table: Materializable
     column: int
-    """The id of the partition column that these are values of."""
+    """Id of the partition column with these values."""
     is_greatest: bool
+    """Whether the query needs the greatest values; else the least."""
     rows: int | None
-    """How many it needs; None = the value alone."""
+    """Number of rows that the query needs; None = only the value."""
     nulls_first: bool = False
-    """Whether null goes before all values."""
+    """Whether nulls sort before all values."""
 
 
 def asks_for_extremes(tree: Node) -> bool:
-    """Whether a plan has a ``max`` or ``min`` of all its rows, or an order of which it takes a few.
+    """Return whether a plan has ``max`` or ``min`` without groups, or ``ORDER BY`` with a limit.
 
-    Of which columns these are is not looked at.
+    The columns are not checked.
     """
     return any(_is_of_all_rows(node) or _ordered(node) is not None for node in tree.walk())
 
 
 def extremes(root: Node, partition_columns: frozenset[int], leaves: Leaves) -> Iterator[Extreme]:
-    """What an optimized plan asks for.
+    """Yield the tables of which an optimized plan needs only the greatest or least values.
 
     Args:
         root: The plan.
-        partition_columns: The ids of columns that the values of partitions are known of.
-        leaves: Of the plan.
+        partition_columns: Ids of the partition columns.
+        leaves: Leaves of the plan.
     """
     for node in root.walk():
         ordered = _ordered(node)
@@ -85,7 +86,7 @@ def extremes(root: Node, partition_columns: frozenset[int], leaves: Leaves) -> I
 
 
 def _is_of_all_rows(node: Node) -> bool:
-    """Whether it is an aggregate without groups that asks for a greatest or least value."""
+    """Return whether a node is an aggregate without groups that computes a ``max`` or ``min``."""
     if node.kind != "Aggregate" or node.expressions("groupingExpressions"):
         return False
     outputs = node.expressions("aggregateExpressions")
@@ -93,7 +94,7 @@ def _is_of_all_rows(node: Node) -> bool:
 
 
 def _ordered(node: Node) -> Node | None:
-    """The order of which a node takes the first rows; None if it does not."""
+    """Return the global sort below a limit; None if the node is not such a limit."""
     if node.kind != "GlobalLimit" or node.children[0].kind != "LocalLimit":
         return None
     (below,) = node.children[0].children
@@ -111,7 +112,7 @@ def _of_aggregate(
     asked = set()
     for output in aggregate.expressions("aggregateExpressions"):
         call = output.children[0] if output.kind == "Alias" else output
-        function = call.children[0] if len(call.children) == 1 else call  # else with a FILTER
+        function = call.children[0] if len(call.children) == 1 else call  # two children: has FILTER
         if call.kind != "AggregateExpression" or function.kind not in _FUNCTIONS:
             return
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
@@ -141,13 +142,13 @@ def _of_order(
 
 
 def _number(limit: Expression) -> int:
-    """How many rows a limit lets through; 0 if they are not few."""
+    """Return the number of rows of a limit; 0 if it is not a literal, or too large."""
     rows = int(limit.fields["value"]) if limit.kind == "Literal" else 0
     return rows if rows <= _MANY_ROWS else 0
 
 
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
-    """The leaf below, if one filter right above it is all that drops rows, and reads no other."""
+    """Return the leaf below a node if only the filter directly above the leaf drops rows."""
     table = leaves.below(node)
     while node.kind == "Project":
         (node,) = node.children
@@ -158,20 +159,24 @@ def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """What takes the place of a table."""
+    """A replacement for a table."""
 
     extreme: Extreme
     node: Any
-    """A leaf of at most one row, or a scan of fewer partitions."""
+    """New plan node: a leaf with at most one row, or a scan of fewer partitions."""
     report: ScanPruning
+    """Report on the partitions that were read."""
 
 
 def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[ScanPruning, ...]]:
-    """The query, which reads less of tables whose last or first rows are all it needs; and reports.
+    """Replace tables of which the query needs only the last or first rows.
 
     Args:
         query: The query.
-        executor: Where the rows are looked for, several at a time.
+        executor: Runs the searches for these rows in parallel.
+
+    Returns:
+        The query, unchanged if there is no such table; and a report for each replaced table.
     """
     if not asks_for_extremes(query.optimized_tree):
         return query, ()
@@ -193,26 +198,26 @@ def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[Sca
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The search for the rows that one table is asked for."""
+    """Search for the rows that the query needs from one table."""
 
     query: Query
     extreme: Extreme
     scan: PrunableScan
     reports: list[ScanReport] = field(default_factory=list)
-    """Of the partitions that were looked at."""
+    """Reports on the partitions that were read."""
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def column(self) -> str:
-        """The name of the partition column."""
+        """Name of the partition column."""
         return self.scan.names[self.extreme.column]
 
     def found(self) -> _Found | None:
-        """What takes the table's place; None if Spark has to look for it."""
+        """Return the replacement for the table; None if Spark has to read the table."""
         table, catalyst = self.extreme.table, self.query.catalyst
         top = catalyst.node(self.query.optimized, table.top.path)
         if not catalyst.is_deterministic(top):
-            return None  # what is kept now may not be kept again
+            return None  # a later run of the filter may keep other rows
         conditions = partition_conditions(self.query.optimized_tree, self.query.partition_columns)
         own = tuple(c for c in conditions if c.lineage.leaf.path == table.leaf.path)
         site = PrunedSite(scan=self.scan, site=ScanSite(table.leaf, conditions=own))
@@ -225,10 +230,10 @@ class _Search:
         return self._rows(top, values, static, self.extreme.rows)
 
     def _values(self, static: Sequence[Any]) -> pa.Array | None:
-        """The values of the partitions that conditions leave, in order; None if it is not known."""
+        """Return the sorted values of the partitions that meet the conditions; None if unknown."""
         key = self.scan.table.metadata.partition_schema.field(self.column)
         if not has_range(key.type) or is_char(key) or is_collated(key):
-            return None  # Spark's order is another
+            return None  # Spark sorts these values in a different order
         kept = self.scan.kept_values((), static, [self.column])
         typed = None if kept is None else parse(kept[self.column], key)
         if typed is None or typed.undecided is not None:
@@ -241,7 +246,7 @@ class _Search:
         return values.take(pc.sort_indices(values, sort_keys=[("", order)]))
 
     def _row(self, top: Any, values: pa.Array, static: Sequence[Any]) -> _Found | None:
-        """A row with the value, or none if there is no value."""
+        """Return a leaf with a row that has the value, or an empty leaf if there is no value."""
         table, catalyst = self.extreme.table, self.query.catalyst
         start = 0
         for number in _VALUES:
@@ -263,7 +268,7 @@ class _Search:
     def _rows(
         self, top: Any, values: pa.Array, static: Sequence[Any], wanted: int
     ) -> _Found | None:
-        """A scan of the partitions that have the first rows; None if that may be all of them."""
+        """Return a scan of the partitions with the first rows; None if all may be needed."""
         counted = start = 0
         for number in _VALUES:
             scan = self._scan(values[start : start + number], static)
@@ -275,19 +280,19 @@ class _Search:
                 return None
             if counted >= wanted:
                 if len(self.reports) > 1:
-                    self.reports.clear()  # all that were looked at are what is read
+                    self.reports.clear()  # the scan below reads the partitions of all attempts
                     scan = self._scan(values[:start], static)
                 return self._found(scan)
         return None
 
     def _kept(self, top: Any, scan: Any) -> Any:
-        """The rows of a scan of some partitions that the query keeps."""
+        """Return a plan of the rows of ``scan`` that meet the query's conditions."""
         table = self.extreme.table
         inside = table.leaf.path[len(table.top.path) :]
         return self.query.catalyst.replaced(top, {inside: scan})
 
     def _scan(self, values: pa.Array, static: Sequence[Any]) -> Any:
-        """The scan of some partitions."""
+        """Return a scan of the partitions with the given values."""
         keys = DynamicFilteringData.from_arrow(pa.table({self.column: values}))
         node, report = self.scan.pruned([keys], static)
         self.reports.append(report)

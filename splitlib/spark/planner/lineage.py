@@ -1,4 +1,4 @@
-"""Lineage: which partition columns decide a column of an operator, and by what expressions."""
+"""Lineage: find the partition columns from which a column of a plan node is computed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from splitlib.spark.planner.casts import is_lossless
 
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
-# The same of Spark's second interface for sources, in an analyzed plan and in an optimized one.
+# Leaves that read a DataSource V2 table, in an analyzed plan and in an optimized plan.
 TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
-# Operators that keep or drop each row without a look at the others, and keep all columns.
+# Operators that handle each row independently and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 
-# Expressions whose value depends on more than one row's columns, or on where they stand.
+# Expressions whose value does not depend only on the columns of one row.
 _NOT_A_FUNCTION = frozenset(
     {
         "AggregateExpression",
@@ -44,11 +44,14 @@ _NOT_A_FUNCTION = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class UnionOutput:
-    """A column of a union, which has another id than that of its child."""
+    """A union column that has a different id in one of the children."""
 
     node: Path
+    """Path of the union."""
     child: int
+    """Number of the child."""
     position: int
+    """Position of the column in the output."""
 
 
 Step = Place | UnionOutput
@@ -56,27 +59,27 @@ Step = Place | UnionOutput
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """How something is computed from the partition columns of one scan."""
+    """The computation of an expression from the partition columns of one scan."""
 
     leaf: Node
+    """The scan."""
     steps: tuple[Step, ...] = ()
-    """Named expressions in order, each over the scan's columns and the expressions before it."""
+    """Named expressions in order. Each reads the scan's columns and earlier expressions."""
     column: int | None = None
-    """The id of the scan's column, if it is just that: perhaps under another name, or in a type
-    that loses nothing. None = it is computed."""
+    """Id of the scan's column if the expression is this column, possibly renamed or losslessly
+    cast; None if it is computed."""
 
 
 class Lineages:
-    """The lineages of those attributes of an operator that partition columns decide."""
+    """The lineages of the attributes of a plan node that depend on partition columns only."""
 
     def __init__(self, by_attribute: dict[int, tuple[Lineage, ...]]) -> None:
         self.by_attribute = by_attribute
 
     def of(self, expression: Expression) -> tuple[Lineage, ...]:
-        """The lineage of an expression; none if it reads anything that has none.
+        """Return the lineages of an expression; empty if it reads an attribute without a lineage.
 
-        There are several if it reads an attribute of a union, which stands for a column of each of
-        the scans below.
+        An attribute of a union has one lineage for each scan below the union.
         """
         if not is_function(expression):
             return ()
@@ -93,21 +96,21 @@ class Lineages:
 
 
 def is_function(expression: Expression) -> bool:
-    """Whether an expression has one value for each row that it is computed from."""
+    """Return whether the value of an expression depends only on the columns of one row."""
     return not any(e.kind in _NOT_A_FUNCTION for e in expression.walk())
 
 
 def only_subquery(expression: Expression) -> Expression | None:
-    """The scalar subquery from whose value alone an expression is computed; None if it is not."""
+    """Return the scalar subquery if an expression depends on its value only, else None."""
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
-    # children are what it reads from outside
+    # The children are the outer attributes that a correlated subquery reads.
     return None if others[0].children else others[0]
 
 
 def _is_column(expression: Expression) -> bool:
-    """Whether an expression is a column, perhaps cast to types that lose nothing."""
+    """Return whether an expression is a column, possibly renamed or losslessly cast."""
     wider = None
     while expression.kind in ("Alias", "Cast", "AttributeReference"):
         if expression.kind != "Alias":
@@ -122,10 +125,10 @@ def _is_column(expression: Expression) -> bool:
 
 
 def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
-    """The lineages of the output of a node, through which conditions can be pushed to the scans.
+    """Return the lineages of a node's output through which conditions can be pushed to scans.
 
-    That is: if rows of the output that fail a condition are dropped anyway, then rows of the scan
-    that fail it can be left out without another effect on the output.
+    If rows of the output that fail a condition are dropped later, the scan can drop the rows that
+    fail it. This does not change any other row of the output.
     """
     return Lineages(_of(node, partition_columns))
 
@@ -182,7 +185,7 @@ def _of_union(
     if len(known) < len(outputs):
         return {}
     found: dict[int, tuple[Lineage, ...]] = {}
-    # a union's output has the ids of its first child
+    # The output of a union has the ids of its first child.
     for position, ids in enumerate(zip(*known, strict=True)):
         lineages = tuple(
             replace(x, steps=(*x.steps, UnionOutput(node.path, child, position)))
@@ -210,18 +213,18 @@ def _of_join(
 
 
 def leaf_columns(leaf: Node) -> tuple[Expression, ...]:
-    """The attributes of a leaf's output in order."""
+    """Return the attributes of a leaf's output, in order."""
     names = ("output", "dataCols", "partitionCols")
     return tuple(column for name in names for column in leaf.expressions(name))
 
 
 def leaf_ids(leaf: Node) -> frozenset[int]:
-    """The ids of the attributes of a leaf's output."""
+    """Return the ids of the attributes of a leaf's output."""
     return frozenset(output_ids(leaf) or ())
 
 
 def output_ids(node: Node) -> list[int] | None:
-    """The attributes of a node's output in order; None for operators that are not known."""
+    """Return the ids of the attributes of a node's output, in order; None for unknown operators."""
     match node.kind:
         case "Project" | "Aggregate":
             name = "projectList" if node.kind == "Project" else "aggregateExpressions"
@@ -249,5 +252,5 @@ def _ids(expressions: Iterable[Expression]) -> list[int] | None:
 
 
 def join_type(node: Node) -> str:
-    """The name of Catalyst's join type, such as ``LeftOuter``."""
+    """Return the name of the join type in Catalyst, such as ``LeftOuter``."""
     return catalyst_object(node.fields.get("joinType"))

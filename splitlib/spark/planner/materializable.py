@@ -1,7 +1,7 @@
-"""Which small dimensions are run once: their rows serve both for the keys and for the join.
+"""Find the small dimensions to run once, so that keys and join use the same rows.
 
-The rows of a leaf that its filter keeps take the place of the leaf. The filter stays where it is,
-and keeps them all; columns that the query does not read are null.
+The rows of a leaf that pass its filter replace the leaf in the plan. The filter stays in the plan
+and passes all of these rows. Columns that the query does not read are null.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.planner.join_graph import Dimension
 from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
 
-# Operators that give on the columns of their input, and of whose columns no other is read unnamed.
+# Operators that output the columns of their input, and read only columns that they name.
 _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
 
 
@@ -24,26 +24,26 @@ class Materializable:
     """A leaf whose filtered rows can take its place."""
 
     leaf: Node
-    """In the optimized plan."""
+    """The leaf in the optimized plan."""
     top: Node
-    """The filter right above the leaf, or the leaf itself."""
+    """The filter directly above the leaf, or the leaf itself."""
     place: Path
-    """Of the same leaf in the analyzed plan."""
+    """Path of the same leaf in the analyzed plan."""
     read: frozenset[int]
-    """The numbers of its columns that the query reads."""
+    """Positions of the columns of the leaf that the query reads."""
 
     @property
     def read_by_subqueries(self) -> frozenset[Path]:
-        """The leaves on which its filter depends besides its own."""
+        """Paths of the leaves that subqueries in its filter read."""
         parts = (part for plan in self.top.subqueries for part in plan.walk())
         return frozenset(part.path for part in parts if part.is_leaf)
 
 
 class Leaves:
-    """The leaves of an optimized plan, of which some can be replaced by rows of theirs.
+    """Leaves of an optimized plan, to find those that can be replaced by their filtered rows.
 
     Args:
-        optimized: The optimized plan, in which the same columns may be read in several places.
+        optimized: The optimized plan. It may read the same table several times.
         analyzed: The analyzed plan.
     """
 
@@ -57,11 +57,11 @@ class Leaves:
         self._named = frozenset(_named_attributes(optimized))
 
     def below(self, node: Node) -> Materializable | None:
-        """The leaf that a node only filters and projects, if other rows can take its place."""
+        """Return the leaf below filters and projections, if its filtered rows can replace it."""
         leaf = _leaf_below(node)
         if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
             return None
-        # the optimizer may have left out fields of its structs: then it is not the same leaf
+        # The optimizer may have pruned fields of structs. Then types differ, and no leaf is found.
         at = self._places.get(_columns(leaf), ())
         if len(at) != 1 or not leaf_ids(leaf):
             return None
@@ -75,23 +75,23 @@ def materializable(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[tuple[Materializable, ...]]:
-    """Each dimension that is a filter on one small table, in groups that run one after another.
+    """Return the filtered small tables in dimensions, in groups that run one after another.
 
-    And each such filter in a dimension's subquery, which would run once for the keys and once
-    more. A subquery runs again in the query and must not see other rows there: what it reads is
-    in an earlier group.
+    Filtered small tables in the subqueries of dimensions are included: otherwise they run for the
+    keys and again for the query. Both runs must see the same rows. So the tables that a subquery
+    reads are in an earlier group.
 
     Args:
-        dimensions: Those whose keys are wanted.
-        leaves: Of the plan.
-        sites: The paths of leaves that keys may prune; they are never run.
-        fits: Whether the rows of a leaf fit into memory beside everything else.
+        dimensions: Dimensions whose keys are collected.
+        leaves: Leaves of the plan.
+        sites: Paths of the leaves that keys may prune. They are never run.
+        fits: Return whether the rows of a leaf are few enough to be kept in memory.
     """
     waiting: dict[Path, Materializable] = {}
     wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
     for node in (part for dimension in wanted.values() for part in _filters(dimension)):
         found = leaves.below(node)
-        # the filter on a leaf comes before the leaf alone
+        # _filters yields the filter on a leaf before the leaf itself.
         if found is None or found.leaf.path in sites or found.leaf.path in waiting:
             continue
         if fits(found.leaf):
@@ -100,7 +100,7 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Groups of which each depends on earlier ones only; what depends on anything else is left."""
+    """Return groups that depend only on earlier groups; drop tables with other dependencies."""
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(
@@ -112,14 +112,14 @@ def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable,
 
 
 def with_narrowing(dimension: Dimension) -> Iterator[Dimension]:
-    """A dimension, and all that narrow it."""
+    """Yield a dimension and all dimensions that narrow it."""
     yield dimension
     for other, _ in dimension.narrowed_by:
         yield from with_narrowing(other)
 
 
 def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
-    """The RDDs that dimensions read, each place once."""
+    """Return the RDD leaves that dimensions read, each path once."""
     leaves = {
         leaf.path: leaf
         for top in dimensions
@@ -131,7 +131,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """The inputs of joins outside of subqueries, whose plans may not stand alone."""
+    """Yield the inputs of joins outside of subqueries: a subquery's plan may not run on its own."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:
@@ -139,12 +139,12 @@ def inputs_of_joins(node: Node) -> Iterator[Node]:
 
 
 def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
-    """The ids and types of what a leaf shows."""
+    """Return the ids and types of the columns of a leaf."""
     return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf_columns(leaf))
 
 
 def _filters(dimension: Dimension) -> Iterator[Node]:
-    """A dimension, and the filters in its subqueries; of a value, what it is computed from."""
+    """Yield the plan of a dimension, and the filters (of a value: also leaves) inside it."""
     yield dimension.node
     if dimension.is_value:
         yield from (part for part in dimension.node.walk() if part.kind == "Filter" or part.is_leaf)
@@ -154,33 +154,33 @@ def _filters(dimension: Dimension) -> Iterator[Node]:
 
 
 def _leaf_below(node: Node) -> Node:
-    """The leaf that a node only filters and projects; else what is not a leaf."""
+    """Return the first node below filters and projections, which may not be a leaf."""
     while node.kind in ("Project", "Filter") and node.children:
         (node,) = node.children
     return node
 
 
 def _filter_of(node: Node) -> Node:
-    """The lowest operator that still shows all columns of the leaf: the filter right above it."""
+    """Return the filter directly above the leaf, or the leaf if there is none."""
     while node.kind == "Project" or (node.kind == "Filter" and not node.children[0].is_leaf):
         (node,) = node.children
     return node
 
 
 def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[int]:
-    """The numbers of the columns of a leaf that the rest of the plan may read."""
+    """Return the positions of the columns of a leaf that the rest of the plan may read."""
     if not _is_projected(root, leaf.path):
         return frozenset(range(len(leaf_columns(leaf))))
     return frozenset(
         i
         for i, column in enumerate(leaf_columns(leaf))
-        # a column that is never null has no null to be read in its place
+        # A column that is not nullable cannot be replaced by null.
         if column.attribute_id in named or not column.fields["nullable"]
     )
 
 
 def _is_projected(root: Node, path: Path) -> bool:
-    """Whether a list of columns is between a leaf and whatever takes all that it is given."""
+    """Return whether a column list limits the columns of the leaf that the plan above reads."""
     node, above = root, False
     for step in path:
         if step < 0 or node.kind not in _SHOW_WHAT_IS_BELOW:
@@ -190,7 +190,7 @@ def _is_projected(root: Node, path: Path) -> bool:
 
 
 def _named_attributes(root: Node) -> Iterator[int]:
-    """The ids of attributes that any operator but the leaves names."""
+    """Yield the ids of the attributes that operators other than leaves name."""
     for node in root.walk():
         if not node.is_leaf:
             for value in node.fields.values():
@@ -205,7 +205,7 @@ def _attribute_ids(value: Any) -> Iterator[int]:
         if str(value.get("class", "")).endswith(".AttributeReference"):
             yield int(value["exprId"]["id"])
         else:
-            # the plan of a subquery is walked on its own, but not what it takes from outside
+            # root.walk() visits the plan of a subquery itself, but not its outer attributes.
             is_subquery = "plan" in value
             for name, item in value.items():
                 if not (is_subquery and name == "plan"):

@@ -1,4 +1,4 @@
-"""Materialize: dimensions are run once, and their rows stand in the plan from then on."""
+"""Materialize: run dimensions once, and put their rows into the plan."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from splitlib.spark.planner.query import Query
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materialized:
-    """The query with the rows of what has been run, in both forms of its plan."""
+    """The rows of dimensions that have run, for both plans of the query."""
 
     optimized: Any
-    """The optimized plan."""
+    """The optimized plan with these rows."""
     leaves: Mapping[Path, Any]
-    """What takes the place of leaves of the analyzed plan."""
+    """New leaves by their path in the analyzed plan."""
 
 
 def materialize(
@@ -36,13 +36,13 @@ def materialize(
     run_once: Iterable[Sequence[Materializable]],
     executor: Executor,
 ) -> Materialized:
-    """The query with the rows of dimensions in the places of their leaves.
+    """Run dimensions, and replace their leaves by their rows.
 
     Args:
         query: The query.
-        dimensions: Those whose keys are wanted.
-        run_once: What to run, one group after the other.
-        executor: Where those of a group run, several at a time.
+        dimensions: Dimensions whose keys are collected.
+        run_once: Leaves to run, one group after the other.
+        executor: Runs the leaves of a group in parallel.
     """
     computed = _checkpoints(query, dimensions)
     leaves = _by_path(query.analyzed_tree, computed)
@@ -55,13 +55,13 @@ def materialize(
 
 
 def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Path, Any]:
-    """Inputs of joins that may give other rows each time: computed now and kept.
+    """Compute the inputs of joins that may return different rows each time, and keep the rows.
 
-    By their paths in the analyzed plan; of those inside each other the outermost.
+    Return them by path in the analyzed plan. Of nested inputs, only the outermost is computed.
 
     Args:
         query: The query.
-        usable: Whether an input is small enough, and none of the scans that keys are to prune.
+        usable: Return whether an input is small enough, and does not read a scan to prune.
     """
     catalyst = query.catalyst
     found: dict[Path, Any] = {}
@@ -78,9 +78,9 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
 
 
 def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozenset[int], Any]:
-    """RDDs that dimensions read, computed now and kept; by ids of their columns.
+    """Compute the RDDs that dimensions read and keep their rows; return them by column ids.
 
-    Nobody knows what an RDD would give another time. One that is checkpointed stays as it is.
+    An RDD may return different rows each time. A checkpointed RDD stays as it is.
     """
     catalyst = query.catalyst
     found: dict[frozenset[int], Any] = {}
@@ -93,7 +93,7 @@ def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozense
 
 
 def _by_path(root: Node, plans: Mapping[frozenset[int], Any]) -> dict[Path, Any]:
-    """The plans by the paths of the leaves with the same columns."""
+    """Return the plans by the paths of the leaves with the same column ids."""
     leaves = ((node.path, leaf_ids(node)) for node in root.walk() if node.is_leaf)
     return {path: plans[ids] for path, ids in leaves if ids in plans}
 
@@ -105,9 +105,9 @@ def _rows_of(
     executor: Executor,
     config: SplitConfig,
 ) -> dict[Path, Any]:
-    """Leaves of given rows under the attributes of those that they replace, by path.
+    """Run a group of leaves, and return leaves with their rows and the same attributes, by path.
 
-    What gives the same rows is run once, for the columns that are read in any of its places.
+    Plans with the same result run once, with all columns that any of their leaves needs.
     """
     alike: list[tuple[Any, list[Materializable]]] = []
     for one in group:
@@ -134,12 +134,12 @@ def _rows_of(
 
 
 def _read_in(places: Iterable[Materializable]) -> frozenset[int]:
-    """The numbers of the columns that are read in any of some places."""
+    """Return the positions of the columns that are read from at least one of the leaves."""
     return frozenset().union(*(place.read for place in places))
 
 
 def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> Iterator[Any]:
-    """The columns of a leaf, with a null in the place of those that nobody reads."""
+    """Yield the columns of a leaf, with null in place of columns that the query does not read."""
     output = catalyst.output(plan)
     nulls: dict[str, Any] = {}
     for i, column in enumerate(leaf_columns(leaf)):
@@ -148,6 +148,6 @@ def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> It
             continue
         kind = str(column.fields["dataType"])
         if kind not in nulls:
-            # under an id of its own: the optimizer takes a column of the same id for the column
+            # The null needs a new id, as the optimizer treats columns of one id as the same column.
             nulls[kind] = catalyst.null_like(output[i])
         yield nulls[kind]

@@ -1,7 +1,7 @@
-"""The planner: joins found in any query, and its scans pruned by their keys.
+"""The planner: find the joins of any query, and prune its scans by their keys.
 
-The passes stand in their order in :func:`splitlib.spark.planner.decide.decide`, which needs no
-Spark, and then in :func:`_pruned`, where rows are materialized, keys collected and scans replaced.
+:func:`splitlib.spark.planner.decide.decide` runs the first passes, which need no Spark. Then
+:func:`_pruned` runs dimensions, collects keys and prunes scans.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
 
-# of an analyzed plan: the optimizer makes plain ones of the second
+# Join nodes of an analyzed plan. The optimizer turns AsOfJoin into Join.
 _JOINS: Final = ("Join", "AsOfJoin")
 
 
 def plan(
     df: DataFrame, named: Mapping[str, NamedTable] | None = None
 ) -> tuple[DataFrame, PlanReport]:
-    """The same rows from fewer partitions, and what was done for that.
+    """Return a DataFrame that reads the same rows from fewer partitions, and a report.
 
-    What Spark, py4j or splitlib raise on the way is a reason to leave the query to Spark, which
-    will say best what is wrong with it. Any other error is a bug of splitlib's: the query is left
-    to Spark as well, with a warning. Only a table of a named catalog is splitlib's own to read, and
-    only limits that were set are its own to keep.
+    If Spark, py4j or splitlib raises an error during planning, the query is left to Spark, whose
+    error message is usually better. Any other error is a bug of splitlib: the query is also left to
+    Spark, and a warning is logged. Only the errors below are raised.
 
     Args:
         df: Any query.
-        named: Tables in it that are still to be opened up, by the root of their placeholders.
+        named: Tables of named catalogs in the query, by the root of their placeholders.
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
-        TooManyPartitions: if more than ``max_partitions`` are left of any table.
-        MissingPartition: if a directory has gone and ``missing_partition`` is set to ``error``.
+        TooManyPartitions: if a table still has more than ``max_partitions`` after pruning.
+        MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
+            set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.
     """
     started = time.perf_counter()
@@ -98,10 +98,10 @@ def plan(
 
 
 def left_to_spark(error: Exception) -> PlanReport:
-    """The report on a query for which an error is a reason to leave it as it is."""
+    """Log an error in planning, and return the report on a query that is left to Spark."""
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("The query is left to Spark.", exc_info=error)
-    else:  # a bug must not cost the user the query
+    else:  # a bug in splitlib must not make the query fail
         _log.warning(
             "splitlib has a bug: a query could not be planned, and is left to Spark. "
             "Please report it with this traceback and, if you can, the query.",
@@ -113,7 +113,7 @@ def left_to_spark(error: Exception) -> PlanReport:
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
-    """None in the place of a query that is left to Spark."""
+    """Return the planned query, None if it is left to Spark; and the report."""
     with _executor(df.sparkSession) as executor:
         query = _query(df, named, executor)
         if isinstance(query, str):
@@ -133,17 +133,17 @@ def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame 
 def target_condition(
     df: DataFrame, target: Path, qualifier: Sequence[str]
 ) -> tuple[str | None, PlanReport]:
-    """What the joins of a query imply for one of its tables, and how that was found out.
+    """Return the condition that the joins of a query imply for one of its tables.
 
-    What goes wrong on the way is a reason not to know any, as in :func:`plan`.
+    If planning fails, there is no condition, and the report contains the reason.
 
     Args:
         df: A query.
-        target: The path of the table's leaf in its analyzed plan.
-        qualifier: By what the table's columns are to be qualified.
+        target: Path of the table's leaf in the analyzed plan.
+        qualifier: Qualifier of the table's columns in the condition.
 
     Returns:
-        SQL text, None if nothing is known; and the report on this table.
+        The condition as SQL text, None if there is none; and the report on this table.
     """
     started = time.perf_counter()
     condition = None
@@ -172,7 +172,7 @@ def _executor(spark: SparkSession) -> SessionThreads:
 def _query(
     df: DataFrame, named: Mapping[str, NamedTable], executor: Executor, *, of_command: bool = False
 ) -> Query | str:
-    """The query with what Spark knows of it; or why it is left to Spark."""
+    """Return the query with its plans and scans; or the reason why it is left to Spark."""
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return f"{reason}."
@@ -182,7 +182,7 @@ def _query(
     if df.isStreaming:
         return "it is a streaming query."
     if is_command(df):
-        # what is made of its plan would run it again
+        # A DataFrame of the rewritten plan would run the command again.
         return "it is a command, which has run."
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
@@ -212,7 +212,7 @@ def _query(
 
 
 def _config(spark: SparkSession) -> SplitConfig:
-    """The settings in force; where nothing is said of directories that are missing, as in Spark."""
+    """Return the settings of the session; by default skip missing directories, as Spark does."""
     settings = resolve_settings(spark_conf=settings_of(spark))
     values = {setting.name: setting.value for setting in settings}
     if all(s.source != "default" for s in settings if s.name == "missing_partition"):
@@ -223,7 +223,7 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _optimized(
     catalyst: Catalyst, analyzed: Any, tree: Node, *, fixes: bool
 ) -> tuple[Mapping[Path, Any], Any, Node]:
-    """What the optimizer makes of a plan, and the leaves with fixed files in it."""
+    """Optimize a plan; return its leaves with fixed files, the optimized plan and its tree."""
     fixed = fixed_leaves(catalyst, analyzed, tree) if fixes else {}
     optimized = catalyst.optimized(catalyst.replaced(analyzed, fixed))
     return fixed, optimized, catalyst.tree(optimized)
@@ -231,19 +231,22 @@ def _optimized(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pruned:
-    """What is to take the place of what in a query."""
+    """The results of pruning a query."""
 
     sites: PrunedSites
+    """Scan sites with their keys."""
     outcomes: list[ScanOutcome]
+    """Outcome of each scan."""
     materialized: Materialized
+    """Rows of the dimensions that have run."""
     dead: Mapping[Path, Any]
-    """What takes the place of scans that the result does not depend on."""
+    """Empty scans that replace dead scans, by path in the analyzed plan."""
     listed_later: tuple[str, ...]
-    """Tables whose files are not fixed."""
+    """Names of the tables whose files Spark lists when the query runs."""
 
     @property
     def wants_same_rows(self) -> bool:
-        """Whether more could be pruned if the query gave the same rows each time it is run."""
+        """Whether more could be pruned if the query returned the same rows each time it runs."""
         return any(pruned.site.wants_same_rows for pruned in self.sites.values())
 
 
@@ -267,7 +270,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
             if site.filters
         ]
         materialized = materialize(query, decisions.dimensions, decisions.run_once, executor)
-        # what could not be fetched by now is asked for again, with retries
+        # Metadata that could not be fetched here is requested again later, with retries.
         wait(fetching)
     dead = finding_dead.result()
 
@@ -279,7 +282,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         found = scan_of_sites(scan, own, is_copied=is_copied)
         if not isinstance(scan, PrunableScan) or found.instead is not None or is_copied:
             return found
-        if not query.is_command:  # which runs at once
+        if not query.is_command:  # a command runs at once, so its files need not be fixed
             found = replace(found, instead=fixed_scan(query, scan, sites))
         return found
 
@@ -300,13 +303,13 @@ def _report(query: Query, pruned: _Pruned) -> PlanReport:
 
 
 def _tells_something(outcome: ScanOutcome) -> bool:
-    """Not where a table that might get a condition is joined by nothing that gives one."""
+    """Return False for a table that takes conditions but has no join that implies one."""
     told = outcome.report
     return isinstance(outcome.scan, PrunableScan) or bool(told.filters or told.reasons)
 
 
 def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
-    """The query with the scans and rows that take the place of its leaves."""
+    """Return the query with pruned scans and materialized rows in place of its leaves."""
     sites, materialized = pruned.sites, pruned.materialized
     broadcast_of = partial(query.broadcast_of, materialized.optimized)
     sharing = sharing_broadcasts(query.optimized_tree, sites.keys(), broadcast_of)
@@ -332,7 +335,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
 
 
 def _with_same_rows(query: Query) -> DataFrame | None:
-    """The query whose dimensions give the same rows each time; None if they do as they are."""
+    """Return the query with non-deterministic dimensions computed once; None if there are none."""
     costs = Costs(query.size_in_analyzed, query.dimension_bytes)
 
     def usable(node: Node) -> bool:
@@ -347,7 +350,7 @@ def _with_same_rows(query: Query) -> DataFrame | None:
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
-    """The query with all of its tables, and nothing pruned."""
+    """Return the query with full scans in place of the placeholders of named catalogs."""
     if not named:
         return df
     catalyst = Catalyst(df.sparkSession)

@@ -1,4 +1,4 @@
-"""Prune: scan sites by the keys of dimensions, and then by what other sites have left.
+"""Prune scan sites by the keys of dimensions, then by the remaining values of other sites.
 
 Each scan is then enumerated once, for all its sites together.
 """
@@ -27,17 +27,17 @@ from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 COPIED: Final = "the optimizer has put a copy of it into the plan, which may need every partition."
-"""Why a scan is read whole of whose copies the keys are not known."""
+"""Reason why a scan with copies in the optimized plan is not pruned."""
 _ALSO_WITHOUT_KEYS: Final = "the same scan is also read where no keys reach it."
 
 Site = PrunedSite | FilteredSite
-"""A scan site with what the keys say of it."""
+"""A scan site with the keys that prune it."""
 PrunedSites = Mapping[Path, Site]
-"""By their paths in the optimized plan."""
+"""Scan sites by their paths in the optimized plan."""
 
 
 def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
-    """Scan sites before any keys are known."""
+    """Return scan sites without keys."""
     found: dict[Path, Site] = {}
     for path, site in sites.items():
         scan = query.scan_of(site.leaf)
@@ -46,7 +46,7 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
             found[path] = FilteredSite(scan=scan, site=site)
             continue
         pruned = PrunedSite(scan=scan, site=site)
-        # what Spark cannot read is pruned without any keys, too
+        # A table of a named catalog is also pruned without keys, as Spark cannot read it.
         found[path] = pruned.with_conditions(query.optimized) if scan.is_placeholder else pruned
     return found
 
@@ -54,14 +54,14 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
 def pruned_by_keys(
     query: Query, plan: Any, sites: PrunedSites, all_sites: PrunedSites, executor: Executor
 ) -> dict[Path, Site]:
-    """Scan sites of which only what meets the keys is left.
+    """Collect keys and prune scan sites by them.
 
     Args:
         query: The query.
-        plan: Its optimized plan, with the rows of dimensions in it.
-        sites: What the keys are for.
-        all_sites: These and others, whose partition values may be keys, too.
-        executor: Where they are collected, several at a time.
+        plan: Optimized plan of the query, with the rows of dimensions in it.
+        sites: Scan sites to prune.
+        all_sites: All scan sites of the query. Their partition values may be keys for ``sites``.
+        executor: Collects keys in parallel.
     """
     queries = KeyQueries(query.catalyst, plan, query.config, executor)
     asked = {
@@ -86,7 +86,7 @@ def pruned_by_keys(
 
 
 def _pruned_by_sites(plan: Any, pruned: Site, sites: PrunedSites) -> Site:
-    """A scan site of which only what meets the partition values of other sites is left."""
+    """Prune a scan site by the remaining partition values of other sites."""
     for join_filter in pruned.site.from_sites:
         comparisons = join_filter.comparisons
         lineages = [c.key_lineage for c in comparisons]
@@ -100,33 +100,35 @@ def _pruned_by_sites(plan: Any, pruned: Site, sites: PrunedSites) -> Site:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanOutcome:
-    """What became of one scan."""
+    """The result of planning one scan."""
 
     scan: Scan
+    """The scan in the original query."""
     instead: Any
-    """The node that takes its place; None if it stays, with or without a condition."""
+    """Plan node that replaces the scan; None if the scan stays, with or without a condition."""
     report: ScanPruning
+    """Report on the scan."""
     rows: Any = None
-    """Catalyst's condition on its rows; None = all are read."""
+    """Catalyst expression that the rows of the scan must meet; None = all rows are read."""
 
     @property
     def is_other(self) -> bool:
-        """Whether something takes the place of the scan, or is added to it."""
+        """Whether the scan is replaced, or gets a condition."""
         return self.instead is not None or self.rows is not None or self.report.is_pruned
 
     @classmethod
     def not_read(cls, scan: Scan) -> Self:
-        """The outcome of a dead scan."""
+        """Return the outcome of a dead scan."""
         return cls(scan, None, ScanPruning(scan.name, partitions_kept=0))
 
 
 def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> ScanOutcome:
-    """The scan of all that any of its sites needs.
+    """Return the outcome of a scan that covers the needs of all its sites.
 
     Args:
-        scan: What stands at the sites.
-        sites: Where it stands in the optimized plan.
-        is_copied: Whether it may also stand where nothing is known of it.
+        scan: The scan.
+        sites: All sites of the scan in the optimized plan.
+        is_copied: Whether the optimized plan may contain copies of the scan.
     """
     reasons = tuple(dict.fromkeys(reason for s in sites for reason in s.site.reasons))
     used = tuple(dict.fromkeys(use for s in sites for use in s.used))
@@ -148,7 +150,7 @@ def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> Scan
 
 
 def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPruning:
-    """What becomes of a scan of a table that somebody else reads."""
+    """Return the report on a scan that splitlib does not list, with its condition."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
         return report
@@ -163,15 +165,15 @@ def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPrunin
 def _of_session(
     scan: PrunableScan, sites: Sequence[PrunedSite], report: ScanPruning
 ) -> ScanOutcome:
-    """The scan of a table that Spark can read as well: left to it if keys leave nothing out."""
+    """Return the outcome of a scan of a session table; leave it to Spark if keys prune nothing."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
         because = report.because("no join compares its partition columns.", if_first=True)
         return ScanOutcome(scan, None, because)
     if len(keyed) == len(sites) and _is_asked_by_name(scan, _needed(sites)):
-        # how many others there are is not known, and all names would have to be listed to know it
+        # The total is not counted, as this would need a request for all partition names.
         node, found = scan.pruned(*_needed(sites))
-        # of no keys at all it asks for nothing
+        # Without keys, nothing is requested, so the report has no value yet.
         found = found if found.asked_for else replace(found, asked_for="by name")
         return ScanOutcome(scan, node, counted(report, scan, [found]))
     total = len(_mask(scan, _EVERYTHING))
@@ -190,12 +192,12 @@ def _of_session(
 
 
 _Needed = tuple[Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]]
-"""Join keys, and other conditions, that hold of all that is needed."""
+"""Join keys, and other conditions, that all needed partitions meet."""
 _EVERYTHING: Final[_Needed] = ((), ())
 
 
 def _needed(sites: Sequence[PrunedSite]) -> _Needed:
-    """What holds of all that some of the sites needs."""
+    """Return the keys and conditions that the partitions needed by any of the sites meet."""
     if len(sites) == 1:
         return sites[0].needed
     return (), (AnyOf([site.predicate for site in sites]),)
@@ -204,31 +206,31 @@ def _needed(sites: Sequence[PrunedSite]) -> _Needed:
 def conditions_of(
     sites: Sequence[PrunedSite],
 ) -> Sequence[PartitionFilter | DynamicFilteringData]:
-    """What the query itself says of the partitions at some sites."""
+    """Return the conditions of the query on the partitions at some sites, without join keys."""
     _, conditions = _read(sites)
     return conditions
 
 
 def _read(sites: Sequence[PrunedSite]) -> _Needed:
-    """The same without any keys: what the query itself leaves."""
+    """Return the same as :func:`_needed`, without join keys."""
     return _needed([replace(site, data=(), computed=()) for site in sites])
 
 
 def _is_asked_by_name(scan: PrunableScan, needed: _Needed) -> bool:
-    """Whether what is needed can be told from partitions that were asked for by name."""
+    """Return whether the needed partitions can be requested by name."""
     if not scan.may_ask_by_name:
         return False
     return any(batch.has_gaps for batch, _ in scan.match(*needed))
 
 
 def _mask(scan: PrunableScan, needed: _Needed) -> pa.BooleanArray:
-    """A flag per partition: whether it is needed."""
+    """Return, for each partition, whether it is needed."""
     masks = [mask for _, mask in scan.match(*needed)]
     return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
 def counted(report: ScanPruning, scan: PrunableScan, looks: Sequence[ScanReport]) -> ScanPruning:
-    """A report with the counts of one look at a scan's partitions, or of several different ones."""
+    """Add the counts of one or several enumerations of a scan to its report."""
     metrics, relation = [look.metrics for look in looks], scan.relation
     counts_files = relation is None or relation.names_files
     files_total, nbytes_total = (None, None) if relation is None else relation.listed_before

@@ -1,4 +1,4 @@
-"""One query on its way through the passes: as Spark has it, and as plain values."""
+"""The query that the planner works on: Spark's plans, and the same plans as Python trees."""
 
 from __future__ import annotations
 
@@ -17,29 +17,37 @@ from splitlib.spark.planner.scan_sites.prunable import PrunableScan, PrunableSca
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Query:
-    """A query, and what the passes ask Spark about it.
+    """A query with its plans, and the facts about it that only Spark has.
 
-    It is the :class:`splitlib.spark.planner.decide.PlanFacts` of what Spark runs.
+    Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a Spark session.
     """
 
     df: DataFrame
+    """The query as the user gave it."""
     catalyst: Catalyst
+    """Catalyst of the session."""
     config: SplitConfig
+    """Settings of the session."""
     prunable: PrunableScans
     """The scans of the analyzed plan that can be pruned."""
     analyzed: Any
+    """The analyzed plan in the JVM."""
     analyzed_tree: Node
+    """The analyzed plan in Python."""
     optimized: Any
+    """The optimized plan in the JVM."""
     optimized_tree: Node
+    """The optimized plan in Python."""
     broadcast_threshold: int
+    """Maximal size in bytes of a join side that Spark broadcasts."""
     unknown_size: int
-    """Bytes that Spark takes a size to be that it does not know."""
+    """Size in bytes that Spark assumes for relations of unknown size."""
     is_command: bool
-    """Whether it is of the rows that a command changes."""
+    """Whether the query selects the rows that a command changes."""
     replaced_leaves: Mapping[Path, Any] = field(default_factory=dict)
-    """What has taken the place of leaves of the analyzed plan, by path."""
+    """New leaves of the analyzed plan, by path."""
     pruned_bytes: Mapping[Path, int] = field(default_factory=dict)
-    """What scans read that have been pruned, by path in the optimized plan."""
+    """Bytes that pruned scans read, by path in the optimized plan."""
 
     @property
     def scans(self) -> Sequence[Scan]:
@@ -48,69 +56,69 @@ class Query:
 
     @property
     def scan_paths(self) -> Mapping[Scan, Collection[Path]]:
-        """Where these stand in the analyzed plan."""
+        """The scans that can be pruned, with their paths in the analyzed plan."""
         return {scan: scan.paths for scan in self.scans}
 
     @property
     def partition_columns(self) -> frozenset[int]:
-        """The ids of the columns by which they can be pruned."""
+        """The ids of the columns by which scans can be pruned."""
         return self.prunable.columns
 
     @property
     def deterministic(self) -> bool:
-        """Whether the query gives the same rows each time it is run."""
+        """Whether the query returns the same rows each time it runs."""
         return self.catalyst.is_deterministic(self.optimized)
 
     @property
     def dimension_bytes(self) -> int:
-        """Reading more than so much to learn the keys does not pay."""
+        """Maximal number of bytes to read in order to collect the keys of a dimension."""
         return self.config.planner_dimension_bytes
 
     def scan_of(self, leaf: Node) -> Scan | None:
-        """The scan that a leaf of either plan is; None if it is another node."""
+        """Return the prunable scan of a leaf of either plan; None for any other node."""
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:
-        """Whether splitlib lists what a scan reads; else it gets the keys as a condition."""
+        """Return whether splitlib lists the partitions of a scan; else it gets a condition."""
         return isinstance(scan, PrunableScan)
 
     def places_of(self, scan: Scan) -> frozenset[str]:
-        """The tables and directories that a scan reads."""
+        """Return the tables and directories that a scan reads."""
         return self.catalyst.places_read_by(scan.leaf)
 
     def places_read_by(self, leaf: Node) -> frozenset[str]:
-        """The tables and directories that a leaf of the optimized plan reads."""
+        """Return the tables and directories that a leaf of the optimized plan reads."""
         return self.catalyst.places_read_by(self.catalyst.node(self.optimized, leaf.path))
 
     def size_of(self, leaf: Node, copied: Collection[Scan]) -> int | None:
-        """Bytes that a leaf of the optimized plan reads; None if that is not known.
+        """Return the bytes that a leaf of the optimized plan reads; None if unknown.
 
         Args:
             leaf: The leaf.
-            copied: What it may be a copy of.
+            copied: Scans that the leaf may be a copy of.
         """
         if leaf.path in self.pruned_bytes:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
         if any(isinstance(scan, PrunableScan) and scan.is_placeholder for scan in scans):
-            return None  # it is never run
+            return None  # a placeholder is never run
         return self._size(self.catalyst.node(self.optimized, leaf.path))
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
-        """Bytes that a leaf of the analyzed plan reads; None if that is not known."""
+        """Return the bytes that a leaf of the analyzed plan reads; None if unknown."""
         return self._size(self.catalyst.node(self.analyzed, leaf.path))
 
     def type_of(self, expression: Expression) -> TypeNames:
-        """The type of an expression of the optimized plan."""
+        """Return the type of an expression of the optimized plan."""
         kind = self.catalyst.expression_at(self.optimized, expression.place).dataType()
         return TypeNames(str(kind.typeName()), str(kind.catalogString()))
 
     def broadcast_of(self, plan: Any, node: Node) -> Hashable | None:
-        """What is the same for build sides that Spark broadcasts once; None if it would not.
+        """Return a hash that is equal for equal build sides; None if Spark does not broadcast it.
 
         Args:
-            plan: The optimized plan, or the same with the rows of dimensions in it.
-            node: A side of a join in it.
+            plan: The optimized plan, with or without the rows of dimensions in it.
+            node: A side of a join in the plan.
         """
         build_side = self.catalyst.node(plan, node.path)
         if self.catalyst.size_of(build_side) > self.broadcast_threshold:
@@ -118,18 +126,18 @@ class Query:
         return self.catalyst.semantic_hash(build_side)
 
     def optimized_with(self, new: Mapping[Path, Any]) -> Node:
-        """What Spark makes of the query with other nodes at some paths of the analyzed plan."""
+        """Optimize the query with other nodes at some paths of the analyzed plan."""
         plan = self.catalyst.optimized(self.catalyst.replaced(self.analyzed, new))
         return self.catalyst.tree(plan)
 
     def with_leaves(
         self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
     ) -> Self:
-        """The query with other leaves in the places of scans, which are pruned no further.
+        """Return the query with other leaves in place of scans, which are not pruned further.
 
         Args:
-            optimized_leaves: By path in the optimized plan.
-            analyzed_leaves: By path in the analyzed one.
+            optimized_leaves: New leaves by path in the optimized plan.
+            analyzed_leaves: New leaves by path in the analyzed plan.
         """
         catalyst = self.catalyst
         analyzed = catalyst.replaced(self.analyzed, analyzed_leaves)

@@ -1,8 +1,8 @@
-"""What a rewritten query says that it reads: all that it read as it was written.
+"""Rewrite a query so that its plan still contains all relations that the query reads.
 
-Before Spark overwrites a table it looks for it in the plan of the query, and by the relations in
-the plan of a cached result it knows what makes that stale. A pruned scan is no longer the relation
-that it was, and rows that were computed beforehand are none at all.
+Spark uses the relations of a plan for two checks. Before it overwrites a table, it checks that the
+query does not read the table. After a table changes, it drops the cached results that read the
+table. Pruned scans and precomputed rows are not these relations, so the relations are added.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def rewritten_query(
     new: Mapping[Path, Any],
     narrowed: Mapping[Path, Any] | None = None,
 ) -> DataFrame:
-    """A query with other nodes at some paths, which still names the relations that it had.
+    """Replace nodes of a query, and keep its original relations in the plan.
 
     Args:
-        catalyst: Of the session.
+        catalyst: Catalyst of the session.
         df: The query.
-        analyzed: Its plan, in which what is cached may be read from there.
-        new: Nodes by path, in which nothing is left of what stood there.
-        narrowed: Nodes by path, in which what stood there is read as before.
+        analyzed: Analyzed plan of the query, which may read cached results.
+        new: New nodes by path that do not contain the relation that they replace.
+        narrowed: New nodes by path that still contain the relation that they replace.
     """
-    # those that subqueries read are not looked for by Spark either
+    # The relations are added outside of subqueries only, as Spark does not search subqueries.
     place = next((path for path in new if all(step >= 0 for step in path)), None)
     if place is not None:
         new = {**new, place: catalyst.beside(new[place], _relations(catalyst, df))}
@@ -44,13 +44,13 @@ def rewritten_query(
 
 
 def refresh(df: DataFrame) -> None:
-    """Let Spark list again what it has listed for the relations of a query.
+    """Make Spark list the files of all relations of a query again.
 
     Raises:
-        ConfigError: if files are given in it, which are not listed.
+        ConfigError: if the query reads pinned files, which cannot be listed again.
     """
     if internals_unavailable(df.sparkSession) is not None:
-        return  # on Spark Connect a query is analyzed whenever it runs
+        return  # Spark Connect analyzes a query each time it runs
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
     nodes = catalyst.tree(plan).walk()
@@ -65,12 +65,12 @@ def refresh(df: DataFrame) -> None:
 
 
 def is_command(df: DataFrame) -> bool:
-    """Whether ``df`` is the result of a command, or may be: it would not be run twice."""
+    """Return whether ``df`` is, or may be, the result of a command, which must not run twice."""
     return internals_unavailable(df.sparkSession) is not None or ran_a_command(df)
 
 
 def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:
-    """The relations that a query reads outside of its subqueries, each once."""
+    """Return the distinct relations that a query reads outside of its subqueries."""
     relations = [
         leaf
         for leaf in catalyst.leaves(analyzed_plan(df))

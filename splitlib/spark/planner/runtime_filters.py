@@ -1,12 +1,12 @@
-"""Runtime filters: rows of a large scan that a smaller side of a shuffled join cannot meet.
+"""Runtime filters: drop rows of a large scan that have no match in a shuffled join.
 
-A Bloom filter of the smaller side's keys drops them where they are read, before they are shuffled
-and sorted. Spark has the same (``InjectRuntimeFilter``), for tables from 10 GB on whose other side
-has a condition of its own that a statistic shows to be cheap; of a side that has been pruned, which
-is a condition too, it knows nothing.
+A Bloom filter of the keys of the smaller join side drops these rows when they are read, before
+Spark shuffles and sorts them. Spark has a similar rule, ``InjectRuntimeFilter``. It applies to
+tables of 10 GB and more whose other join side has a selective condition that is cheap to evaluate.
+It does not consider that a side was pruned by splitlib.
 
-The keys are read while the query is planned. So the smaller side has to be what cannot change until
-it runs: scans whose files are pinned, and rows that are in the plan.
+The keys are read during planning. So the smaller side must not change until the query runs: it may
+read only scans with pinned files, and rows that are in the plan.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from splitlib.spark.predicates.bloom import MOST_KEYS, filter_of_hashes, share_o
 
 _log = get_logger(__name__)
 
-# Reading a side of more than this share of the other one costs what it saves.
+# A side larger than this share of the other side costs as much to read as the filter saves.
 _SMALLER: Final = 1 / 4
 _SAMPLE: Final = 20_000
-"""Rows of the larger side that are looked at."""
+"""Number of rows of the larger side to test the filter on."""
 _MOST_KEPT: Final = 0.7
-"""A filter that keeps more of them is not worth a hash of every row."""
+"""Maximal share of the sample that a filter may keep. Else hashing every row does not pay."""
 _FULL: Final = 0.5
-"""With more of its bits set, a Bloom filter of a megabyte lets too much pass."""
-# Those whose equality is that of their hashes.
+"""Maximal share of bits set in a Bloom filter. A fuller filter passes too many rows."""
+# Types whose values are equal exactly if their hashed bytes are equal.
 _HASHED: Final = frozenset(
     {"byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "binary"}
 )
@@ -57,12 +57,14 @@ _HASHED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """The smaller side of a join, and the larger scan that it may leave out rows of."""
+    """The smaller side of a join, and the larger scan that it may filter."""
 
     scan: PrunableScan
+    """The larger scan."""
     join_filter: JoinFilter
+    """Comparisons of the scan with the smaller side."""
     nbytes: int
-    """That reading the smaller side takes."""
+    """Bytes that the smaller side reads."""
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -70,7 +72,7 @@ class _Side:
 
     @property
     def column_ids(self) -> tuple[int, ...]:
-        """The columns of the scan that are compared."""
+        """Ids of the columns of the larger scan that are compared."""
         found = (c.lineage.column for c in self.comparisons)
         return tuple(i for i in found if i is not None)
 
@@ -82,14 +84,14 @@ def with_runtime_filters(
     copied: Collection[Scan],
     executor: Executor,
 ) -> list[ScanOutcome]:
-    """What became of each scan, with a condition on the rows of those where one is worth it.
+    """Return the outcomes of the scans, with Bloom filters where they drop enough rows.
 
     Args:
         query: The query.
-        plan: Its optimized plan, with the rows of dimensions in it.
-        outcomes: What has become of its scans.
-        copied: Scans that may also stand where nothing is known of them.
-        executor: Where keys and samples are read, several at a time.
+        plan: Optimized plan of the query, with the rows of dimensions in it.
+        outcomes: Outcomes of its scans.
+        copied: Scans of which the optimized plan may contain copies.
+        executor: Reads keys and samples in parallel.
     """
     sides = _Sides(query, plan, outcomes, copied)
     chosen = sides.smallest()
@@ -99,7 +101,7 @@ def with_runtime_filters(
 
 
 class _Sides:
-    """The scans of one query as the sides of its joins."""
+    """The scans of one query as sides of its joins."""
 
     def __init__(
         self, query: Query, plan: Any, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
@@ -114,7 +116,7 @@ class _Sides:
         self._outcomes = {
             places[o.scan][0].path: o
             for o in outcomes
-            # a condition on the rows at one place need not hold of those at another one
+            # Only scans that occur once: a filter for one place may drop rows of another place.
             if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
         }
         self._pinned = {p: o.instead for p, o in self._outcomes.items() if o.instead is not None}
@@ -122,12 +124,12 @@ class _Sides:
 
     @cached_property
     def _plan(self) -> Any:
-        """The optimized plan, with what stands for dimensions and for pruned scans."""
+        """The optimized plan, with the rows of dimensions and with pruned scans."""
         return self._query.catalyst.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """By the larger scans, the smallest side that each meets in a join by a shuffle."""
-        if not self._pinned or self._query.is_command:  # of which the rows are not asked for
+        """Return, for each large scan, the smallest other side of its shuffled joins."""
+        if not self._pinned or self._query.is_command:  # for a command only a condition is needed
             return {}
         larger = {
             path: o.scan
@@ -147,20 +149,20 @@ class _Sides:
             if not kept or nbytes is None or nbytes > limit:
                 continue
             if self._query.broadcast_of(self._plan, join_filter.dimension.node) is not None:
-                continue  # which drops the same rows as early
+                continue  # a broadcast join drops the same rows without a shuffle
             scan = larger[leaf.path]
             if scan not in found or nbytes < found[scan].nbytes:
                 found[scan] = _Side(scan, replace(join_filter, comparisons=kept), nbytes)
         return found
 
     def applied(self, outcome: ScanOutcome, side: _Side | None) -> ScanOutcome:
-        """What becomes of a scan, with a condition on its rows if that drops enough of them."""
+        """Return the outcome of a scan, with a Bloom filter if that drops enough rows."""
         if side is None:
             return outcome
         try:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
-            # it need not fail in the query, which may have no row to compute it for
+            # The expression may fail only here: the query may never evaluate it for these rows.
             _log.debug("A runtime filter could not be made.", exc_info=True)
             return outcome
 
@@ -172,7 +174,7 @@ class _Sides:
         refuse_scans(catalyst, hashes, self._query.config)
         of_keys = catalyst.dataframe_of_part(hashes)
         if why_not_deterministic(of_keys) is not None:
-            return outcome  # the rows that the query finds may be others
+            return outcome  # the query may read different rows
         found = filter_of_hashes(of_keys, MOST_KEYS)
         looked: list[bool] = []
         condition = None
@@ -195,19 +197,19 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Whether a scan is large, and a sample of it touches no more than the query does."""
+        """Return whether a scan is large, and sampling it reads only partitions of the query."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions
 
     @cached_property
     def _with_conditions(self) -> frozenset[Path]:
-        """The scans whose partitions the query itself chooses: Spark, when it runs."""
+        """Paths of scans with conditions on partition columns. Spark prunes these at run time."""
         found = partition_conditions(self._tree, self._query.partition_columns)
         return frozenset(condition.lineage.leaf.path for condition in found)
 
     def _has_hashes(self, leaf: Node, comparison: Comparison) -> bool:
-        """Whether equal values of both sides have equal hashes, those of the bare column."""
+        """Return whether equal keys have equal hashes, computed on the column itself."""
         column = comparison.lineage.column
         if column is None or comparison.operator not in ("=", "<=>"):
             return False
@@ -216,12 +218,12 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # a collation, which the catalog's name tells, makes other strings equal
+        # With a collation, different strings can be equal. Then `in_catalog` is not just `string`.
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 
     def _is_fixed(self, node: Node) -> bool:
-        """Whether a part of the plan gives the same rows whenever it is run."""
+        """Return whether a part of the plan returns the same rows each time it runs."""
         return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
 
     def _is_fixed_leaf(self, leaf: Node) -> bool:
@@ -230,7 +232,7 @@ class _Sides:
         return leaf.path in self._pinned or self._query.catalyst.kind(node) in kinds
 
     def _bytes_of(self, dimension: Dimension) -> int | None:
-        """What reading a dimension takes; None if that is not known, or if it may change."""
+        """Return the bytes that a dimension reads; None if unknown or if its rows may change."""
         if dimension.is_value or not self._is_fixed(dimension.node):
             return None
         paths = [leaf.path for leaf in _leaves(dimension) if leaf.path in self._pinned]
@@ -238,7 +240,7 @@ class _Sides:
         return None if not paths or None in sizes else sum(size or 0 for size in sizes)
 
     def _bytes_at(self, path: Path) -> int | None:
-        """What a scan reads."""
+        """Return the bytes that a scan reads; None if unknown."""
         outcome = self._outcomes[path]
         if outcome.instead is not None and outcome.report.nbytes is not None:
             return outcome.report.nbytes

@@ -1,7 +1,7 @@
-"""Waves: keys that come from a table which is pruned itself are read from what is left of it.
+"""Waves: prune a table first if its remaining rows provide keys for another table.
 
-A scan whose dimension contains another scan that keys may prune waits for that one. What is left of
-it may also be little enough to be read for keys where the whole table is not.
+A scan waits until the prunable scans in its dimension are pruned. After that, the dimension may
+also be small enough to collect its keys, even if the whole table is too large.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from splitlib.spark.planner.scan_sites.prunable import Scan
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 OutcomeOf = Callable[[Scan, PrunedSites], ScanOutcome]
+"""Function that returns the outcome of a scan, given all scan sites."""
 
 
 def pruned_in_waves(
     query: Query, plan: Any, sites: PrunedSites, outcome_of: OutcomeOf, executor: Executor
 ) -> tuple[PrunedSites, list[ScanOutcome]]:
-    """The scan sites with their keys, and what becomes of each scan of the query.
+    """Return the scan sites with their keys, and the outcome of each scan of the query.
 
     Args:
         query: The query.
-        plan: Its optimized plan, with the rows of dimensions in it.
-        sites: What the keys are for.
-        outcome_of: What becomes of a scan, once all is known of its sites.
-        executor: Where keys are collected and scans listed, several at a time.
+        plan: Optimized plan of the query, with the rows of dimensions in it.
+        sites: Scan sites to prune, by path.
+        outcome_of: Return the outcome of a scan when all its sites have their keys.
+        executor: Collects keys and lists scans in parallel.
     """
     outcomes: dict[Scan, ScanOutcome] = {}
     open_ = {path: one for path, one in sites.items() if one.site.may_have_keys}
@@ -61,14 +62,14 @@ def pruned_in_waves(
 
 
 def _ready(sites: PrunedSites) -> PrunedSites:
-    """Those that wait for none of the others; all of them if they wait for each other."""
+    """Return the sites that wait for no other site; all sites if they wait for each other."""
     waiting = {path for path, one in sites.items() if _waits_for(one, sites)}
     while True:
         scans = {sites[path].scan for path in waiting}
         more = {
             path
             for path, one in sites.items()
-            # partition values of a scan are known with its own keys
+            # The partition values of a scan are known only when its own keys are.
             if one.scan in scans or not waiting.isdisjoint(_sources(one.site))
         }
         if more <= waiting:
@@ -78,7 +79,7 @@ def _ready(sites: PrunedSites) -> PrunedSites:
 
 
 def _waits_for(site: Site, others: PrunedSites) -> bool:
-    """Whether another scan that keys may prune is read for the keys of this one."""
+    """Return whether a dimension of this site reads another scan that may be pruned."""
     read = {
         part.path
         for dimension in site.site.dimensions
@@ -89,13 +90,13 @@ def _waits_for(site: Site, others: PrunedSites) -> bool:
 
 
 def _sources(site: ScanSite) -> set[Path]:
-    """The sites whose partition values are keys for a site."""
+    """Return the paths of the sites whose partition values are keys for a site."""
     lineages = (c.key_lineage for f in site.from_sites for c in f.comparisons)
     return {lineage.leaf.path for lineage in lineages if lineage is not None}
 
 
 def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Path, Any]:
-    """What stands in the optimized plan for scans that have been pruned."""
+    """Return the pruned scans by their paths in the optimized plan."""
     found = ((path, outcomes.get(one.scan)) for path, one in sites.items())
     return {path: o.instead for path, o in found if o is not None and o.instead is not None}
 
@@ -106,11 +107,11 @@ def _anew(
     outcomes: Mapping[Scan, ScanOutcome],
     paths: Collection[Path],
 ) -> Mapping[Path, Site]:
-    """Some sites as they are decided about when it is known how much is left of others."""
+    """Decide again about some sites, with the sizes of scans that are pruned by now."""
     nbytes = {path: outcomes[sites[path].scan].report.nbytes for path in _pinned(sites, outcomes)}
     known = {path: size for path, size in nbytes.items() if size is not None}
     if not known:
         return {}
     decided = decide(replace(query, pruned_bytes=known)).sites
-    # what RDDs give has to have been computed by now, once for all that read it
+    # RDDs must be computed before the first wave, once for all their readers, so skip such sites.
     return unpruned(query, {p: decided[p] for p in paths if not rdds_of(decided[p].dimensions)})

@@ -1,1 +1,1 @@
-"""The leaves of a plan that keys can prune, of each kind of table."""
+"""Leaves of a plan that join keys can prune, for each kind of table."""

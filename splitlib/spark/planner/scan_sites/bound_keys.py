@@ -1,6 +1,6 @@
-"""Which partition keys are bound to values that name partitions, before the values are known.
+"""Find tables whose needed partitions can be requested by name once the join keys are collected.
 
-Where it will be known what partitions are called, nobody needs to list all names meanwhile.
+For these tables, the names of all partitions are not listed while the keys are collected.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 
 def named_tables(sites: Collection[tuple[PrunableScan, ScanSite]]) -> frozenset[str]:
-    """The names of tables of which all sites that keys may prune need partitions of known names.
+    """Return the tables whose partitions can be requested by name at every site keys may prune.
 
     Args:
-        sites: Of a query, and what stands there.
+        sites: Scan sites of a query, each with its scan.
     """
     times = Counter(scan for scan, _ in sites)
     others = {
@@ -32,14 +32,14 @@ def named_tables(sites: Collection[tuple[PrunableScan, ScanSite]]) -> frozenset[
 
 
 def are_named(scan: PrunableScan, site: ScanSite) -> bool:
-    """Whether it will be known what the partitions are called that a site needs.
+    """Return whether the partitions that a site needs can be requested by name.
 
-    Joins and conditions bind all keys to values with one spelling, or a condition says the value of
-    the first key, with which all names begin.
+    This is possible if joins and conditions compare every partition key with values that have one
+    spelling. It is also possible if a condition sets the first key, as all names start with it.
 
     Args:
-        scan: What stands at the site.
-        site: The place, and what prunes it.
+        scan: The scan at the site.
+        site: The site, with the filters that prune it.
     """
     keys = scan.table.metadata.partition_schema
     conditions = [c.condition for c in site.conditions if not c.lineage.steps]
@@ -57,14 +57,17 @@ def are_named(scan: PrunableScan, site: ScanSite) -> bool:
 
 
 def _has_one_spelling(scan: PrunableScan, key: pa.Field) -> bool:
-    # what the table says is asked of the JVM
+    # `has_canonical_values` calls the JVM, so it comes last.
     return has_one_spelling(key) or (
         has_one_spelling(key, canonical=True) and scan.has_canonical_values
     )
 
 
 def key_with_values(scan: PrunableScan, condition: Expression) -> str | None:
-    """The key that a condition compares with a few literals, None if it has several spellings."""
+    """Return the partition key that a condition compares with literals.
+
+    Return None for other conditions, and for keys whose values have several spellings.
+    """
     if condition.kind not in ("EqualTo", "In"):
         return None
     column, *values = sorted(condition.children, key=lambda side: side.kind == "Literal")

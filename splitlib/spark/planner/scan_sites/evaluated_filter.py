@@ -19,16 +19,17 @@ from splitlib.spark.planner.lineage import Step, UnionOutput
 from splitlib.spark.sql_text import quoted
 
 UNDECIDED: Final = "__splitlib_undecided"
+"""Name of the column that is true if a condition could not be evaluated for a partition."""
 
 
 class EvaluatedFilter:
     """A :class:`splitlib.filtering.predicate.PartitionFilter` that Spark evaluates.
 
     Args:
-        evaluate: Gives expressions for some partitions, as :func:`evaluate` does.
-        fields: The partition keys that the expressions read.
-        test: From the values of the expressions to the partitions that match.
-        text: What it is called in reports.
+        evaluate: Compute the expressions for some partitions, as :func:`evaluate` does.
+        fields: Partition keys that the expressions read.
+        test: Return which partitions match, given the values of the expressions.
+        text: Description for reports.
     """
 
     def __init__(
@@ -45,14 +46,14 @@ class EvaluatedFilter:
         self._latest: tuple[pa.RecordBatch, pa.BooleanArray] | None = None
 
     def describe(self) -> str:
-        """The condition as SQL."""
+        """Return the condition as SQL."""
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """True where a partition may match; the latest answer is kept."""
+        """Return true for each partition that may match. The latest result is cached."""
         read = {name.lower() for name in self.fields}
         values = values.select([name for name in values.schema.names if name.lower() in read])
-        latest = self._latest  # another thread may ask for other partitions meanwhile
+        latest = self._latest  # another thread may replace it at any time
         if latest is None or not latest[0].equals(values):
             found = self._evaluate(values)
             columns = {name: found[name].combine_chunks() for name in found.column_names}
@@ -64,13 +65,13 @@ class EvaluatedFilter:
 def partition_rows(
     catalyst: Catalyst, values: pa.RecordBatch, schema: StructType, attributes: Any
 ) -> Any:
-    """A plan with a row per partition: ``attributes``, and :data:`UNDECIDED`.
+    """Return a plan with a row per partition and the columns ``attributes`` and ``UNDECIDED``.
 
     Args:
-        catalyst: Of the session.
-        values: Of the partitions, text or typed, by the names of ``schema`` in any case.
-        schema: The columns wanted.
-        attributes: What they are in plans, a ``Seq[Attribute]``.
+        catalyst: Catalyst of the session.
+        values: Partition values, as text or typed. Column names match ``schema`` in any case.
+        schema: Columns to return.
+        attributes: Attributes of these columns, a ``Seq[Attribute]``.
     """
     present = {name.lower(): i for i, name in enumerate(values.schema.names)}
     columns = {f"c{i}": values.column(present[key.name.lower()]) for i, key in enumerate(schema)}
@@ -90,18 +91,19 @@ def evaluate(
     steps: Sequence[Step],
     wanted: Mapping[str, Expression],
 ) -> pa.Table:
-    """Expressions as Spark itself computes them, a row per partition.
+    """Compute expressions over partition values in Spark.
 
     Args:
-        catalyst: Of the session.
-        rows: As :func:`partition_rows` gives them.
-        plan: Where the expressions stand.
-        steps: What they build upon, in order.
-        wanted: By the name of the column.
+        catalyst: Catalyst of the session.
+        rows: Result of :func:`partition_rows`.
+        plan: The plan that contains the expressions.
+        steps: Named expressions that the expressions read, in order.
+        wanted: Expressions by name of the result column.
 
     Returns:
-        A column for each of ``wanted``, and :data:`UNDECIDED`: whether a value is none of its type,
-        or an expression raises for it, so that the partition has to stay.
+        A row per partition, with a column for each of ``wanted`` and :data:`UNDECIDED`. The latter
+        is true if a value cannot be cast to its type, or if an expression raises an error. Such a
+        partition must be kept.
     """
     doubts = [a for a in catalyst.output(rows) if a.name() == UNDECIDED]
     named = [named_step(catalyst, plan, step) for step in steps]
@@ -118,7 +120,7 @@ def evaluate(
 def _projected(
     catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
 ) -> pa.Table:
-    """``columns``, and whether there is any of ``doubts``."""
+    """Compute ``columns``, and ``UNDECIDED`` as true if any of ``doubts`` is true."""
     for one in named:
         rows = catalyst.projected(rows, [*catalyst.output(rows), one])
     doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
@@ -129,7 +131,7 @@ def _projected(
 def _attempted(
     catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
 ) -> pa.Table:
-    """The same with a null, and a doubt, in the place of what raises."""
+    """Compute the same as :func:`_projected`, but null and undecided where an expression raises."""
     steps = []
     for one in named:
         if one.nodeName() == "Alias":
@@ -142,7 +144,7 @@ def _attempted(
 
 
 def named_step(catalyst: Catalyst, plan: Any, step: Step) -> Any:
-    """A step of a lineage as a named expression."""
+    """Return a step of a lineage as a named expression."""
     if isinstance(step, UnionOutput):
         union = catalyst.node(plan, step.node)
         below = catalyst.node(plan, (*step.node, step.child))

@@ -1,4 +1,4 @@
-"""Scans that splitlib does not list: whoever reads them is handed the keys as a condition."""
+"""Scans that splitlib does not list: their data source gets the join keys as a condition."""
 
 from __future__ import annotations
 
@@ -30,83 +30,86 @@ TOO_MANY_KEYS: Final = "too many keys."
 
 @dataclass(eq=False)
 class FilteredScan:
-    """One leaf of the analyzed plan, which may stand there several times."""
+    """A leaf that gets a condition. It may occur several times in the analyzed plan."""
 
     catalyst: Catalyst
     leaf: Any
+    """The leaf in the JVM."""
     ids: Ids
     source: Source
+    """Kind of the data source: ``database``, ``table`` or ``files``."""
     config: SplitConfig
     paths: list[Path] = field(default_factory=list)
-    """Where it stands in the plan."""
+    """Paths of the leaf in the analyzed plan."""
     qualifier: tuple[str, ...] = ()
-    """By what the columns of conditions are qualified; empty but of the target of a command."""
+    """Qualifier of columns in conditions; empty except for the target of a command."""
 
     @cached_property
     def name(self) -> str:
-        """Of the table."""
+        """Name of the table."""
         return self.catalyst.name_of(self.leaf)
 
     @property
     def is_database(self) -> bool:
-        """Whether a database reads it."""
+        """Whether a database reads the table."""
         return self.source == "database"
 
     @cached_property
     def has_plain_strings(self) -> bool:
-        """Whether what reads it is known to compare strings as Spark does."""
+        """Whether the data source is known to compare strings as Spark does."""
         if self.source == "table":
             return self.catalyst.has_plain_strings(self.leaf)
         return self.source == "files"
 
     @property
     def most_literals(self) -> int:
-        """In one condition; in all of them for a database."""
+        """Maximal number of literals in one condition, or for a database in all conditions."""
         config = self.config
         return config.condition_literals_jdbc if self.is_database else config.condition_literals
 
     @cached_property
     def schema(self) -> StructType:
-        """Its columns."""
+        """Schema of the leaf."""
         return self.catalyst.dataframe(self.leaf).schema
 
     @cached_property
     def names(self) -> Mapping[int | None, str]:
-        """The names of the leaf's columns by their ids."""
+        """Names of the leaf's columns by id."""
         return {i: name for name, i in self.ids.items()}
 
     def operand(self, column: str, kind: pa.DataType) -> Operand | None:
-        """What keys of a type are compared with; None if this source might take it otherwise."""
+        """Return the operand for keys of a type; None if the source may compare differently."""
         if pa.types.is_floating(kind):
-            return None  # which are sorted in other ways, as to NaN and to -0.0
+            return None  # engines differ in the order of NaN and -0.0
         of_table, parts = self.schema[column], (*self.qualifier, column)
         if any(has_variable(part) for part in parts):
-            return None  # the condition would be about another column
+            return None  # Spark would substitute a variable in the column name
         if char_length(of_table) is not None:
-            return None  # is compared with padding, or without, by settings
+            return None  # settings decide whether CHAR is compared with padding
         if self.is_database and not _is_compared_alike(of_table, kind):
             return None
         name = column_text(self.catalyst.spark, *parts)
         of_keys = from_arrow_type(kind, prefer_timestamp_ntz=True)
         if of_table.dataType == of_keys:
             return Operand(name, of_keys)
-        # the cast is the join's own; of whole numbers Spark takes it off again
+        # The join has the same cast. For integers, Spark's optimizer removes it.
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
     def reading_nothing(self) -> Any:
-        """None: a source's optimizer may see that a scan of it is empty."""
+        """Return None: the optimizer may detect an empty scan of a data source."""
         return None
 
     def where(self, condition: str) -> Any:
-        """The leaf's rows that meet a condition whose columns have no qualifier."""
+        """Return a plan of the rows that meet a condition with unqualified columns."""
         return analyzed_plan(self.catalyst.dataframe(self.leaf).where(condition))
 
 
 def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
-    """Whether any database compares a column with keys of a type, and as Spark does.
+    """Return whether every database compares a column with keys of a type as Spark does.
 
-    Of times it does not tell the zone, and CLOB, UUID, JSON and BLOB, some of which no database
-    compares with a literal, are strings and bytes to Spark as well.
+    Timestamps are excluded, as the database's time zone is unknown. Other strings and bytes are
+    excluded, as Spark also maps CLOB, UUID, JSON and BLOB to them. Some of these types cannot be
+    compared with a literal.
     """
     if pa.types.is_string(kind):
         return is_char_or_varchar(column)
@@ -116,33 +119,34 @@ def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FilteredSite:
-    """A place where such a scan stands, with what the keys say of it, so far as they are known."""
+    """A scan site of a :class:`FilteredScan`, with the conditions from the join keys so far."""
 
     scan: FilteredScan
-    """What stands there."""
+    """The scan at the site."""
     site: ScanSite
+    """The place in the optimized plan."""
     conditions: tuple[str, ...] = ()
-    """All of these hold of the rows that are needed here."""
+    """SQL conditions that all rows needed at this site meet."""
     literals: int = 0
-    """How many there are in these."""
+    """Number of literals in these conditions."""
     used: tuple[FilterUse, ...] = ()
-    """The keys, for the report."""
+    """The keys as described in the report."""
 
     @property
     def has_keys(self) -> bool:
-        """Whether some keys reach it."""
+        """Whether the site has join keys."""
         return bool(self.conditions)
 
     def with_conditions(self, plan: Any) -> Self:
-        """The same site: what the query itself says of it needs nobody to hand it over."""
+        """Return the same site: Spark passes the query's own conditions to the data source."""
         return self
 
     def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
-        """The same site, of which only what meets the keys is left.
+        """Return the site with conditions for more keys.
 
         Args:
-            plan: The optimized plan, in which the comparisons stand.
-            collected: What is known by now; more may come.
+            plan: The optimized plan that contains the comparisons.
+            collected: Keys to add. Later calls may add more.
         """
         conditions, used, reasons = list(self.conditions), list(self.used), []
         literals = self.literals
@@ -166,19 +170,24 @@ class FilteredSite:
         )
 
     def without_keys(self, reason: Unusable) -> Self:
-        """The same site, which some keys cannot prune."""
+        """Return the site with the reason why some keys cannot prune it."""
         wants_same_rows = reason.not_deterministic
         site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """None: which of its values are left is not known before it is read."""
+        """Return None: the remaining values are unknown until the table is read."""
         return None
 
     def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
-        """Keys as a condition, the columns in it, and the number of literals.
+        """Write keys as a condition; return it with its columns and its number of literals.
 
-        None if it would say nothing. A database has to read it together with those ``before``.
+        Return None if the condition would be always true.
+
+        Args:
+            one: The keys.
+            before: Number of literals in the site's other conditions, as the limit of a database
+                is for all conditions together.
         """
         operands: dict[str, Operand] = {}
         columns = []

@@ -37,55 +37,56 @@ from splitlib.table import Table
 
 @dataclass(eq=False)
 class PrunableScan:
-    """One leaf of the analyzed plan, which may stand there several times."""
+    """A leaf whose partitions splitlib lists. It may occur several times in the analyzed plan."""
 
     catalyst: Catalyst
     leaf: Any
+    """The leaf in the JVM."""
     ids: Ids
     table: Table
     config: SplitConfig
     is_placeholder: bool
-    """Whether the leaf stands for a table of a named catalog, so that Spark cannot read it."""
+    """Whether the leaf is a placeholder for a table of a named catalog, which Spark cannot read."""
     paths: list[Path] = field(default_factory=list)
-    """Where it stands in the plan."""
+    """Paths of the leaf in the analyzed plan."""
 
     @property
     def name(self) -> str:
-        """Of the table."""
+        """Name of the table."""
         return self.table.name
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns by which it can be pruned."""
+        """Columns by which the scan can be pruned."""
         accepted = set(self.table.list_accepted_filter_fields())
         columns = spark_schema(self.table.metadata)
         return StructType([column for column in columns if column.name in accepted])
 
     @cached_property
     def names(self) -> Mapping[int | None, str]:
-        """The names of the leaf's columns by their ids."""
+        """Names of the leaf's columns by id."""
         return {i: name for name, i in self.ids.items()}
 
     @property
     def relation(self) -> RelationTable | None:
-        """The table as Spark knows it; None of a placeholder."""
+        """The table of the session; None for a placeholder."""
         return relation_of(self.table)
 
     @property
     def may_ask_by_name(self) -> bool:
-        """Whether a few of its partitions can be asked for without a list of all."""
+        """Whether single partitions can be requested without listing all partitions."""
         return self.relation is not None and not self.relation.has_names
 
     @property
     def has_canonical_values(self) -> bool:
-        """Whether integers and dates in partition values are said to have one spelling each."""
+        """Whether the table declares one spelling for integer and date partition values."""
         return self.relation is not None and self.relation.has_canonical_values
 
     def prepare(self, *, by_name: bool) -> None:
-        """Ask for what will be needed, while something else is being waited for.
+        """Fetch metadata that will be needed, while join keys are collected.
 
         Args:
-            by_name: Whether it will be known what the partitions are called that are needed.
+            by_name: Whether the needed partitions can be requested by name later.
         """
         if self.relation is not None:
             self.relation.prepare(by_name=by_name)
@@ -93,13 +94,13 @@ class PrunableScan:
     def fixed(
         self, conditions: Sequence[PartitionFilter | DynamicFilteringData], *, reads_all: bool
     ) -> Any:
-        """The scan of what no keys prune, with the files that there are now.
+        """Return an unpruned scan with the files that exist now.
 
-        None if Spark cannot be told the files.
+        Return None if Spark cannot read a given list of files of this table.
 
         Args:
-            conditions: What the query itself says of its partitions.
-            reads_all: Whether it says nothing of them.
+            conditions: Conditions in the query on the partitions.
+            reads_all: Whether there are no such conditions.
         """
         relation, table = self.relation, self.table
         if relation is None or not relation.names_files:
@@ -107,7 +108,7 @@ class PrunableScan:
         if reads_all:
             table = Table(self.name, SESSION, relation.listed_by_spark(), self.config)
             table = table.in_time_zone(session_time_zone(self.catalyst.spark))
-        config = replace(self.config, max_partitions=sys.maxsize)  # a limit of what is pruned
+        config = replace(self.config, max_partitions=sys.maxsize)  # limits pruned scans only
         rows, _ = pruned_scan(self.catalyst.spark, table, config, (), conditions)
         node = analyzed_plan(rows)
         if reads_all and self.catalyst.is_table(node):
@@ -122,14 +123,14 @@ class PrunableScan:
         steps: Sequence[Step],
         wanted: Mapping[str, Expression],
     ) -> pa.Table:
-        """Expressions over some of its columns, a row per partition; see :func:`evaluate`.
+        """Compute expressions over partition values in Spark; see :func:`evaluate`.
 
         Args:
-            values: Of the partitions.
-            columns: What the expressions read.
-            plan: Where they stand.
-            steps: What they build upon, in order.
-            wanted: By the name of the column.
+            values: Partition values, a row per partition.
+            columns: Names of the columns that the expressions read.
+            plan: The plan that contains the expressions.
+            steps: Named expressions that the expressions read, in order.
+            wanted: Expressions by name of the result column.
         """
         schema = StructType([column for column in self.schema if column.name in columns])
         positions = list(self.ids)
@@ -144,7 +145,7 @@ class PrunableScan:
         filters: Sequence[DynamicFilteringData],
         conditions: Sequence[PartitionFilter | DynamicFilteringData],
     ) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
-        """All partitions, and which of them are kept: by join keys, and by what else holds."""
+        """Return all partitions, with a mask of those that meet the join keys and conditions."""
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
         for data in filters:
             enumerator.set_dynamic_filtering_data(data)
@@ -156,7 +157,7 @@ class PrunableScan:
         conditions: Sequence[PartitionFilter | DynamicFilteringData],
         columns: Sequence[str],
     ) -> pa.RecordBatch | None:
-        """Columns of the partitions that are kept; None if partition values do not give them."""
+        """Return columns of the matching partitions; None if they are not partition values."""
         found = []
         for batch, mask in self.match(filters, conditions):
             sources = {f.source: f.name for f in batch.fields if f.transform is None}
@@ -174,27 +175,28 @@ class PrunableScan:
         filters: Sequence[DynamicFilteringData] = (),
         conditions: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[Any, ScanReport]:
-        """The scan of what matters, to be put in the place of the leaf; and how it was selected.
+        """Return a scan of the matching partitions to replace the leaf, and a report.
 
         Args:
             filters: Join keys.
-            conditions: What else holds of its partitions.
+            conditions: Other conditions on the partitions.
         """
         reading = pruned_rows if self.is_placeholder else pruned_scan
         rows, report = reading(self.catalyst.spark, self.table, self.config, filters, conditions)
         return self._under_own_columns(analyzed_plan(rows)), report
 
     def reading_nothing(self) -> Any:
-        """A scan of nothing, which the optimizer can take neither for empty nor for this table.
+        """Return a scan without files to replace the leaf.
 
-        None if there is none, or if it would save nothing.
+        The optimizer cannot see that this scan is empty, and cannot merge it with other scans of
+        the table. Return None if such a scan is not possible, or if it saves nothing.
         """
         if self.relation is None or not self.relation.can_read_nothing:
             return None
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: Any) -> Any:
-        """``node`` with the attributes of the leaf; a table of the session is read by them."""
+        """Rename the columns of ``node`` to the leaf's attributes; session tables have them."""
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
@@ -203,44 +205,44 @@ class PrunableScan:
 
 
 Scan = PrunableScan | FilteredScan
-"""A scan that splitlib lists, or one that gets a condition."""
+"""A scan whose partitions splitlib lists, or one that gets a condition."""
 
 
 @dataclass(slots=True)
 class PrunableScans:
-    """Those of one plan."""
+    """The scans of one plan that can be pruned."""
 
     by_columns: dict[frozenset[int | None], Scan] = field(default_factory=dict)
-    """By the ids of the attributes of the columns that prune."""
+    """Scans by the ids of the columns by which they can be pruned."""
     partitions: dict[str, PartitionsByName] = field(default_factory=dict)
-    """By table, what the session's catalog has been asked; once for all scans of the table."""
+    """Partitions fetched from the session's catalog, by table. All scans of a table share them."""
 
     @property
     def columns(self) -> frozenset[int]:
-        """The ids of all these columns."""
+        """Ids of the columns by which the scans can be pruned."""
         return frozenset(i for ids in self.by_columns for i in ids if i is not None)
 
     @property
     def catalog_requests(self) -> int:
-        """To the session's catalog."""
+        """Number of requests to the session's catalog."""
         return sum(partitions.requests for partitions in self.partitions.values())
 
     @property
     def storage_requests(self) -> int:
-        """Directories of the session's tables that were listed."""
+        """Number of storage requests to list directories of the session's tables."""
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """The same without scans that stand at some places."""
+        """Return the same scans without those at some paths."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 
     def of_leaf(self, leaf: Node) -> Scan | None:
-        """The scan that a leaf is, in whatever plan it stands; None if it is another node."""
+        """Return the prunable scan of a leaf of any plan; None for any other node."""
         ids = leaf_ids(leaf)
         if leaf.kind in RELATIONS:
             return next((s for columns, s in self.by_columns.items() if columns <= ids), None)
-        if leaf.kind in TABLES and ids:  # of which only the columns that are read are left
+        if leaf.kind in TABLES and ids:  # the optimizer has removed the columns that are not read
             return next((s for columns, s in self.by_columns.items() if ids <= columns), None)
         return None
 
@@ -252,14 +254,14 @@ def prunable_scans(
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
 ) -> PrunableScans:
-    """The scans of an analyzed plan that have partitions, or take conditions.
+    """Return the scans of an analyzed plan that have partitions, or take conditions.
 
     Args:
-        catalyst: Of the session.
-        plan: The plan.
-        tree: The same plan as :func:`splitlib.spark.logical_plan.parse_plan` shows it.
-        config: How tables of the session are enumerated; None = they are left as they are.
-        named: Tables of named catalogs by the root of their placeholders.
+        catalyst: Catalyst of the session.
+        plan: The plan in the JVM.
+        tree: The same plan as parsed by :func:`splitlib.spark.logical_plan.parse_plan`.
+        config: Settings for tables of the session; None = only find placeholders.
+        named: Tables of named catalogs, by the root of their placeholders.
     """
     scans = PrunableScans()
     seen: dict[frozenset[int | None], Scan | None] = {}
@@ -303,7 +305,7 @@ def _scan(
 def _named_scan(
     catalyst: Catalyst, leaf: Any, ids: Ids, named: Mapping[str, NamedTable]
 ) -> PrunableScan | None:
-    """The scan of the placeholder of a table of a named catalog; None if a leaf is none."""
+    """Return the scan of a placeholder; None if the leaf is not a placeholder."""
     if not named or catalyst.is_of_hive(leaf):
         return None
     known = named.get(catalyst.root_of(leaf) or "")
@@ -320,7 +322,7 @@ def _session_scan(
     config: SplitConfig,
     partitions: dict[str, PartitionsByName],
 ) -> PrunableScan | None:
-    """The scan of a leaf; None if it has no partitions, or none that can be told apart."""
+    """Return the scan of a session table; None if it has no partitions that splitlib can list."""
     if catalyst.partition_schema(leaf).isEmpty():
         return None
     connector = relation_table(catalyst, leaf, config.listing_threads, partitions)

@@ -1,4 +1,4 @@
-"""A scan site with what the keys say of it, so far as they are known."""
+"""A scan site with the join keys that prune its partitions."""
 
 from __future__ import annotations
 
@@ -30,54 +30,55 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.predicates.domain_extraction import known_of
 from splitlib.spark.time_zones import session_time_zone
 
-# Conditions whose meaning takes few calls of the JVM to read.
+# Conditions that can be parsed with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PrunedSite:
-    """One scan site."""
+    """A scan site with the join keys collected so far."""
 
     scan: PrunableScan
-    """What stands there."""
+    """The scan at the site."""
     site: ScanSite
+    """The place in the optimized plan."""
     static: tuple[PartitionFilter | DynamicFilteringData, ...] = ()
-    """What the query itself says of its partitions."""
+    """Conditions in the query on the partitions."""
     data: tuple[DynamicFilteringData, ...] = ()
-    """Keys of its columns."""
+    """Join keys that are compared with partition columns."""
     computed: tuple[PartitionFilter, ...] = ()
-    """Keys of what is computed from its columns."""
+    """Join keys that are compared with expressions over partition columns."""
     used: tuple[FilterUse, ...] = ()
-    """The keys, for the report."""
+    """The keys as described in the report."""
 
     @property
     def has_keys(self) -> bool:
-        """Whether some keys reach it."""
+        """Whether the site has join keys."""
         return bool(self.used)
 
     @property
     def predicate(self) -> Predicate:
-        """What is known of the rows that are needed here."""
+        """The predicate that the rows needed at this site meet."""
         data = [part for part in self.static if isinstance(part, DynamicFilteringData)]
         conditions = [part for part in self.static if not isinstance(part, DynamicFilteringData)]
         columns = self.scan.table.metadata.filterable
         return Predicate(columns, (*data, *self.data), (*conditions, *self.computed))
 
     def with_conditions(self, plan: Any) -> Self:
-        """The same site with what the query itself says of it.
+        """Return the site with the conditions of the query.
 
         Args:
-            plan: The optimized plan, in which the conditions stand.
+            plan: The optimized plan that contains the conditions.
         """
         static = [part for one in self.site.conditions for part in self._static(plan, one)]
         return replace(self, static=tuple(static))
 
     def pruned_by(self, plan: Any, collected: Sequence[Collected]) -> Self:
-        """The same site, of which only what meets the keys is left.
+        """Return the site pruned by more keys.
 
         Args:
-            plan: The optimized plan, in which the comparisons stand.
-            collected: What is known by now; more may come.
+            plan: The optimized plan that contains the comparisons.
+            collected: Keys to add. Later calls may add more.
         """
         data, computed = list(self.data), list(self.computed)
         used, reasons = list(self.used), []
@@ -103,17 +104,17 @@ class PrunedSite:
         )
 
     def without_keys(self, reason: Unusable) -> Self:
-        """The same site, which some keys cannot prune."""
+        """Return the site with the reason why some keys cannot prune it."""
         wants_same_rows = reason.not_deterministic
         site = self.site.without_keys(f"{reason}.", wants_same_rows=wants_same_rows)
         return replace(self, site=site)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """What is left of its partition values, as keys for another site; None if that is unknown.
+        """Return the remaining partition values as keys for another site; None if unknown.
 
         Args:
-            plan: Where the comparisons stand.
-            comparisons: Whose keys come from this site and from nothing else.
+            plan: The plan that contains the comparisons.
+            comparisons: Comparisons whose keys come from this site only.
         """
         if not self.has_keys or any(c.operator != "=" for c in comparisons):
             return None
@@ -138,7 +139,7 @@ class PrunedSite:
     ) -> tuple[
         tuple[DynamicFilteringData, ...], tuple[PartitionFilter | DynamicFilteringData, ...]
     ]:
-        """Join keys, and other conditions, that hold of all that is needed here."""
+        """Join keys, and other conditions, that the partitions needed at this site meet."""
         return self.data, (*self.static, *self.computed)
 
     def _static(
@@ -177,9 +178,11 @@ class PrunedSite:
             )
 
     def _of_columns(self, one: Collected) -> tuple[DynamicFilteringData | None, str | None]:
-        """Keys under the names of the table's columns, None if they are of computed values.
+        """Rename keys to the columns of the table that they are compared with.
 
-        And why they do not prune, None if they do.
+        Returns:
+            The keys, None if they are compared with computed values or cannot prune; and the reason
+            why they cannot prune, None if unknown.
         """
         names = {}
         for name, comparison in one.by_field.items():
@@ -195,7 +198,7 @@ class PrunedSite:
         return (data if applied.used_fields else None), applied.unused_because
 
     def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
-        """Keys of what only Spark can compute; None if partition values alone do not decide it."""
+        """Return keys as a filter that Spark evaluates; None if it needs other columns too."""
         keys, comparisons = one.keys, one.by_field
         steps = _steps([c.lineage for c in comparisons.values()])
         wanted = {name: c.target for name, c in comparisons.items()}
@@ -217,7 +220,7 @@ class PrunedSite:
     def _read_by(
         self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """The partition keys that expressions read; None if they read other columns, or nothing."""
+        """Return the partition keys that expressions read; None if there are none or others."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.ids_read_by(named_step(catalyst, plan, step) for step in steps)
@@ -226,7 +229,7 @@ class PrunedSite:
         return tuple(names) if names and keys.issuperset(names) else None
 
     def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
-        """Values of columns themselves, read without Spark; None if they have to be computed."""
+        """Parse the values of plain columns without Spark; None if they have to be computed."""
         found = {}
         keys = self.scan.table.metadata.partition_schema
         for name, expression in wanted.items():
@@ -240,7 +243,7 @@ class PrunedSite:
         return pa.table(found)
 
     def _use_of(self, plan: Any, collected: Collected) -> FilterUse:
-        """What the report says of keys that have pruned it."""
+        """Describe keys that have pruned the site, for the report."""
         keys, catalyst = collected.keys, self.scan.catalyst
         fields = {
             name: catalyst.sql(catalyst.expression_at(plan, c.target.place))
@@ -251,5 +254,5 @@ class PrunedSite:
 
 
 def _steps(lineages: Iterable[Lineage]) -> tuple[Step, ...]:
-    """What the lineages of several expressions build upon, in order."""
+    """Return the steps of several lineages, in order and without duplicates."""
     return tuple(dict.fromkeys(step for lineage in lineages for step in lineage.steps))

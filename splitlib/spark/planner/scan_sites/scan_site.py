@@ -1,4 +1,4 @@
-"""A scan site: a place where the optimized plan reads a scan that can be pruned."""
+"""A scan site: a place in the optimized plan where a prunable scan is read."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from splitlib.spark.logical_plan import Node
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, PartitionCondition
 
 Ids = Mapping[str, int | None]
-"""The id of each attribute of a leaf by its name, in the order of its output."""
+"""Attribute ids of a leaf by column name, in output order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanSite:
-    """One place, and what the passes have found out about it so far."""
+    """A place where a prunable scan is read, with the results of the planner passes so far."""
 
     leaf: Node
-    """The place in the optimized plan."""
+    """The leaf in the optimized plan."""
     filters: tuple[JoinFilter, ...] = ()
-    """Whose keys are to be collected from dimensions."""
+    """Join filters whose keys are collected from dimensions."""
     from_sites: tuple[JoinFilter, ...] = ()
-    """Whose keys are the partition values that another site keeps."""
+    """Join filters whose keys are the remaining partition values of another site."""
     conditions: tuple[PartitionCondition, ...] = ()
-    """What the query itself says of its partitions."""
+    """Conditions in the query on the partition columns."""
     reasons: tuple[str, ...] = ()
-    """Why something does not prune it, in sentences."""
+    """Reasons why joins do not prune the site, as sentences."""
     wants_same_rows: bool = False
-    """Whether more could prune it if the query gave the same rows each time it is run."""
+    """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
-    """Whether some dimension reads too much to be run for its keys, or nobody knows how much."""
+    """Whether a dimension is too large to collect its keys, or of unknown size."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Those whose keys are to be collected."""
+        """Dimensions whose keys are to be collected."""
         return tuple(join_filter.dimension for join_filter in self.filters)
 
     @property
     def may_have_keys(self) -> bool:
-        """Whether keys of dimensions or of other sites may prune it."""
+        """Whether keys of dimensions or of other sites may prune this site."""
         return bool(self.filters or self.from_sites)
 
     @property
     def reads_all(self) -> bool:
-        """Whether Spark will list all partitions, as no condition of the query chooses some."""
+        """Whether Spark lists all partitions: no condition of the query selects some of them."""
         return all(one.condition.kind == "IsNotNull" for one in self.conditions)
 
     def without_keys(self, reason: str, *, wants_same_rows: bool) -> Self:
-        """The same site, which the keys of some dimension cannot prune."""
+        """Return the site with the reason why the keys of a dimension cannot prune it."""
         wants_same_rows = wants_same_rows or self.wants_same_rows
         return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
     def because(self, *reasons: str) -> Self:
-        """The same site with more reasons."""
+        """Return the site with more reasons."""
         return replace(self, reasons=(*self.reasons, *reasons))
