@@ -41,8 +41,8 @@ def replan(df: DataFrame) -> DataFrame:
     """
     if df not in plan_again_by:
         raise ConfigError(
-            "This DataFrame is no query that splitlib has planned.",
-            hint="give replan what splitlib.optimize, splitlib.sql or load() returned, and "
+            "This DataFrame was not planned by splitlib.",
+            hint="call replan on the result of splitlib.optimize, splitlib.sql or load(), and "
             "repeat the steps that followed.",
         )
     return plan_again_by[df](df)

@@ -132,7 +132,7 @@ def parse_plan(text: str) -> Node:
     try:
         return _node(objects, ())
     except (StopIteration, KeyError, TypeError) as error:
-        raise UnknownPlan("Spark's JSON of the plan has another form than known.") from error
+        raise UnknownPlan("Spark's JSON of the plan has an unknown format.") from error
 
 
 def catalyst_object(argument: Any) -> str:

@@ -139,7 +139,7 @@ class PlanReport:
         blocks = [[f"left to Spark: {reason}"] for reason in self.reasons]
         blocks += [_block(scan) for scan in self.scans]
         if self.listed_later:
-            blocks.append([f"files listed when it runs: {', '.join(self.listed_later)}"])
+            blocks.append([f"files listed at run time: {', '.join(self.listed_later)}"])
         for i, block in enumerate(blocks):
             last = i == len(blocks) - 1
             lines.append(f"{'└─' if last else '├─'} {block[0]}")
@@ -155,7 +155,7 @@ class PlanReport:
             parts.append(f"<div>{escape(head)}{_picture(scan.strip)}<ul>{items}</ul></div>")
         if self.listed_later:
             names = escape(", ".join(self.listed_later))
-            parts.append(f"<div>files listed when it runs: {names}</div>")
+            parts.append(f"<div>files listed at run time: {names}</div>")
         return f"<div>{''.join(parts)}</div>"
 
 
@@ -172,7 +172,7 @@ def _block(scan: ScanPruning) -> list[str]:
         text = f"filter {', '.join(used.fields)}: {used.description}"
         lines.append(f"{text} ({used.nbytes:,} bytes, {used.seconds:.2f} s)")
     if scan.asked_for:
-        lines.append(f"partitions {scan.partitions_kept or 0:,}, asked for {scan.asked_for}")
+        lines.append(f"partitions {scan.partitions_kept or 0:,}, requested {scan.asked_for}")
     elif scan.partitions_kept == 0 and scan.partitions_total is None:
         lines.append("not read: the result does not depend on its rows")
     elif scan.partitions_kept is not None:
@@ -180,7 +180,7 @@ def _block(scan: ScanPruning) -> list[str]:
     elif scan.partitions_total is not None:
         lines.append(f"all {scan.partitions_total:,} partitions")
     if scan.condition is not None:
-        lines.append(f"handed over: {shorten(scan.condition, 200, placeholder=' …')}")
+        lines.append(f"added condition: {shorten(scan.condition, 200, placeholder=' …')}")
     if scan.files is not None:
         of_files = "" if scan.files_total is None else f" of {scan.files_total:,}"
         skipped = ""
@@ -205,5 +205,5 @@ def _picture(kept: str) -> str:
     )
     return (
         f'<svg width="{len(kept) * 5}" height="14" role="img">'
-        f"<title>partitions that are read are green</title>{cells}</svg>"
+        f"<title>green: partitions that are read</title>{cells}</svg>"
     )

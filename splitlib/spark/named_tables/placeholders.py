@@ -118,8 +118,8 @@ def named_tables(
     for piece in named:
         if piece.is_changed:
             raise UnsupportedTable(
-                "Tables of named catalogs can be read, not changed.",
-                hint="write to it through a catalog of Spark's own.",
+                "Tables of named catalogs can only be read.",
+                hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
     # A statement runs at once and is not planned, so it gets the table instead of a placeholder.

@@ -26,15 +26,15 @@ from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.session import settings_of
 
-_TAKES_NONE: Final = "what it changes is no table that takes conditions."
+_TAKES_NONE: Final = "the table to change does not accept conditions."
 _NOT_COMPUTED: Final = (
-    "the source of the MERGE is too large, or of unknown size, to be computed once for its keys."
+    "the source of the MERGE is too large, or of unknown size, so its keys are not collected."
 )
 _READS_METADATA: Final = (
-    "the MERGE reads columns of its source, such as metadata columns, that are lost when its rows "
-    "are computed once for its keys."
+    "the MERGE reads columns of its source, such as metadata columns, that are not available after "
+    "its rows are computed once for their keys."
 )
-_READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of it."
+_READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of the table."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,7 @@ def comparable(
         if kinds == [None, None]:
             kept.append(comparison)
         else:
-            reasons[f"keys of type {kinds[0] or kinds[1]} are not compared"] = None
+            reasons[f"keys of type {kinds[0] or kinds[1]} can only be compared by Spark"] = None
     left = replace(join_filter, comparisons=tuple(kept)) if kept else None
     return left, tuple(reasons)
 

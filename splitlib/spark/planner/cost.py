@@ -53,12 +53,12 @@ class Costs:
     def _why_not_run(self, node: Node) -> str | None:
         if any(part.path in self._copied_rdds for part in node.walk()):
             # This RDD may return rows here that differ from the rows that the query reads.
-            return "its dimension reads an RDD that is also read elsewhere"
+            return "the dimension reads an RDD that is also read elsewhere"
         total = self.bytes_read(node)
         if total is None:
-            return "its dimension reads a table of unknown size"
+            return "the dimension reads a table of unknown size"
         if total > self._limit:
-            return f"its dimension reads {total:,} bytes, more than {self._limit:,}"
+            return f"the dimension reads {total:,} bytes, more than {self._limit:,}"
         return None
 
     def bytes_read(self, node: Node) -> int | None:
@@ -119,7 +119,7 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
         too_much = too_much or reason is not None
         dimension = _selective_part(join_filter.dimension)
         if reason is None and wants_selective and not is_selective(dimension):
-            reason = "no condition leaves out rows of its dimension"
+            reason = "the dimension has no condition that drops rows"
         if reason is None:
             filters.append(replace(join_filter, dimension=dimension))
         elif all(c.key_lineage is not None for c in join_filter.comparisons):

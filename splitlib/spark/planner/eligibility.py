@@ -14,13 +14,13 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 _LEFT, _RIGHT = 0, 1
 # By join type and the side of the join on which the table is.
 _REASONS = {
-    ("FullOuter", _LEFT): "FULL OUTER JOIN keeps every row of both its sides",
-    ("FullOuter", _RIGHT): "FULL OUTER JOIN keeps every row of both its sides",
-    ("LeftOuter", _LEFT): "LEFT OUTER JOIN keeps every row of its left side, which this table is",
-    ("RightOuter", _RIGHT): "RIGHT OUTER JOIN keeps every row of its right side, which this is",
-    ("LeftAnti", _LEFT): "NOT IN and NOT EXISTS look for the rows that have no match",
+    ("FullOuter", _LEFT): "FULL OUTER JOIN keeps every row of both sides",
+    ("FullOuter", _RIGHT): "FULL OUTER JOIN keeps every row of both sides",
+    ("LeftOuter", _LEFT): "LEFT OUTER JOIN keeps every row of this table, its left side",
+    ("RightOuter", _RIGHT): "RIGHT OUTER JOIN keeps every row of this table, its right side",
+    ("LeftAnti", _LEFT): "NOT IN and NOT EXISTS keep the rows that have no match",
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
-    ("LeftSingle", _LEFT): "a scalar subquery in its place drops no rows",
+    ("LeftSingle", _LEFT): "a scalar subquery as a value drops no rows",
 }
 
 
@@ -83,4 +83,4 @@ def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tup
                     if reason is not None:
                         yield leaf, f"{reason}."
                     elif part.kind not in OPERATORS:
-                        yield leaf, f"{part.kind} is not a comparison of two sides."
+                        yield leaf, f"{part.kind} is not a supported join condition."

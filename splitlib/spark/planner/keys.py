@@ -119,7 +119,7 @@ class KeyQueries:
         reason = why_not_deterministic(rows)
         if reason is not None:
             raise Unusable(
-                f"its dimension may give other rows when it is joined: {reason}",
+                f"the dimension may return other rows when the join runs: {reason}",
                 not_deterministic=True,
             )
         if operators[0] in ("=", "<=>"):
@@ -127,7 +127,7 @@ class KeyQueries:
             data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
             return Keys(data, time.perf_counter() - started)
         if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
-            raise Unusable("keys of this type have no range")
+            raise Unusable("keys of this type cannot be compared as ranges")
         return Keys(collect_ranges(rows, bounds, self._config), time.perf_counter() - started)
 
 

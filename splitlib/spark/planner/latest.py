@@ -301,7 +301,11 @@ class _Search:
     def _found(self, node: Any) -> _Found:
         which = "last" if self.extreme.is_greatest else "first"
         wanted = self.extreme.rows
-        told = f"the {which} one with a row" if wanted is None else f"the {which} {wanted:,} rows"
+        told = (
+            f"the {which} partition with a row"
+            if wanted is None
+            else f"the {which} {wanted:,} rows"
+        )
         seconds = time.perf_counter() - self.started
         used = FilterUse((self.column,), told, 0, seconds)
         report = ScanPruning(self.scan.name, filters=(used,))

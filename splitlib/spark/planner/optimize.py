@@ -180,20 +180,20 @@ def _query(
     if not config.dynamic_filtering_enabled:
         return "dynamic_filtering_enabled is off."
     if df.isStreaming:
-        return "it is a streaming query."
+        return "the query is a streaming query."
     if is_command(df):
         # A DataFrame of the rewritten plan would run the command again.
-        return "it is a command, which has run."
+        return "the DataFrame is the result of a command."
     catalyst = Catalyst(df.sparkSession)
     analyzed = catalyst.analyzed(df)
     tree = catalyst.tree(analyzed)
     has_join = any(node.kind in _JOINS or node.subqueries for node in tree.walk())
     if not has_join and not named and not asks_for_extremes(tree):
-        return "it has no join."
+        return "the query has no join."
     optimizing = executor.submit(_optimized, catalyst, analyzed, tree, fixes=not of_command)
     prunable = prunable_scans(catalyst, analyzed, tree, config, named)
     if not prunable.by_columns:
-        return "it reads no partitioned table, and none that takes conditions."
+        return "the query reads no partitioned table and no table that accepts conditions."
     fixed, optimized, optimized_tree = optimizing.result()
     return Query(
         df=df,
@@ -330,7 +330,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
             nodes |= dict.fromkeys(scan.paths, node)
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
     if not have_same_schema(planned, query.df):
-        raise RuntimeError("The rewritten plan has another schema.")
+        raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
     return planned
 
 

@@ -26,9 +26,9 @@ from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
 from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
-COPIED: Final = "the optimizer has put a copy of it into the plan, which may need every partition."
+COPIED: Final = "the optimizer has copied the scan, and a copy may need every partition."
 """Reason why a scan with copies in the optimized plan is not pruned."""
-_ALSO_WITHOUT_KEYS: Final = "the same scan is also read where no keys reach it."
+_ALSO_WITHOUT_KEYS: Final = "the same scan also occurs in a place without join keys."
 
 Site = PrunedSite | FilteredSite
 """A scan site with the keys that prune it."""
@@ -168,7 +168,7 @@ def _of_session(
     """Return the outcome of a scan of a session table; leave it to Spark if keys prune nothing."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
-        because = report.because("no join compares its partition columns.", if_first=True)
+        because = report.because("no join compares the table's partition columns.", if_first=True)
         return ScanOutcome(scan, None, because)
     if len(keyed) == len(sites) and _is_asked_by_name(scan, _needed(sites)):
         # The total is not counted, as this would need a request for all partition names.
@@ -179,12 +179,12 @@ def _of_session(
     total = len(_mask(scan, _EVERYTHING))
     report = replace(report, partitions_total=total)
     if total <= scan.config.planner_small_fact_partitions:
-        return ScanOutcome(scan, None, report.because(f"it has only {total} partitions."))
+        return ScanOutcome(scan, None, report.because(f"the table has only {total} partitions."))
     if len(keyed) < len(sites):
         return ScanOutcome(scan, None, report.because(_ALSO_WITHOUT_KEYS))
     kept = _mask(scan, _needed(sites))
     if kept.true_count == _mask(scan, _read(sites)).true_count:
-        reason = "its keys are in every partition that is read."
+        reason = "the keys match every partition that is read."
         return ScanOutcome(scan, None, report.because(reason))
     node, found = scan.pruned(*_needed(sites))
     report = counted(report, scan, [found])

@@ -58,7 +58,7 @@ def refresh(df: DataFrame) -> None:
     if any(catalyst.is_pinned(leaf) for leaf in leaves):
         raise ConfigError(
             "The query reads files that were selected before it was optimized.",
-            hint="give replan what load() returned, and repeat the steps that followed.",
+            hint="call replan on the result of load(), and repeat the steps that followed.",
         )
     for leaf in leaves:
         catalyst.refresh(leaf)

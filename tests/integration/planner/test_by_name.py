@@ -93,7 +93,7 @@ def test_keys_that_are_names(spark: SparkSession, listed: list[str]) -> None:
     assert (report.catalog_requests, report.storage_requests) == (1, MATCHING)
     assert (scan.partitions_kept, scan.partitions_total) == (MATCHING, None)
     assert (scan.asked_for, scan.strip, scan.files) == ("by name", "", MATCHING)
-    assert f"─ partitions {MATCHING}, asked for by name\n" in str(report)
+    assert f"─ partitions {MATCHING}, requested by name\n" in str(report)
     assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)
     assert len(counts.result) == 3 * (MATCHING + MATCHING // 2)
 
@@ -194,4 +194,4 @@ def test_the_latest_row_of_a_region(spark: SparkSession, listed: list[str]) -> N
     query = "SELECT max(day) FROM bn_days WHERE region = 'r2'"
     _, report = planned(spark, query)
     assert listed == []
-    assert "asked for by the start of their names" in str(report)
+    assert "requested by the start of their names" in str(report)

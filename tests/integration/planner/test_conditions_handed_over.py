@@ -83,7 +83,7 @@ def test_what_is_left_is_told_as_far_as_the_source_does(spark: SparkSession, fac
         assert f"{told.nbytes:,} of {told.nbytes:,} bytes" in str(splitlib.explain(planned))
     else:
         assert (told.nbytes, told.nbytes_total) == (None, None)
-        assert "bytes" not in str(splitlib.explain(planned)).partition("handed over")[2]
+        assert "bytes" not in str(splitlib.explain(planned)).partition("added condition")[2]
 
 
 def test_a_scan_that_cannot_be_planned_tells_nothing(spark: SparkSession) -> None:
@@ -254,7 +254,7 @@ def test_it_is_explained(spark: SparkSession, fact: str) -> None:
     report = splitlib.explain(planned)
     (scan,) = report.scans
     assert scan.condition == "`k` = -4"
-    assert "handed over: `k` = -4" in str(report)
+    assert "added condition: `k` = -4" in str(report)
     assert report.to_dict()["scans"][0]["condition"] == "`k` = -4"
     assert "`k` = -4" in report._repr_html_()
 

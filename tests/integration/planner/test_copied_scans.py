@@ -82,7 +82,7 @@ def test_reason_for_a_copy(spark: SparkSession) -> None:
         optimized = splitlib.sql(spark, sql)
         assert rows_of(optimized) == rows_of(spark.sql(sql))
         copies = spark.conf.isModifiable(next(iter(THROUGH_UNION)))  # as newer Sparks do
-        assert ("the optimizer has put a copy of it" in str(explained(optimized))) == copies
+        assert ("the optimizer has copied the scan" in str(explained(optimized))) == copies
     optimized = splitlib.sql(spark, sql)
     assert "a copy of it" not in str(explained(optimized))
     assert rows_of(optimized) == rows_of(spark.sql(sql))

@@ -86,8 +86,8 @@ def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
         spark, "SELECT f.v FROM ff_text f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1"
     )
     assert explained(planned).listed_later == ("spark_catalog.default.ff_text",)
-    assert "files listed when it runs: spark_catalog.default.ff_text" in str(explained(planned))
-    assert "files listed when it runs" in explained(planned)._repr_html_()
+    assert "files listed at run time: spark_catalog.default.ff_text" in str(explained(planned))
+    assert "files listed at run time" in explained(planned)._repr_html_()
 
 
 def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:

@@ -49,7 +49,7 @@ def kept(spark: SparkSession, query: str) -> int:
     assert rows_of(planned) == rows_of(spark.sql(query))
     (scan,) = explained(planned).scans
     if scan.partitions_kept is None:  # Spark itself leaves out the partition of no day
-        assert scan.reasons == ("its keys are in every partition that is read.",)
+        assert scan.reasons == ("the keys match every partition that is read.",)
         return len(DAYS)
     return scan.partitions_kept
 

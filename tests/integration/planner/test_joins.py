@@ -283,16 +283,16 @@ NEVER = {
     ),
     "not in, looked into": (
         "SELECT name FROM p_days WHERE week = 2 AND id NOT IN (SELECT day FROM p_sales)",
-        "Or is not a comparison",
+        "Or is not a supported join condition",
     ),
     "all keys present": (
         "SELECT f.v FROM p_returns f JOIN p_days d ON f.day = d.id WHERE d.week < 90",
-        "in every partition",
+        "the keys match every partition",
     ),
     "also read where no keys reach": (
         "SELECT f.v, x.m FROM p_sales f, LATERAL (SELECT max(r.v) AS m FROM p_returns r "
         "WHERE r.v < f.v) x JOIN p_days d ON f.day = d.id WHERE d.week = 1",
-        "also read where no keys reach it",
+        "also occurs in a place without join keys",
     ),
     "no join": ("SELECT v FROM p_sales WHERE day = 3", "no join"),
     "no partitions": (

@@ -220,7 +220,7 @@ def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, sub
     planned = splitlib.sql(spark, f"SELECT v FROM l_sales WHERE day = ({subquery})")
     (scan,) = [scan for scan in explained(planned).scans if scan.table.endswith("l_sales")]
     assert not scan.is_pruned
-    assert "may give other rows when it is joined" in str(scan.reasons)
+    assert "may return other rows when the join runs" in str(scan.reasons)
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ def test_the_report_says_what_was_asked_for_by_name(
         planned = way.sql(ASKED["of text"][0])
     scans = explained(planned).scans
     assert [(s.partitions_kept, s.partitions_total) for s in scans] == [(1, None), (1, None)]
-    assert str(explained(planned)).count("partitions 1, asked for by name") == 2
+    assert str(explained(planned)).count("partitions 1, requested by name") == 2
 
 
 def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:
     """By the column, and which of its values."""
     report = str(explained(way.sql("SELECT max(day) FROM l_sales")))
-    assert "filter day: the last one with a row" in report
+    assert "filter day: the last partition with a row" in report
     assert "partitions 2 of 15" in report

@@ -87,7 +87,7 @@ def test_small_table_is_left_alone(spark: SparkSession) -> None:
         optimized = splitlib.sql(spark, sql)
     finally:
         spark.conf.unset("spark.splitlib.plannerSmallFactPartitions")
-    assert "it has only 21 partitions" in str(explained(optimized))
+    assert "the table has only 21 partitions" in str(explained(optimized))
 
 
 def test_large_dimension_is_left_alone_but_partitions_are_keys(

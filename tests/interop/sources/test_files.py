@@ -54,7 +54,7 @@ def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> No
         planned = splitlib.sql(spark, query)
         assert Counter(planned.collect()) == expected
     print(f"{format_} {column}: {plain[0]} files, by hand {by_hand[0]}, splitlib {ours[0]}")
-    assert "handed over" in str(splitlib.explain(planned))
+    assert "added condition" in str(splitlib.explain(planned))
     (told,) = [scan for scan in splitlib.explain(planned).scans if scan.condition is not None]
     assert (told.files, told.files_total) == (ours[0], FILES)
     assert 0 < told.nbytes <= told.nbytes_total

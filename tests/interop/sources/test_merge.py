@@ -146,7 +146,7 @@ def test_a_source_that_changes_meanwhile(
         f"MERGE INTO {target} t USING {source} s ON t.day = s.day "
         "WHEN MATCHED THEN UPDATE SET v = 1 WHEN NOT MATCHED THEN INSERT *",
     )
-    assert "handed over" in str(splitlib.explain(returned))
+    assert "added condition" in str(splitlib.explain(returned))
     assert spark.table(source).count() == 4
     changed = {row.day for row in spark.table(target).where("v = 1").collect()}
     assert spark.table(target).count() == 10
@@ -189,7 +189,7 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
     assert rows_of(spark, tables[1]) == rows_of(spark, tables[0]), splitlib.explain(returned)
     implies = " OR " not in command and " NOT IN " not in command and "100" not in command[-3:]
     report = splitlib.explain(returned)
-    assert ("handed over" in str(report)) is implies, str(report)
+    assert ("added condition" in str(report)) is implies, str(report)
     # what is left of the files is that of a table that has been changed since
     assert all(scan.files_total is None for scan in report.scans)
 
@@ -222,7 +222,7 @@ def test_sources_of_a_merge(spark: SparkSession, format_: str, source: str, merg
     spark.sql(merge.format(t=tables[0], s=source))
     report = splitlib.explain(splitlib.sql(spark, merge.format(t=tables[1], s=source)))
     assert rows_of(spark, tables[1]) == rows_of(spark, tables[0])
-    assert "handed over" in str(report)
+    assert "added condition" in str(report)
 
 
 def test_a_merge_that_reads_metadata_of_its_source(spark: SparkSession) -> None:
@@ -265,10 +265,10 @@ def test_a_table_made_of_a_join(spark: SparkSession, format_: str, source: str) 
     query = f"SELECT f.* FROM {fact} f JOIN {source} s ON f.day = s.day WHERE s.v = 3"
     made = f"{FORMATS[format_]}.made"
     returned = splitlib.sql(spark, f"CREATE TABLE {made} USING {format_} AS {query}")
-    assert "handed over" in str(splitlib.explain(returned))
+    assert "added condition" in str(splitlib.explain(returned))
     assert rows_of(spark, made) == Counter(spark.sql(query).collect())
     returned = splitlib.sql(spark, f"CREATE OR REPLACE TABLE {made} USING {format_} AS {query}")
-    assert "handed over" in str(splitlib.explain(returned))
+    assert "added condition" in str(splitlib.explain(returned))
     assert rows_of(spark, made) == Counter(spark.sql(query).collect())
 
 

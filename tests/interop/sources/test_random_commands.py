@@ -56,7 +56,7 @@ def test_same_tables(spark: SparkSession, outcomes: Counter[str], start: int) ->
 def test_most_run_and_some_are_pruned(outcomes: Counter[str]) -> None:
     """Commands that all fail, or that nothing is handed over to, would prove nothing."""
     assert outcomes["runs"] > outcomes["fails"], outcomes
-    assert outcomes["handed over"] > COMMANDS // 10, outcomes
+    assert outcomes["added condition"] > COMMANDS // 10, outcomes
 
 
 def _outcome(
@@ -107,8 +107,8 @@ def _run(
             return
         report = splitlib.explain(splitlib.sql(session, text))
         assert isinstance(report, PlanReport)
-        if outcomes is not None and "handed over" in str(report):
-            outcomes["handed over"] += 1
+        if outcomes is not None and "added condition" in str(report):
+            outcomes["added condition"] += 1
 
     if command.where == "session":
         session = spark.newSession()

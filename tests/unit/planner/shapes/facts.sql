@@ -81,14 +81,14 @@ SELECT r.v, f.n FROM returns r JOIN (SELECT day, count(*) AS n FROM sales GROUP 
 --> sales.day = kept returns.day
 -- key that a fact computes
 SELECT f.v FROM sales f JOIN (SELECT max(day) AS day FROM returns) r ON f.day = r.day;
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- other column of a fact as key
 SELECT f.v FROM sales f JOIN returns r ON f.day = r.store WHERE r.v > 7;
 --> sales.day = returns.store
 -- fact as a dimension of a dimension
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN returns r ON d.week = r.day WHERE r.v = 1;
 --> sales.day = days.id <- returns (days.week = returns.day)
---> returns: no condition leaves out rows of its dimension.
+--> returns: the dimension has no condition that drops rows.
 --> run once: days for id, week
 -- the last of each day
 SELECT f.v FROM sales f JOIN (SELECT day, max(v) AS m FROM sales GROUP BY day) x ON f.day = x.day AND f.v = x.m JOIN days d ON f.day = d.id WHERE d.week = 1;

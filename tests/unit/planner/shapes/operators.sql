@@ -55,7 +55,7 @@ SELECT x.v FROM (SELECT v, day FROM sales INTERSECT SELECT v, day FROM returns) 
 -- below EXCEPT
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> sales: NOT IN and NOT EXISTS look for the rows that have no match.
+--> sales: NOT IN and NOT EXISTS keep the rows that have no match.
 --> returns.day <=> kept sales.day
 --> run once: days for id, week
 -- below EXCEPT ALL
@@ -130,7 +130,7 @@ SELECT f.v FROM sales f JOIN (SELECT id FROM days ORDER BY name LIMIT 3) d ON f.
 --> sales.day = days.id
 -- dimension that is aggregated
 SELECT f.v FROM sales f JOIN (SELECT max(id) AS id FROM days GROUP BY week) d ON f.day = d.id;
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- dimension that is aggregated and filtered
 SELECT f.v FROM sales f JOIN (SELECT max(id) AS id FROM days WHERE name = 'n3' GROUP BY week) d ON f.day = d.id;
 --> sales.day = id

@@ -43,16 +43,16 @@ SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week IN (SELECT week
 --> run once: weeks for week, no
 -- snowflake through NOT IN
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week NOT IN (SELECT week FROM weeks WHERE no = 20);
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- snowflake through a left join that keeps the dimension
 SELECT f.v, w.no FROM sales f JOIN days d ON f.day = d.id LEFT JOIN weeks w ON d.week = w.week AND w.no = 20;
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- snowflake through a huge table
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN huge h ON d.week = h.id WHERE h.name = 'n3';
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- snowflake beyond a huge table
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN huge h ON d.week = h.id JOIN years y ON h.name = y.label WHERE y.year = 3;
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- two dimensions with a common one
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN stores s ON f.store = s.id JOIN weeks w ON d.week = w.week AND s.opened = w.week WHERE w.no = 20;
 --> sales.day = days.id <- weeks (days.week = weeks.week)
@@ -66,7 +66,7 @@ SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN weeks w ON d.week = w.w
 -- dimensions with the same key
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN stores s ON d.id = s.id WHERE s.region = 'EU';
 --> sales.day = stores.id
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 --> run once: stores for id, region
 -- dimensions with the same key and another column
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN stores s ON d.id = s.id AND d.week = s.opened WHERE s.region = 'EU';
@@ -81,7 +81,7 @@ SELECT f.v FROM sales f JOIN returns r ON f.item = r.item JOIN days d ON f.day =
 --> run once: days for id, name, week
 -- dimension narrowed by the fact
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id AND f.store = d.week WHERE f.v = 3;
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- dimension narrowed by a filtered fact
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id JOIN returns r ON r.store = d.week WHERE r.v = 3;
 --> sales.day = days.id <- returns (returns.store = days.week)

@@ -7,7 +7,7 @@ SELECT * FROM sales WHERE day IN (SELECT id FROM VALUES (1), (2) AS t(id));
 --> sales.day = LocalRelation.id
 -- IN a subquery without a condition
 SELECT * FROM sales WHERE day IN (SELECT id FROM days);
---> sales: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
 -- two columns IN a subquery
 SELECT * FROM visits WHERE (d, k) IN (SELECT d, k FROM days WHERE week = 2);
 --> visits.d = days.d and visits.k = days.k
@@ -42,13 +42,13 @@ SELECT d.name FROM days d LEFT SEMI JOIN sales f ON f.day = d.id WHERE d.week = 
 --> run once: days for id, name, week
 -- NOT IN
 SELECT v FROM sales WHERE day NOT IN (SELECT id FROM days WHERE week = 1);
---> sales: NOT IN and NOT EXISTS look for the rows that have no match.
+--> sales: NOT IN and NOT EXISTS keep the rows that have no match.
 -- NOT EXISTS
 SELECT v FROM sales f WHERE NOT EXISTS (SELECT 1 FROM days d WHERE d.id = f.day AND d.week = 1);
---> sales: NOT IN and NOT EXISTS look for the rows that have no match.
+--> sales: NOT IN and NOT EXISTS keep the rows that have no match.
 -- LEFT ANTI JOIN
 SELECT v FROM sales f LEFT ANTI JOIN days d ON f.day = d.id AND d.week = 1;
---> sales: NOT IN and NOT EXISTS look for the rows that have no match.
+--> sales: NOT IN and NOT EXISTS keep the rows that have no match.
 -- the dimension anti-joined with the fact
 SELECT d.name FROM days d LEFT ANTI JOIN sales f ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
@@ -97,7 +97,7 @@ SELECT f.v, CASE WHEN (SELECT max(no) FROM weeks) > 3 THEN (SELECT max(week) FRO
 -- correlated scalar subquery
 SELECT f.v, (SELECT max(r.v) FROM returns r WHERE r.day = f.day) AS m FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
---> sales: LEFT OUTER JOIN keeps every row of its left side, which this table is.
+--> sales: LEFT OUTER JOIN keeps every row of this table, its left side.
 --> returns.day = days.id
 --> returns.day = kept sales.day
 --> run once: days for id, week
@@ -159,5 +159,5 @@ SELECT * FROM sales f WHERE EXISTS (SELECT 1 FROM days d JOIN weeks w ON d.week 
 -- NOT IN of the key, IN of another
 SELECT * FROM visits WHERE k NOT IN (SELECT k FROM days WHERE week = 1) AND d IN (SELECT d FROM days WHERE week = 2);
 --> visits.d = days2.d
---> visits: NOT IN and NOT EXISTS look for the rows that have no match.
+--> visits: NOT IN and NOT EXISTS keep the rows that have no match.
 --> run once: days2 for week, d

@@ -86,16 +86,16 @@ SELECT f.item, sum(f.v) FROM sales f, days d WHERE f.day = d.id AND d.d IN (SELE
 --> run once: days2 for week, d
 -- q59: a year and the next
 WITH w AS (SELECT d.week, f.store, sum(f.v) AS t FROM sales f, days d WHERE d.id = f.day GROUP BY d.week, f.store) SELECT a.store, a.t / b.t FROM w a, w b, weeks x, weeks y WHERE a.week = x.week AND x.no BETWEEN 1 AND 12 AND b.week = y.week AND y.no BETWEEN 13 AND 24 AND a.store = b.store AND x.week = y.week - 52;
---> sales: no condition leaves out rows of its dimension.
---> sales2: no condition leaves out rows of its dimension.
+--> sales: the dimension has no condition that drops rows.
+--> sales2: the dimension has no condition that drops rows.
 --> share a broadcast: sales, sales2
 -- q78: sold and not returned
 SELECT x.day, sum(x.q) FROM (SELECT f.day, sum(f.v) AS q FROM sales f LEFT JOIN returns r ON r.item = f.item AND r.day = f.day JOIN days d ON f.day = d.id WHERE r.item IS NULL GROUP BY f.day) x JOIN days e ON x.day = e.id WHERE e.week = 2 GROUP BY x.day;
 --> sales.day = days2.id
---> sales: LEFT OUTER JOIN keeps every row of its left side, which this table is.
---> sales: no condition leaves out rows of its dimension.
+--> sales: LEFT OUTER JOIN keeps every row of this table, its left side.
+--> sales: the dimension has no condition that drops rows.
 --> returns.day = kept sales.day
---> returns: no condition leaves out rows of its dimension.
+--> returns: the dimension has no condition that drops rows.
 --> run once: days2 for id, week
 -- q93: sold less what was returned
 SELECT f.store, sum(f.v - coalesce(r.v, 0)) FROM sales f LEFT OUTER JOIN returns r ON r.item = f.item AND r.store = f.store, stores s WHERE r.day = s.opened AND s.region = 'x' GROUP BY f.store;

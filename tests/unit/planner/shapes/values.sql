@@ -93,12 +93,12 @@ SELECT f.v FROM labels f JOIN kinds k ON f.s = k.i WHERE k.b = 1;
 --> run once: kinds for i, b
 -- string fact, collated key
 SELECT f.v FROM labels f JOIN kinds k ON f.s COLLATE UTF8_LCASE = k.lc WHERE k.i = 1;
---> labels: keys of type string collate UTF8_LCASE are not compared.
+--> labels: keys of type string collate UTF8_LCASE can only be compared by Spark.
 -- string fact, collated key compared by bytes
 SELECT f.v FROM labels f JOIN kinds k ON f.s = k.lc COLLATE UTF8_BINARY WHERE k.i = 1;
 --> [4.0] labels.s = Collate(kinds.lc, ResolvedCollation())
 --> [4.0] run once: kinds for i, lc
---> [4.3] labels: keys of type string collate UTF8_BINARY are not compared.
+--> [4.3] labels: keys of type string collate UTF8_BINARY can only be compared by Spark.
 -- string fact in upper case
 SELECT f.v FROM labels f JOIN kinds k ON upper(f.s) = k.s WHERE k.i = 1;
 --> Upper(labels.s) of labels = kinds.s
@@ -137,10 +137,10 @@ SELECT f.v FROM flags f JOIN kinds k ON f.ok = k.ok WHERE k.i = 1;
 --> run once: kinds for i, ok
 -- struct key
 SELECT f.v FROM visits f JOIN days d ON struct(f.d, f.k) = struct(d.d, d.k) WHERE d.week = 2;
---> visits: keys of type struct<d:date,k:string> are not compared.
+--> visits: keys of type struct<d:date,k:string> can only be compared by Spark.
 -- array key
 SELECT f.v FROM sales f JOIN days d ON array(f.day) = array(d.id) WHERE d.week = 2;
---> sales: keys of type array<int> are not compared.
+--> sales: keys of type array<int> can only be compared by Spark.
 -- two facts through a narrowing cast
 SELECT f.v FROM sales f JOIN clicks c ON f.day = CAST(c.n AS INT) JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
