@@ -32,7 +32,7 @@ def optimize(df: DataFrame) -> DataFrame:
     The query is planned once; :func:`splitlib.replan` plans it again.
 
     Raises:
-        TooManyPartitions: if a table still has more than ``max_partitions`` after pruning.
+        TooManyPartitions: if more than ``max_partitions`` partitions of a pruned table remain.
         MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
             set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.

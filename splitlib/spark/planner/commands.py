@@ -50,7 +50,7 @@ class PlannedCommand:
 def planned_command(
     spark: SparkSession, text: str, named: Mapping[str, NamedTable]
 ) -> PlannedCommand | None:
-    """Plan a statement; return None if it is not a command that reads other tables.
+    """Plan a statement; return None if it is not a command that splitlib can plan.
 
     A statement that cannot be planned stays unchanged, so that Spark reports its errors.
 

@@ -1,6 +1,7 @@
 """Find the join keys that can be compared outside of Spark.
 
-Two such keys are equal exactly if their plain values are equal. Collated strings are an exception.
+Such keys are equal exactly if their plain values are equal. This excludes collated strings, for
+example, which can be equal although they differ.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def comparable(
 
     Args:
         join_filter: Filter that a join implies.
-        type_of: Called for types that the plan's JSON does not contain.
+        type_of: Return the type of an expression. Called only if the plan's JSON is not enough.
 
     Returns:
         The remaining filter, None if no comparison remains; and the reasons, as clauses.

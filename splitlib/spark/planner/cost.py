@@ -13,7 +13,7 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
-# The plan itself bounds the number of rows.
+# Nodes with few rows: they are in memory, or the plan has a limit.
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit"}
 # Size estimates of a data source cover the columns that are read, those of files cover all columns.
 # So a side counts as larger only if its size differs by more than this factor.

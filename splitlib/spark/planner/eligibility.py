@@ -40,7 +40,7 @@ def eligible(
         leaves: Its leaves that are prunable scans.
         partition_columns: Ids of the attributes by which these scans can be pruned.
         filters: Filters that the joins of the plan imply.
-        type_of: Return the type of an expression. Called only if the plan's JSON has no type.
+        type_of: Return the type of an expression. Called only if the plan's JSON is not enough.
         deterministic: Whether the query returns the same rows each time it runs.
     """
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}

@@ -16,7 +16,7 @@ TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 # Operators that handle each row independently and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 
-# Expressions whose value does not depend only on the columns of one row.
+# Expressions whose value depends on more than the columns of one row.
 _NOT_A_FUNCTION = frozenset(
     {
         "AggregateExpression",

@@ -144,7 +144,10 @@ def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
 
 
 def _filters(dimension: Dimension) -> Iterator[Node]:
-    """Yield the plan of a dimension, and the filters (of a value: also leaves) inside it."""
+    """Yield the plan of a dimension, and the filters in its subqueries.
+
+    If the dimension is a scalar subquery, also yield the filters and leaves of its plan.
+    """
     yield dimension.node
     if dimension.is_value:
         yield from (part for part in dimension.node.walk() if part.kind == "Filter" or part.is_leaf)

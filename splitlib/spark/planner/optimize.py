@@ -73,7 +73,7 @@ def plan(
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
-        TooManyPartitions: if a table still has more than ``max_partitions`` after pruning.
+        TooManyPartitions: if more than ``max_partitions`` partitions of a pruned table remain.
         MissingPartition: if a partition's directory does not exist and ``missing_partition`` is
             set to ``error``.
         LocationNotAllowed: if the query would read outside of ``allowed_locations``.

@@ -116,7 +116,7 @@ class _Sides:
         self._outcomes = {
             places[o.scan][0].path: o
             for o in outcomes
-            # Only scans that occur once: a filter for one place may drop rows of another place.
+            # Only scans that occur once: elsewhere, the filter may drop rows that are needed.
             if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
         }
         self._pinned = {p: o.instead for p, o in self._outcomes.items() if o.instead is not None}
