@@ -1,1 +1,1 @@
-"""Everything of Spark's that is not public API, and of the JVM behind it."""
+"""Access to Spark's internal classes in the JVM. No other package uses them."""

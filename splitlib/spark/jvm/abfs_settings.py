@@ -1,4 +1,4 @@
-"""Options of adlfs as settings of Hadoop's ABFS."""
+"""Translate options of adlfs into settings of Hadoop's ABFS connector."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _LOGIN: Final = "https://login.microsoftonline.com"
 
 
 def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
-    """Settings by which the files of a container are reached; empty = as the session reaches them.
+    """Return the Hadoop settings for one container; empty means the session's own settings apply.
 
-    What ABFS has no counterpart of is left out, as are the credentials of another account.
+    Options without a counterpart in ABFS are ignored. If the options name another account, the
+    result is empty.
 
     Args:
-        options: Of adlfs.
-        authority: ``container@host``, as in the paths of files.
+        options: Options of adlfs.
+        authority: ``container@host``, as in the paths of the files.
     """
     container, _, host = authority.partition("@")
     given = {name: str(value) for name, value in options.items() if value is not None}
@@ -30,7 +31,8 @@ def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
     account = host.partition(".")[0]
     if not host or given.get("account_name", account) != account:
         return {}
-    # a session may have told its own for all accounts, for this one, or for this container of it
+    # Set each setting for the account and for the container, since ABFS prefers the more specific
+    # name, and the session may have set either of them.
     return {
         f"fs.azure.{name}.{place}": value
         for name, value in _identity(given).items()
@@ -39,7 +41,7 @@ def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
 
 
 def _identity(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that say who asks, in the order in which adlfs looks for it."""
+    """Return the authentication settings. If several are given, the order of adlfs decides."""
     if key := given.get("account_key"):
         return {
             "account.auth.type": "SharedKey",
@@ -47,7 +49,7 @@ def _identity(given: Mapping[str, str]) -> dict[str, str]:
             "account.key": key,
         }
     if signature := given.get("sas_token"):
-        # where the session has a class that makes signatures, ABFS takes that, whatever stands here
+        # If the session sets a SAS token provider class, ABFS uses the class and not this token.
         return {"account.auth.type": "SAS", "sas.fixed.token": signature.removeprefix("?")}
     tenant, client, secret = map(given.get, ("tenant_id", "client_id", "client_secret"))
     if not (tenant and client and secret):

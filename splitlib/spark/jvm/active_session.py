@@ -1,9 +1,9 @@
-"""The session whose settings count in a thread, and threads that run jobs for one.
+"""Set the active session of a thread, and run Spark jobs in threads of a session.
 
-Spark's parser, its expressions and its optimizer ask the *active* session of a JVM thread for its
-settings, and where there is none they take the defaults. Each thread of Python has a thread of the
-JVM to itself, in which no session is active at first; and in the first thread it is the first
-session, whichever is used.
+Spark's parser, expressions and optimizer read their settings from the *active* session of the JVM
+thread. Without an active session they use the defaults. Each Python thread has its own JVM thread.
+A new JVM thread has no active session, and in the first one the first session is active, even if
+the call uses another session.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CANCEL_AGAIN_SECONDS: Final = 0.2
 
 
 class _Here(threading.local):
-    """The session that splitlib has made active in this thread."""
+    """Session that splitlib made active in this thread, or None."""
 
     session: SparkSession | None = None
 
@@ -43,11 +43,11 @@ _here = _Here()
 
 @contextmanager
 def active(spark: object) -> Iterator[None]:
-    """Make a session the active one of this thread, and then that which was active before.
+    """Make a session active in this thread, and restore the previous one at the end.
 
     Args:
-        spark: A session of any class. Where its internals are out of reach nothing is done: Spark's
-            public functions make their session active themselves.
+        spark: A session of any class. Without access to Spark's internals, nothing is changed:
+            Spark's public functions activate their session themselves.
     """
     if not _has_internals(spark) or _here.session is spark:
         yield
@@ -69,10 +69,10 @@ def active(spark: object) -> Iterator[None]:
 def in_its_session(
     function: Callable[Concatenate[T, P], R],
 ) -> Callable[Concatenate[T, P], R]:
-    """The function with the session of its first argument active in this thread.
+    """Decorate a function so that the session of its first argument is active while it runs.
 
-    That is a session, a DataFrame or what has a session as ``spark``; anything else is for the
-    function to refuse.
+    The first argument is a session, a DataFrame or an object with a session as ``spark``. For any
+    other argument no session is activated, and the function itself has to reject it.
     """
 
     @wraps(function)
@@ -84,14 +84,15 @@ def in_its_session(
 
 
 class SessionThreads(ThreadPoolExecutor):
-    """Threads that work for one session, and what is set for jobs of the thread that makes them.
+    """Thread pool for one session. Its jobs get the job properties of the submitting thread.
 
-    Where the wait for them is interrupted, as by Ctrl-C, their jobs are cancelled.
+    If waiting for the threads is interrupted, for example by Ctrl-C, their Spark jobs are
+    cancelled.
 
     Args:
-        spark: The session.
-        most: How many threads.
-        name: What they are called in a thread dump.
+        spark: The session that is active in the threads.
+        most: Maximum number of threads.
+        name: Prefix of the threads' names, shown in thread dumps.
     """
 
     def __init__(self, spark: SparkSession, most: int, name: str) -> None:
@@ -105,7 +106,7 @@ class SessionThreads(ThreadPoolExecutor):
         context: Any = self._spark.sparkContext
         context._jsc.sc().setLocalProperties(self._properties.clone())
         context.addJobTag(self._tag)
-        # for as long as the thread lives, as its thread in the JVM does
+        # There is nothing to restore: the JVM thread ends with this thread.
         _activate(self._spark)
         _here.session = self._spark
 
@@ -113,7 +114,7 @@ class SessionThreads(ThreadPoolExecutor):
         """See :class:`concurrent.futures.Executor`."""
         if self._properties is None:
             context: Any = self._spark.sparkContext
-            # job groups, tags, pools and descriptions, which may change meanwhile
+            # Job groups, tags, pools and descriptions. A copy, since the caller may change them.
             self._properties = context._jsc.sc().getLocalProperties().clone()
         future = super().submit(fn, *args, **kwargs)
         self._submitted.append(future)
@@ -133,15 +134,16 @@ class SessionThreads(ThreadPoolExecutor):
             except JVM_ERRORS:
                 _log.debug("The jobs cannot be cancelled.", exc_info=True)
                 return
-            # what runs several jobs may just begin another one
+            # Cancel repeatedly: after one job is cancelled, the same call may start another one.
             running = wait(running, _CANCEL_AGAIN_SECONDS).not_done
 
 
 def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
-    """The result of what runs jobs of Spark's; Ctrl-C cancels them.
+    """Return the result of a function that runs Spark jobs, and cancel the jobs on Ctrl-C.
 
-    It is Python's main thread that Ctrl-C interrupts. If that waits for the JVM itself then the
-    call that would cancel the job has to wait behind it, on the same connection.
+    Ctrl-C interrupts Python's main thread. If the main thread itself waited for the JVM, its
+    connection would be busy, and the call that cancels the job would have to wait. So the function
+    runs in another thread.
     """
     if threading.current_thread() is not threading.main_thread() or not _has_internals(spark):
         return work()
@@ -150,7 +152,7 @@ def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
 
 
 def _activate(spark: SparkSession) -> Any:
-    """Make a session the active one; what was it before, an ``Option``."""
+    """Make a session active, and return the previous active session as a Scala ``Option``."""
     sessions = jvm_of(spark).object_(_SESSIONS)
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)

@@ -1,4 +1,4 @@
-"""Plans of one session: analyzed, optimized, and made DataFrames of."""
+"""Analyze and optimize plans in one session, and turn them into DataFrames."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from splitlib.spark.jvm.scala import scala_of
 
 _EXECUTION = "org.apache.spark.sql.execution"
 _NOT_YET = (
-    # with these Spark would fetch and list whole tables while it optimizes
+    # These rules fetch and list whole tables during optimization.
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
-    # subqueries that were merged are no longer those of the query
+    # These rules merge subqueries, which then no longer match the subqueries of the query.
     "org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries",
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
 _PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
-    # subqueries of Spark's own dynamic pruning are of no use in a plan that is only read
+    # This plan is only inspected, so it does not need the subqueries of Spark's dynamic pruning.
     _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
-    # it would put partition values in the place of a scan, which then does matter
+    # This rule would replace a scan by its partition values, and the scan would not be found.
     "spark.sql.optimizer.metadataOnly": "false",
-    # it would put a copy with other columns in the place of a scan that has a VARIANT
+    # This rule would replace a scan with VARIANT columns by a copy that has other columns.
     "spark.sql.variant.pushVariantIntoScan": "false",
 }
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
 
 class Catalyst(Relations):
-    """Plans of one session.
+    """Analyzes, optimizes and executes plans of one session.
 
     Args:
         spark: A session whose internals are available.
@@ -49,19 +49,19 @@ class Catalyst(Relations):
         self.session: Any = spark._jsparkSession
 
     def stored_bytes(self, leaf: Any) -> int:
-        """What the executors store of a ``LogicalRDD``; each copy counts."""
+        """Return the size of a ``LogicalRDD`` in executor storage, in bytes, replicas included."""
         number = leaf.rdd().id()
         infos = self.session.sparkContext().getRDDStorageInfo()
         return sum(int(i.memSize() + i.diskSize()) for i in infos if i.id() == number)
 
     def forget(self, leaf: Any) -> None:
-        """Let the executors store nothing of a ``LogicalRDD`` any more."""
+        """Remove a ``LogicalRDD`` from executor storage."""
         leaf.rdd().unpersist(False)
 
     def with_rows_of(self, leaf: Any, plan: Any) -> Any:
-        """A ``LogicalRDD`` with the rows of a plan, its columns and statistics as before.
+        """Return a copy of a ``LogicalRDD`` that reads the rows of a plan.
 
-        The optimizer cannot look into it.
+        Columns and statistics stay the same. The optimizer treats the copy as opaque.
         """
         unknown = self._jvm.class_(f"{CATALYST}.plans.physical.UnknownPartitioning")(0)
         rows = self.dataframe(plan)._jdf.queryExecution().toRdd()
@@ -69,10 +69,10 @@ class Catalyst(Relations):
         return self.with_named_arguments(leaf, new)
 
     def analyzed(self, df: DataFrame) -> Any:
-        """The analyzed plan of ``df``, as its optimizer begins.
+        """Return the analyzed plan of ``df`` in the form in which Spark's optimizer receives it.
 
-        What is cached is read from there, the current time is now, and common table expressions
-        stand where they are used.
+        Cached results replace the plans that they hold, the current time is a constant, and common
+        table expressions are inlined.
         """
         execution: Any = df._jdf.queryExecution()
         plan = execution.analyzed()
@@ -92,16 +92,16 @@ class Catalyst(Relations):
         return constructor.newInstance(self._jvm.array_of("java.lang.Object", [False] * number))
 
     def analyzed_statement(self, parsed: Any) -> Any:
-        """A parsed statement with its names resolved, as far as they can be. It does not run."""
+        """Return a parsed statement with all names resolved that can be. Does not execute it."""
         return self.session.sessionState().analyzer().execute(parsed)
 
     def optimized(self, analyzed: Any) -> Any:
-        """What Spark makes of a plan before it would look at partitions. Lists nothing."""
+        """Return the optimized plan, without the rules that prune partitions. Lists no files."""
         datasets = self._jvm.class_("org.apache.spark.sql.classic.Dataset")
         return datasets.ofRows(self.own_session, analyzed).queryExecution().optimizedPlan()
 
     def can_be_analyzed(self, command: Any) -> bool:
-        """Whether all names in an unresolved command are found. The command does not run."""
+        """Return whether Spark resolves all names in a command. Does not execute the command."""
         skip = self._jvm.object_(f"{_EXECUTION}.CommandExecutionMode").SKIP()
         try:
             self.session.sessionState().executePlan(command, skip).assertAnalyzed()
@@ -110,34 +110,34 @@ class Catalyst(Relations):
         return True
 
     def dataframe(self, plan: Any) -> DataFrame:
-        """A DataFrame of any resolved plan, in the user's session."""
+        """Return a DataFrame of a resolved plan, in the user's session."""
         return dataframe_of_plan(self.spark, plan)
 
     def dataframe_of_part(self, plan: Any) -> DataFrame:
-        """A DataFrame of a part of an optimized plan, of which other parts may run meanwhile.
+        """Return a DataFrame of a part of an optimized plan. Other parts may run concurrently.
 
-        A table of DataSource V2 is scanned by one object in all of them, to which Spark adds what
-        it prunes by at run time. Nobody synchronizes that, and it stays: so it is off for such
-        tables.
+        All parts share one scan object for each DataSource V2 table. Spark adds its runtime filters
+        to this object, without synchronization, and they stay there. So for such tables Spark's
+        dynamic pruning is off.
         """
         scanned = any(self.kind(leaf) == SCANNED_TABLE for leaf in self.all_leaves(plan))
         return dataframe_of_plan(self.spark, plan, self._without_pruning if scanned else None)
 
     def broadcast_threshold(self) -> int:
-        """Bytes up to which Spark broadcasts a side of a join."""
+        """Return the size up to which Spark broadcasts a side of a join, in bytes."""
         return int(self.session.sessionState().conf().autoBroadcastJoinThreshold())
 
     def unknown_size(self) -> int:
-        """Bytes that Spark takes a size to be that it does not know."""
+        """Return the size that Spark assumes for a relation of unknown size, in bytes."""
         return int(self.session.sessionState().conf().defaultSizeInBytes())
 
     @cached_property
     def hadoop_conf(self) -> Any:
-        """Hadoop's configuration, as the session has it."""
+        """Hadoop configuration of the session."""
         return self.session.sessionState().newHadoopConf()
 
     def size_on_disk(self, leaf: Any) -> int | None:
-        """Bytes of a table without partitions of whose size the catalog has no record."""
+        """Return the size of an unpartitioned Hive table's directory, in bytes; None for others."""
         if leaf.nodeName() != "HiveTableRelation" or leaf.isPartitioned():
             return None
         path = self._jvm.class_("org.apache.hadoop.fs.Path")(leaf.tableMeta().location())
@@ -145,19 +145,19 @@ class Catalyst(Relations):
 
     @cached_property
     def own_session(self) -> Any:
-        """A clone of the session, for what is not for the user to see."""
+        """Clone of the session with splitlib's own optimizer settings. Users do not see it."""
         clone = self.session.cloneSession()
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
         for name, value in _OWN_SETTINGS.items():
-            # Spark warns of settings that are out of use, whatever they are set to
+            # Spark logs a warning whenever a deprecated setting is set, even to the same value.
             if clone.conf().get(name) != value:
                 clone.conf().set(name, value)
         return clone
 
     @cached_property
     def _without_pruning(self) -> Any:
-        """A clone of the session without Spark's own dynamic pruning."""
+        """Clone of the session in which Spark's dynamic partition pruning is off."""
         clone = self.session.cloneSession()
         clone.conf().set(_PRUNING, "false")
         return clone

@@ -1,4 +1,4 @@
-"""Conditions on rows as Spark's analyzer understands them, taken apart at their ANDs."""
+"""Split conditions on rows into conjuncts, as resolved by Spark's analyzer."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from splitlib.spark.jvm.scala import each
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One of the conditions that hold together."""
+    """One part of a condition whose parts are combined with AND."""
 
     spark: SparkSession
     expression: Any
-    """Catalyst's."""
+    """Resolved Catalyst expression."""
     attributes: tuple[Any, ...]
-    """The table's columns as they stand in it."""
+    """Catalyst attributes of all columns of the table."""
     reads: frozenset[str]
-    """The names of those that do."""
+    """Names of the columns that the expression reads."""
     later: str | None
-    """Why it may be another when the rows are read, as a clause; None if it is not."""
+    """Reason why the result may differ when the rows are read, as a clause; None if it cannot."""
 
     @property
     def text(self) -> str:
-        """The condition as SQL."""
+        """SQL text of the condition."""
         return str(self.expression.sql())
 
     def kept(self, rows: DataFrame) -> DataFrame:
-        """The rows for which it holds, whose columns are known by name."""
+        """Return the rows that meet the condition. Columns are matched by name."""
         catalyst = Catalyst(self.spark)
         plan = analyzed_plan(rows)
         own = {a.name(): a for a in self.attributes}
@@ -48,7 +48,7 @@ class Conjunct:
 
 
 def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Iterator[Conjunct]:
-    """The parts of a condition on rows of a schema."""
+    """Yield the conjuncts of a condition on rows of the given schema."""
     plan = analyzed_plan(spark.createDataFrame([], schema).where(condition))
     if plan.nodeName() != "Filter":
         return
@@ -67,7 +67,14 @@ def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Ite
 def rows_that_may_match(
     df: DataFrame, column: str, bloom_filter: bytes, *, or_null: bool
 ) -> DataFrame:
-    """The rows whose value in ``column`` is in a Bloom filter, or is null."""
+    """Keep the rows whose value in ``column`` may be in a Bloom filter.
+
+    Args:
+        df: The rows.
+        column: Name of the column to test.
+        bloom_filter: The filter, as Spark serializes it.
+        or_null: Keep rows with a null in ``column``, too.
+    """
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)
     (attribute,) = (a for a in catalyst.output(plan) if a.name() == column)

@@ -1,4 +1,4 @@
-"""Errors of the JVM as splitlib's own, with one line of what the innermost of them says."""
+"""Convert Java exceptions to splitlib errors, with the first line of the innermost message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 
 _MOST_CHARACTERS: Final = 300
 _MOST_CAUSES: Final = 20
-# By the simple name of a Java class, since a storage brings classes of its own.
+# Keyed by the simple name of the Java class, since each storage client has its own packages.
 _KINDS: Final[dict[str, type[SplitlibError]]] = {
     **dict.fromkeys(
         (
@@ -63,10 +63,10 @@ _KINDS: Final[dict[str, type[SplitlibError]]] = {
 
 @contextmanager
 def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
-    """Turn what a call of the JVM raises into a :class:`SplitlibError`.
+    """Convert errors raised by calls to the JVM to a :class:`SplitlibError`.
 
     Args:
-        spark: The session whose settings count for the call; None = it depends on none.
+        spark: The session to activate for the calls; None if they do not depend on a session.
     """
     try:
         with active(spark):
@@ -76,17 +76,20 @@ def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
 
 
 def readable(error: Exception) -> Exception:
-    """The same error, unless its message would end before that of the Java exception begins."""
+    """Convert py4j's error to a splitlib error with the Java message; return others unchanged.
+
+    The first line of py4j's own message does not contain the message of the Java exception.
+    """
     return _translated(error) if isinstance(error, Py4JJavaError) else error
 
 
 def classes_of(error: Exception) -> list[str]:
-    """The simple names of the classes of a Java exception and its causes, the outermost first."""
+    """Return the simple class names of a Java exception and its causes, the outermost first."""
     return [name for name, _ in _causes(error)]
 
 
 def _translated(error: Exception) -> SplitlibError:
-    """The error that says the same: of the outermost class that is known."""
+    """Return the error for the outermost Java class in ``_KINDS``, else :class:`SourceError`."""
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
     said = [(name, text) for name, text in causes if text] or [(type(error).__name__, str(error))]
@@ -96,8 +99,8 @@ def _translated(error: Exception) -> SplitlibError:
 
 
 def _causes(error: Exception) -> Iterator[tuple[str, str]]:
-    """Class and message of a Java exception and of its causes, the outermost first."""
-    # of what PySpark has a class for it keeps the exception under another name
+    """Yield class name and message of a Java exception and its causes, the outermost first."""
+    # PySpark's own error classes keep the Java exception in ``_origin``.
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(_MOST_CAUSES):
         if cause is None:

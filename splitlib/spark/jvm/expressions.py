@@ -1,4 +1,4 @@
-"""Expressions of Catalyst, built of others."""
+"""Build Catalyst expressions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ _TYPES = "org.apache.spark.sql.types"
 
 
 class Expressions:
-    """Builds expressions.
-
-    Only constructors are used that all supported Sparks have in common.
+    """Builds expressions with constructors that exist in all supported versions of Spark.
 
     Args:
-        scala: Of the session's JVM.
+        scala: The Scala objects of the session's JVM.
     """
 
     def __init__(self, scala: Scala) -> None:
@@ -26,25 +24,25 @@ class Expressions:
         self._jvm = scala.jvm
 
     def alias(self, expression: Any, name: str, like: Any = None) -> Any:
-        """A named expression, under a new id or under that of the attribute ``like``."""
+        """Name an expression. Its id is that of the attribute ``like``, or a new one if None."""
         ids = self._jvm.object_(f"{EXPRESSIONS}.NamedExpression")
         new_id = ids.newExprId() if like is None else like.exprId()
         nil, none = self.scala.nil, self.scala.none
         return self._expression("Alias", expression, name, new_id, nil, none, nil)
 
     def null_like(self, attribute: Any) -> Any:
-        """A named null of the type of an attribute."""
+        """Return a null of the attribute's type, named ``unread``."""
         return self.alias(self._expression("Literal", None, attribute.dataType()), "unread")
 
     def all_of(self, conditions: Sequence[Any]) -> Any:
-        """Whether some conditions hold together, of which there is at least one."""
+        """Combine at least one condition with AND."""
         together, *others = conditions
         for condition in others:
             together = self._expression("And", together, condition)
         return together
 
     def any_of(self, conditions: Sequence[Any]) -> Any:
-        """Whether one of some conditions holds, of which there may be none."""
+        """Combine conditions with OR. Without conditions the result is false."""
         boolean = self._jvm.object_(f"{_TYPES}.BooleanType")
         together = self._expression("Literal", False, boolean)
         for condition in conditions:
@@ -52,38 +50,43 @@ class Expressions:
         return together
 
     def or_null(self, condition: Any, attribute: Any) -> Any:
-        """Whether a condition holds, or an attribute is null."""
+        """Return a condition that is also true where the attribute is null."""
         return self._expression("Or", condition, self._expression("IsNull", attribute))
 
     def never(self) -> Any:
-        """A condition that does not hold."""
+        """Return the literal FALSE."""
         return self._jvm.object_(f"{EXPRESSIONS}.Literal").FalseLiteral()
 
     def hashed(self, values: Sequence[Any]) -> Any:
-        """A hash of all values together."""
+        """Return one XxHash64 of all values together."""
         return self._expression("XxHash64", self.scala.seq(values))
 
     def might_contain(self, bloom_filter: bytes, values: Sequence[Any]) -> Any:
-        """Whether the hash of all values is in a Bloom filter, as Spark serializes it."""
+        """Test the common hash of all values with a Bloom filter, as Spark serializes it."""
         binary = self._jvm.object_(f"{_TYPES}.BinaryType")
         literal = self._expression("Literal", bloom_filter, binary)
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
 
     def attempted(self, expression: Any) -> Any:
-        """The expression with a null in the place of what it raises."""
+        """Return the expression, changed to give null where it would raise an error."""
         return self._expression("TryEval", expression)
 
     def raises(self, expression: Any) -> Any:
-        """Whether the expression raises, which no null in its place is mistaken for."""
+        """Return a condition that is true where the expression raises an error.
+
+        The value is wrapped in an array, so that a null value does not count as an error.
+        """
         value = self._expression("CreateArray", self.scala.seq([expression]), False)
         return self._expression("IsNull", self.attempted(value))
 
     def named_as(self, expression: Any, output: Any) -> Any:
-        """An expression whose attributes are spelled as in ``output``, and not as in the query.
+        """Rename the attributes of an expression to their names in ``output``.
+
+        The query may spell a name in another case.
 
         Args:
-            expression: Over attributes with the ids of those in ``output``.
-            output: Of a plan, a ``Seq[Attribute]``.
+            expression: An expression over attributes with the ids of those in ``output``.
+            output: The output of a plan, a ``Seq[Attribute]``.
         """
         strategy = self._jvm.object_(
             "org.apache.spark.sql.execution.datasources.DataSourceStrategy"
@@ -91,7 +94,7 @@ class Expressions:
         return strategy.normalizeExprs(self.scala.seq([expression]), output).head()
 
     def sql(self, expression: Any) -> str:
-        """An expression as it is shown."""
+        """Return the SQL text of an expression."""
         return str(expression.sql())
 
     def _expression(self, name: str, *arguments: Any) -> Any:

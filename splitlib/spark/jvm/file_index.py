@@ -1,7 +1,7 @@
-"""Spark's ``InMemoryFileIndex``, made so that it lists nothing by itself.
+"""Create Spark's ``InMemoryFileIndex`` over known files, without listing any directory.
 
-Normally it lists its root directories. Here it is given a cache of its own in which it finds each
-of them listed already: files that were given, or no file at all.
+Normally the index lists its root directories. Here each index gets a private cache, in which each
+root is already listed: with the given files, or as empty.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from splitlib.spark.jvm.file_statuses import FILE_STATUS, file_statuses
 from splitlib.spark.jvm.listing import PATH
 from splitlib.spark.jvm.scala import Scala
 
-# Indexes are equal when their roots are, and Spark reads once, or takes from its cache, what is
-# equal: the root of a scan is a digest of what it reads. Spark takes a root that is not found for
-# an empty one; over http listing is an error instead: REFRESH TABLE on a view of the scan fails,
-# and the files stay pinned, where they would be forgotten without a word.
+# Spark considers two indexes equal if their roots are equal, and then reads only one of them or
+# uses cached rows. So the root of a scan ends with a digest of what the scan reads.
+# The scheme is http because listing it is an error. Spark treats other missing roots as empty, so
+# REFRESH TABLE on a view of the scan would silently drop the files. With http it fails.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
-"""Where the files of a pinned scan seem to lie."""
+"""Prefix of the made-up root directories of pinned scans."""
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _BLOCK = "org.apache.hadoop.fs.BlockLocation"
@@ -40,23 +40,23 @@ def pinned_index(
     name: str,
     known: Any = None,
 ) -> Any:
-    """An index of given files. Nothing is looked at, so that they need not exist.
+    """Create an index of the given files. No file is opened, so the files need not exist.
 
-    Which files belong to which partition is set directly: Spark would go by directory, and
-    directories may be shared, nested or mixed.
+    The partition of each file is set directly. Spark would derive it from the directory, but
+    several partitions may share a directory, and directories may be nested.
 
     Args:
-        scala: Of the session's JVM.
-        session: Spark's, that will read.
-        files: The files, with numbers of ``rows`` as partitions.
+        scala: The Scala objects of the session's JVM.
+        session: The JVM session that reads the files.
+        files: The files; column ``partition`` is an index into ``rows``.
         keys: The ``StructType`` of the partition columns.
-        rows: Their values, an ``Array[InternalRow]``; None = the files have no partitions.
-        name: What tells it from other indexes.
-        known: The same files as their filesystem shows them, a ``Seq[FileStatus]``: spelled so, and
-            with where their blocks lie. None = as ``files`` says.
+        rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
+        name: A name that no index of other files has.
+        known: The same files as their filesystem lists them, a ``Seq[FileStatus]`` with the
+            filesystem's spelling of paths and the block locations. None if not known.
 
     Raises:
-        RuntimeError: if Spark would read other files than those.
+        RuntimeError: if Spark would not read exactly these files.
     """
     statuses = file_statuses(scala.jvm, files)
     if known is not None and known.nonEmpty():
@@ -65,7 +65,7 @@ def pinned_index(
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
     directories = scala.nil if rows is None else _numbered_directories(scala, rows)
-    # without partitions Spark would look for files right under the root
+    # Without partitions Spark would only return files whose parent directory is the root.
     options = {"recursiveFileLookup": "true"} if rows is None else {}
     make = _indexes(scala, session, keys, cache, directories, options)
     index = make(scala.seq([root]))
@@ -80,7 +80,7 @@ def pinned_index(
 
 
 def index_of_directory(scala: Scala, session: Any, location: str) -> Any:
-    """An index of a directory into which nobody has looked: it seems to be empty."""
+    """Create an index of a directory that is not listed and appears to be empty."""
     root = scala.jvm.class_(PATH)(location)
     cache = _private_cache(scala)
     cache.putLeafFiles(root, file_statuses(scala.jvm, FILE_SCHEMA.empty_table()))
@@ -95,15 +95,16 @@ def _indexes(
     directories: Any = None,
     options: dict[str, str] | None = None,
 ) -> Callable[[Any], Any]:
-    """Makes an index of a ``Seq`` of root paths: the one place where one is made.
+    """Return a function that creates an index of a ``Seq`` of root paths.
 
     Args:
-        scala: Of the session's JVM.
-        session: That will list, or read.
-        keys: The ``StructType`` of the partition columns; None = whatever directories are named.
-        cache: Where the roots are listed already.
-        directories: A ``Seq[PartitionPath]``.
-        options: Of the data source.
+        scala: The Scala objects of the session's JVM.
+        session: The JVM session of the index.
+        keys: The ``StructType`` of the partition columns; None to infer them from directory names.
+        cache: A ``FileStatusCache`` in which the roots are listed already.
+        directories: Directories of the partitions, a ``Seq[PartitionPath]``; None if there are
+            none.
+        options: Options of the data source.
     """
     class_ = scala.jvm.class_(_SPARK + "InMemoryFileIndex")
     schema = spec = scala.none
@@ -116,7 +117,7 @@ def _indexes(
 
 
 def _as_known(scala: Scala, statuses: Any, known: Any) -> Any:
-    """The same ``FileStatus[]`` with what a filesystem has shown of the files."""
+    """Return the ``FileStatus[]`` with paths and block locations from the filesystem's listing."""
     functions, made = scala.functions, scala.seq_of_array(statuses)
     if scala.jvm.is_a(known.head(), _LOCATED):
         blocks = known.map(functions.calling(_LOCATED, "getBlockLocations"))
@@ -129,22 +130,25 @@ def _as_known(scala: Scala, statuses: Any, known: Any) -> Any:
 
 
 def _private_cache(scala: Scala) -> Any:
-    """The one that all share evicts, and what was evicted is listed again, or is no file."""
+    """Return a cache for one index, large enough to keep all entries.
+
+    Spark's shared cache may evict an entry. Spark would then list the root and find no files.
+    """
     return scala.jvm.class_(_SPARK + "SharedInMemoryCache")(1 << 40, -1).createForNewClient()
 
 
 def _files_of(scala: Scala) -> Any:
-    """A function from a ``PartitionDirectory`` to its files."""
+    """Return a Scala function from a ``PartitionDirectory`` to its files."""
     return scala.functions.calling(_SPARK + "PartitionDirectory", "files")
 
 
 def _files_read(scala: Scala, index: Any) -> int:
-    """How many files Spark would read; one counts for each partition that it belongs to."""
+    """Return the number of files that Spark would read, counted once for each partition."""
     return int(index.listFiles(scala.nil, scala.nil).flatMap(_files_of(scala)).size())
 
 
 def _numbered_directories(scala: Scala, rows: Any) -> Any:
-    """A ``Seq[PartitionPath]``; the directory of each is just its number."""
+    """Return a ``Seq[PartitionPath]`` in which each row's directory is the number of the row."""
     functions = scala.functions
     to_text = functions.method("java.lang.String", "valueOf", "java.lang.Object")
     to_path = functions.then(to_text, functions.constructor(PATH, "java.lang.String"))
@@ -155,7 +159,7 @@ def _numbered_directories(scala: Scala, rows: Any) -> Any:
 
 
 def _group_by_partition(scala: Scala, index: Any, statuses: Any) -> None:
-    """Tell an index which partition each file belongs to, which stands in place of its owner."""
+    """Set the files of each partition of an index. A file's owner is its partition's number."""
     functions = scala.functions
     owner = functions.method(FILE_STATUS, "getOwner")
     to_path = functions.then(owner, functions.constructor(PATH, "java.lang.String"))
@@ -166,7 +170,7 @@ def _group_by_partition(scala: Scala, index: Any, statuses: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _files_by_directory(scala: Scala) -> Any:
-    """The field in which an index keeps its files."""
+    """Return the private field of ``InMemoryFileIndex`` that holds the files of each directory."""
     class_ = scala.jvm.reflected(_SPARK + "InMemoryFileIndex")
     field = class_.getDeclaredField("cachedLeafDirToChildrenFiles")
     field.setAccessible(True)

@@ -1,4 +1,4 @@
-"""Files as Hadoop's ``FileStatus[]``, sent to the JVM in one piece."""
+"""Send a table of files to the JVM as Hadoop's ``FileStatus[]``, in one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ FILE_STATUS: Final = "org.apache.hadoop.fs.FileStatus"
 
 
 def file_statuses(jvm: Jvm, files: pa.Table) -> Any:
-    """A ``FileStatus[]`` of files; see :func:`encode_statuses`."""
+    """Return a ``FileStatus[]`` of the files.
+
+    Args:
+        jvm: The session's JVM.
+        files: The files; see :func:`encode_statuses` for the columns.
+    """
     stream = jvm.class_("java.io.ByteArrayInputStream")(encode_statuses(files))
     writable = jvm.class_("org.apache.hadoop.io.ArrayWritable")(jvm.reflected(FILE_STATUS))
     writable.readFields(jvm.class_("java.io.DataInputStream")(stream))
@@ -23,13 +28,13 @@ def file_statuses(jvm: Jvm, files: pa.Table) -> Any:
 
 
 def encode_statuses(files: pa.Table) -> bytes:
-    """Files as Hadoop writes an ``ArrayWritable`` of ``FileStatus``.
+    """Serialize files as Hadoop serializes an ``ArrayWritable`` of ``FileStatus``.
 
-    Each status is the message ``FileStatusProto`` of Hadoop's FSProtos.proto behind its length. The
-    field ``owner``, which Spark does not look at, carries the number of the partition.
+    Each status is a length, followed by the message ``FileStatusProto`` of Hadoop's FSProtos.proto.
+    The field ``owner``, which Spark ignores, holds the number of the partition.
 
     Args:
-        files: Columns path, size, modified and partition.
+        files: Columns ``path``, ``size``, ``modified`` and ``partition``.
     """
     columns = (files[name].to_pylist() for name in ("path", "size", "modified", "partition"))
 
@@ -53,7 +58,7 @@ def encode_statuses(files: pa.Table) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A number as protobuf's uint64; a negative one is its two's complement."""
+    """Encode a number as protobuf's varint. Negative numbers become their two's complement."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while value > 0x7F:

@@ -1,7 +1,7 @@
-"""Directories of S3 listed together, by the pages of what is above them.
+"""List many S3 directories together, by listing all files below their common parent.
 
-S3 tells up to 1,000 keys a request whatever directories they are in. Hadoop's S3A asks for such
-pages where all files below a directory are listed.
+S3 returns up to 1,000 keys in one request, even if they are in different directories. Hadoop's S3A
+uses such requests for recursive listings.
 """
 
 from __future__ import annotations
@@ -25,46 +25,47 @@ _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 _UTIL: Final = "org.apache.hadoop.util.functional"
 _PAGING: Final = "fs.s3a.paging.maximum"
 FILES_PER_PAGE: Final = 1000
-"""What one request of S3 tells at most."""
+"""Maximum number of keys in one response of S3."""
 _END: Final = "\0"
 
 
 class FlatListing(NamedTuple):
-    """The files of those directories of which any were found."""
+    """Files of the directories in which the common listing found any."""
 
     found: Listing
+    """The files; ``partition`` is an index into ``directories``."""
     directories: list[int]
-    """Which of the directories that were asked for these are; of the others nothing is known."""
+    """Positions of these directories in the request. The state of all others is unknown."""
     pages: int
-    """Requests that it took."""
+    """Number of S3 requests made."""
 
 
 class Below(NamedTuple):
-    """All files below a directory, however deep."""
+    """All files below a directory, at any depth."""
 
     files: Listing | None
-    """None if this has failed, as for who may list a directory but nothing above it, and if there
-    are more files than the pages tell."""
+    """The files. None if the listing failed, for example without permission to list the common
+    parent, or if there are too many files for the allowed number of requests."""
     pages: int
-    """Requests that it took."""
+    """Number of S3 requests made."""
 
 
 def is_on_s3(directory: str) -> bool:
-    """Whether a directory is where many may be listed together."""
+    """Return whether a directory is on S3, by its scheme."""
     return directory.partition("://")[0] in _SCHEMES
 
 
 def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing | None:
-    """The files right in some directories; None where they have to be listed one by one.
+    """Return the direct files of several directories, from one listing of their common parent.
 
-    That is where :func:`files_below` lists nothing, and if a directory is there twice or is above
-    the others.
+    The result is None if the directories have to be listed one by one: if :func:`files_below`
+    returns None, if a directory occurs twice, or if one is the parent of all others.
 
     Args:
-        scala: Of the session's JVM.
-        conf: Its Hadoop configuration.
-        paths: A ``Seq[Path]``, at least two, spelled as their filesystem spells what it lists.
-        pages: How many requests it may take.
+        scala: The Scala objects of the session's JVM.
+        conf: The session's Hadoop configuration.
+        paths: A ``Seq[Path]`` of at least two directories, in their filesystem's spelling.
+        pages: Maximum number of S3 requests.
     """
     if not is_on_s3(str(paths.head().toString())):
         return None
@@ -88,16 +89,16 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
 
 
 def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | None:
-    """The files below a directory; None where nobody should list them together.
+    """Return all files below a directory, or None if it should not be listed recursively.
 
-    That is if they are not on S3, and if ``allowed_locations`` says what may be listed or Hadoop
-    has a filter of paths.
+    The result is None if the directory is not on S3, if ``allowed_locations`` is set, or if Hadoop
+    has a path filter.
 
     Args:
-        scala: Of the session's JVM.
-        conf: Its Hadoop configuration.
-        directory: As its filesystem spells it.
-        pages: How many requests it may take.
+        scala: The Scala objects of the session's JVM.
+        conf: The session's Hadoop configuration.
+        directory: The directory, in its filesystem's spelling.
+        pages: Maximum number of S3 requests.
     """
     if not is_on_s3(directory) or is_restricted() or conf.get(PATH_FILTER) is not None:
         return None
@@ -111,26 +112,26 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
     except JVM_ERRORS:
         _log.info("Directories are listed one by one.", exc_info=True)
         return Below(None, 1)
-    if statuses is None:  # S3A has read the page that is one too many, and asked for the next
+    if statuses is None:  # S3A has read one page beyond the limit, and requested the next
         return Below(None, pages + 2)
     files = files_of(scala, statuses, scala.seq([statuses.size()]))
-    # of a page that is full it is not known that it was the last
+    # After a full last page, S3A makes one more request, which returns nothing.
     return Below(files, len(files.files) // page + 1)
 
 
 def _above(directories: list[str]) -> str | None:
-    """What is above all of them, below a bucket."""
+    """Return the common parent of the directories, or None without one below the bucket."""
     stores = {directory.partition("://")[0] for directory in directories}
     rest = commonpath([directory.partition("://")[2] for directory in directories])
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
 
 
 def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
-    """All files below a path, a ``Seq[FileStatus]``; None if there are more than ``most``."""
+    """Return all files below a path, a ``Seq[FileStatus]``, or None for more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
-    # The iterator asks whether to go on, once or twice for each file, and ends silently, or in an
-    # error, when it is not to. While a permit is left, it was never told so.
+    # The iterator takes a permit once or twice for each file. Without permits it stops, silently or
+    # with an error. So if permits are left at the end, the listing is complete.
     permits = jvm.class_("java.util.concurrent.Semaphore")(2 * most + 2)
     take = functions.method("java.util.concurrent.Semaphore", "tryAcquire")
     take = functions.bound(take, 0, permits)
@@ -143,7 +144,7 @@ def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
 
 
 def _of_each(scala: Scala, told: Listing, directories: list[str]) -> Listing:
-    """Those right in one of the directories, in the order of these."""
+    """Return the files whose parent is one of the directories, in the order of the directories."""
     paths = told.files["path"]
     parents = pc.replace_substring_regex(paths, "/[^/]*$", "")
     number = pc.index_in(parents, value_set=pa.array(directories, pa.string())).cast(pa.int64())

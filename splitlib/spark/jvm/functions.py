@@ -1,4 +1,7 @@
-"""Java methods as Scala functions, so that Scala's collections apply them in one call."""
+"""Turn Java methods into Scala functions.
+
+A Scala collection then applies a method to all its items in a single call from Python.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from splitlib.spark.jvm.gateway import Jvm
 
 
 class Functions:
-    """Makes functions out of methods and constructors; each is looked up once."""
+    """Converts Java methods and constructors to method handles and Scala functions.
+
+    Each method is looked up once.
+    """
 
     def __init__(self, jvm: Jvm) -> None:
         self._jvm = jvm
@@ -21,52 +27,58 @@ class Functions:
         self.calling = cache(self._calling)
 
     def _method(self, class_: str, name: str, *arguments: str) -> Any:
-        """A method handle; its first argument is the object."""
+        """Return the handle of a public method. Its first argument is the object."""
         found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
         return self.handle(found)
 
     def _constructor(self, class_: str, *arguments: str) -> Any:
-        """A method handle that makes an object."""
+        """Return the handle of a public constructor."""
         found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
         return self._lookup.unreflectConstructor(found)
 
     def _calling(self, class_: str, name: str) -> Any:
-        """A Scala function that calls a method without arguments."""
+        """Return a Scala function from an object to the result of a method without arguments."""
         return self.function(self.method(class_, name))
 
     def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
-        """A ``java.lang.reflect.Method``, whoever it is meant for; classes as such or by name."""
+        """Return a ``java.lang.reflect.Method`` that may be private, and make it accessible.
+
+        Args:
+            class_: The ``Class`` that declares the method.
+            name: The name of the method.
+            arguments: Types of the arguments, as ``Class`` objects or names.
+        """
         found = class_.getDeclaredMethod(name, self._classes(arguments))
         found.setAccessible(True)
         return found
 
     def handle(self, method: Any) -> Any:
-        """A method handle; its first argument is the object, if there is one."""
+        """Return the handle of a method. Unless the method is static, the object comes first."""
         return self._lookup.unreflect(method)
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:
-        """A handle with some arguments given."""
+        """Return a handle with fixed values for the arguments from ``position`` on."""
         if not position and len(values) == 1:
             return handle.bindTo(values[0])
         array = self._jvm.array_of("java.lang.Object", values)
         return self._handles.insertArguments(handle, position, array)
 
     def then(self, first: Any, second: Any) -> Any:
-        """A handle that gives the result of the first to the second."""
+        """Return a handle that calls ``second`` with the result of ``first``."""
         return self._handles.filterReturnValue(first, second)
 
     def as_type(self, handle: Any, result: str, *arguments: str) -> Any:
-        """A handle of other types, between which values are cast."""
+        """Return a handle with other argument and result types. Values are cast."""
         method_type = self._jvm.class_("java.lang.invoke.MethodType")
         type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
         return handle.asType(type_)
 
     def function(self, handle: Any, arity: int = 1) -> Any:
-        """A Scala function of a handle."""
+        """Return a Scala function that calls a handle."""
         return self.implementing(f"scala.Function{arity}", handle)
 
     def implementing(self, interface: str, handle: Any) -> Any:
-        """An object of an interface of one method, which a handle implements."""
+        """Return an object that implements a one-method interface by calling a handle."""
         return self._proxies.asInterfaceInstance(self._jvm.reflected(interface), handle)
 
     def _classes(self, classes: tuple[Any, ...]) -> Any:

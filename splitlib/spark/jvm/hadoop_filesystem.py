@@ -1,4 +1,4 @@
-"""Spark's own filesystems as one of fsspec's, for schemes that only Hadoop has a client of."""
+"""Make Hadoop's filesystems available to fsspec, for schemes without an fsspec implementation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from splitlib.spark.jvm.scala import scala_of
 
 
 class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """The filesystems of a session, with its settings and its Kerberos ticket. Read-only.
+    """Read-only fsspec filesystem over the session's Hadoop filesystems and credentials.
 
-    Paths are whole locations, as ``hdfs://namenode/t``.
+    Paths include scheme and host, for example ``hdfs://namenode/t``.
+
+    Args:
+        spark: The session whose Hadoop configuration is used.
     """
 
     cachable = False
@@ -33,11 +36,15 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         self._session = spark._jsparkSession
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """What is in a directory: names, or dictionaries as of :meth:`info`.
+        """List a directory.
+
+        Args:
+            path: The directory.
+            detail: Return dictionaries as from :meth:`info`; if false, names only.
 
         Raises:
-            FileNotFoundError: if there is no such directory.
-            SplitlibError: as the JVM's error says.
+            FileNotFoundError: if the directory does not exist.
+            SplitlibError: if the filesystem raises another error.
         """
         with _errors_at(path):
             place, filesystem = self._place(path)
@@ -45,11 +52,11 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return found if detail else [info["name"] for info in found]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Of a file or a directory: ``name``, ``type``, ``size``, and ``mtime`` in seconds.
+        """Return ``name``, ``type``, ``size`` and ``mtime`` (in seconds) of a file or directory.
 
         Raises:
-            FileNotFoundError: if there is none.
-            SplitlibError: as the JVM's error says.
+            FileNotFoundError: if the path does not exist.
+            SplitlibError: if the filesystem raises another error.
         """
         with _errors_at(path):
             place, filesystem = self._place(path)
@@ -58,7 +65,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return found
 
     def read_at(self, path: str, start: int, end: int) -> bytes:
-        """The bytes of a file from ``start`` to before ``end``."""
+        """Return the bytes of a file from ``start`` up to, but not including, ``end``."""
         with _errors_at(path):
             place, filesystem = self._place(path)
             stream = filesystem.open(place)
@@ -79,12 +86,13 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
         return self._session.sessionState().newHadoopConf()
 
     def _place(self, path: str) -> tuple[Any, Any]:
-        """Hadoop's ``Path``, and the ``FileSystem`` that it is in."""
-        place = self._scala.jvm.class_(PATH)(f"{path}/")  # of a root nothing else would be left
+        """Return Hadoop's ``Path`` and its ``FileSystem``."""
+        # The slash keeps the path of a root such as ``hdfs://namenode`` from being empty.
+        place = self._scala.jvm.class_(PATH)(f"{path}/")
         return place, place.getFileSystem(self._conf)
 
     def _told(self, directory: str, statuses: Any) -> list[dict[str, Any]]:
-        """What the ``FileStatus[]`` of a directory says."""
+        """Convert the ``FileStatus[]`` of a directory to fsspec's dictionaries."""
         scala = self._scala
         calling = scala.functions.calling
         found = scala.seq_of_array(statuses)
@@ -93,7 +101,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
             for name in ("getPath", "getLen", "getModificationTime", "isDirectory")
         ]
         rows = zip(*texts(scala, *columns), strict=True)
-        # a location may leave out the host, which what is listed has
+        # Listed paths have a host, even if the location of the directory does not.
         above = re.sub(f"^{STORE}", "", directory).rstrip("/")
         return [
             {
@@ -114,7 +122,7 @@ class _HadoopFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no 
 
 @contextmanager
 def _errors_at(path: str) -> Iterator[None]:
-    """Around calls of the JVM about a path."""
+    """Convert errors of JVM calls about a path."""
     try:
         with errors_of_the_jvm():
             yield

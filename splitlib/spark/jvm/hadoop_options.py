@@ -1,10 +1,10 @@
-"""What one scan reaches its storage with: options of fsspec as Hadoop's, for this scan alone.
+"""Translate storage options of fsspec into Hadoop options that apply to one scan only.
 
-Hadoop keeps one file system for each scheme and bucket, made with whatever settings the first who
-asked had. Without that cache every file would be opened by a file system of its own, each of
-which takes a fifth of a second and keeps its threads for good. So the scan's paths are those of a
-``ViewFileSystemOverloadScheme``, which is not kept and costs little, and which looks into the same
-bucket under a scheme that only scans with these very settings have.
+Hadoop caches one file system for each scheme and bucket, with the settings of its first use.
+Without this cache, every opened file would get a new file system. Each takes about 0.2 seconds to
+create, and its threads never end. So the paths of the scan belong to a
+``ViewFileSystemOverloadScheme``, which is cheap and is not cached. It forwards to the same bucket
+under a scheme that is unique to these settings, and Hadoop caches the file system of that scheme.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _CLIENT_NAMES: Final = {
     "endpoint_url": "endpoint_url",
     "use_ssl": "use_ssl",
 }
-# The names that plans show are not to tell anything of the settings, not even by trying out.
+# Plans show scheme names, which contain a digest of the settings. The random key makes it
+# impossible to find the credentials by comparing digests.
 _OF_THIS_PROCESS: Final = secrets.token_bytes(32)
 
 
 def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options of s3fs as settings of S3A, named as behind ``fs.s3a.bucket.NAME.``.
+    """Translate options of s3fs into settings of S3A, without the prefix ``fs.s3a.bucket.NAME.``.
 
-    What S3A has no counterpart of is left out: a scan has that from its session.
+    Options without a counterpart in S3A are ignored. For those, the session's settings apply.
     """
     client = {k: v for k, v in (options.get("client_kwargs") or {}).items() if v is not None}
-    # s3fs has its own options win
+    # As in s3fs, its own options take precedence over ``client_kwargs``.
     given = {name: client[key] for key, name in _CLIENT_NAMES.items() if key in client}
     given |= {name: value for name, value in options.items() if value is not None}
     given.setdefault("key", given.get("username"))
@@ -52,7 +53,7 @@ def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
     if region := client.get("region_name"):
         found["endpoint.region"] = str(region)
     elif endpoint:
-        # what botocore signs for where a server is not AWS, and is told no region
+        # The region with which botocore signs requests to other servers than AWS by default.
         found["endpoint.region"] = "us-east-1"
     style = ((options.get("config_kwargs") or {}).get("s3") or {}).get("addressing_style", "auto")
     if endpoint or style != "auto":
@@ -63,26 +64,27 @@ def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _Client(NamedTuple):
-    """Hadoop's file system of a scheme."""
+    """The Hadoop file system for a scheme."""
 
     protocol: str
-    """fsspec's."""
+    """Protocol of fsspec whose options apply."""
     name: str
-    """Of its class."""
+    """Name of the Java class."""
     settings: Callable[[Mapping[str, Any], str], dict[str, str]]
-    """Its settings for a bucket, from options of fsspec's filesystem."""
+    """Function from fsspec options and a bucket to Hadoop settings."""
 
 
 def scan_options(
     storage: Mapping[str, Mapping[str, Any]], roots: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Options of a scan that reaches buckets by settings of its own; their names know case.
+    """Return Hadoop options with which one scan accesses its buckets. Names are case-sensitive.
 
-    They are none that Spark writes anywhere, and change nothing for other scans of these buckets.
-    Two scans have the same options if they have the same settings and buckets.
+    Other scans of the same buckets are not affected. Two scans with equal settings and buckets get
+    equal options. Spark does not log or show these options.
 
     Args:
-        storage: Options of fsspec's filesystems, by protocol; none = as the session reaches them.
+        storage: Options of fsspec filesystems, by protocol. Without options for a protocol, the
+            session's settings apply.
         roots: Scheme and bucket of the paths.
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
@@ -95,13 +97,17 @@ def scan_options(
         if any(buckets.values()):
             options |= _reached(scheme, buckets)
     if options:
-        # kept by Hadoop, and not by the one that is not kept itself
+        # Hadoop's cache has to hold the inner file system. The view's own cache ends with the view,
+        # which is created for each file.
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
 
 
 def _reached(scheme: str, buckets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Options by which buckets are reached, each by its settings; none = as the session does."""
+    """Return the options for buckets of one scheme, each with its own settings.
+
+    For a bucket without settings, the session's settings apply.
+    """
     options = {f"fs.{scheme}.impl": _PER_SCAN, f"fs.{scheme}.impl.disable.cache": "true"}
     for bucket, settings in buckets.items():
         inner = f"{scheme}-{_name_of(settings)}"
@@ -117,7 +123,7 @@ def _of_bucket(options: Mapping[str, Any], bucket: str) -> dict[str, str]:
 
 
 def _identity(given: Mapping[str, Any]) -> dict[str, str]:
-    """The settings that say who asks."""
+    """Return the S3A settings for credentials."""
     if _is(given.get("anon"), True):
         return {"aws.credentials.provider": f"{_S3A}.AnonymousAWSCredentialsProvider"}
     key, secret, token = (given.get(name) for name in ("key", "secret", "token"))

@@ -1,9 +1,9 @@
-"""Partitions by name, from the Hive client inside Spark's catalog.
+"""Request partitions by name from the Hive client inside Spark's catalog.
 
-Spark's own catalog gives one partition, all of them, or those that meet a filter; and a metastore
-that does not work on its database directly refuses filters on keys that are no text. Hive's client
-asks for any number by name, which every metastore answers. The way to it is not public, so that
-another answer is needed where it is not there.
+Spark's catalog API returns one partition, all partitions, or those that match a filter. A metastore
+without direct SQL rejects filters on keys that are not strings. Hive's client can request any
+number of partitions by name, which every metastore supports. This client is not public in Spark, so
+callers need a fallback.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _METRICS = "org.apache.spark.metrics.source.HiveCatalogMetrics"
 
 
 class HivePartitions:
-    """Partitions of one table.
+    """Requests partitions of one table by name.
 
     Args:
-        scala: Of the session's JVM.
+        scala: The Scala objects of the session's JVM.
         catalog: The session's ``HiveExternalCatalog``.
-        table: The ``CatalogTable``, as the catalog gives it.
+        table: The ``CatalogTable`` from the catalog.
     """
 
     def __init__(self, scala: Scala, catalog: Any, table: Any) -> None:
@@ -44,7 +44,7 @@ class HivePartitions:
             hive.getClass(), "getPartitionsByNames", raw.getClass(), "java.util.List"
         )
         self._ask = functions.bound(functions.handle(ask), 0, hive, raw)
-        # names of keys as the table spells them; Hive has them in lower case
+        # Restores the table's spelling of partition keys. Hive stores them in lower case.
         restore = functions.declared(
             catalog.getClass(),
             "restorePartitionMetadata",
@@ -57,11 +57,11 @@ class HivePartitions:
 
     @classmethod
     def of(cls, scala: Scala, session: Any, table: Any) -> Self | None:
-        """Those of a table; None if the session has another catalog, or Spark no such client.
+        """Create an instance; None if the catalog is not Hive's or the client is not accessible.
 
         Args:
-            scala: Of the session's JVM.
-            session: Spark's.
+            scala: The Scala objects of the session's JVM.
+            session: The JVM session.
             table: The ``CatalogTable``.
         """
         try:
@@ -73,19 +73,19 @@ class HivePartitions:
         return None
 
     def by_name(self, names: Sequence[str]) -> Any:
-        """A ``Seq[CatalogTablePartition]`` in any order.
+        """Return the partitions of these names, a ``Seq[CatalogTablePartition]`` in any order.
 
         Args:
-            names: Those that are no longer there are left out.
+            names: Names of partitions. Partitions that no longer exist are skipped.
 
         Raises:
-            Py4JError: whatever the metastore raises, or if Spark has no such methods inside.
+            Py4JError: if the metastore raises an error, or this Spark lacks the methods used.
         """
         jvm, functions = self._scala.jvm, self._scala.functions
-        # one call instead of one for each; a line break is escaped in a name
+        # Send all names in one call. Partition names escape line breaks.
         lines = jvm.class_("java.util.regex.Pattern").compile("\n")
         wanted = lines.splitAsStream("\n".join(map(stored_name, names))).toList()
-        # with Hive's class loader, its lock and its other attempts
+        # ``withHiveState`` sets Hive's class loader, takes the client's lock and retries.
         asking = functions.function(functions.bound(self._ask, 0, wanted), 0)
         found = self._client.withHiveState(asking)
         metrics = jvm.object_(_METRICS)

@@ -1,7 +1,7 @@
-"""The classes of Spark's insides that are used, with their constructors and methods.
+"""Spark's internal classes that splitlib uses, with their constructors and methods.
 
-They are the same from Spark 4.0 to 4.3. Whoever calls something further adds it here; what differs
-between versions cannot stand here, and is looked up by whoever uses it.
+They are the same in Spark 4.0 to 4.3. New calls have to be added here. Members that differ between
+versions cannot be listed here: the calling code looks them up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# By package and class, as the JVM knows them; ``new`` is a constructor.
+# By package and class, with the JVM's names. ``new`` is a constructor.
 _KNOWN: Final = {
     "org.apache.spark.sql.classic": {
         "SparkSession": """
@@ -276,7 +276,7 @@ _KNOWN: Final = {
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 
-# Types in signatures that are none of those classes, or are called otherwise.
+# Types in signatures that are not among these classes or that have another name in signatures.
 _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",
@@ -324,20 +324,22 @@ class Member(NamedTuple):
     """A constructor or a method."""
 
     class_: str
+    """Full name of the class."""
     name: str
-    """``new`` is a constructor."""
+    """Name of the method; ``new`` for a constructor."""
     descriptor: str
-    """Its types, as the JVM writes them."""
+    """Argument and result types, as a JVM method descriptor."""
     is_static: bool
+    """Whether the method is static."""
 
 
 def known_classes() -> list[str]:
-    """The full names of all classes."""
+    """Return the full names of all classes."""
     return [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
 
 
 def known_members() -> Iterator[Member]:
-    """All constructors and methods of them."""
+    """Yield all constructors and methods of these classes."""
     types = {name.rpartition(".")[2]: name for name in known_classes()} | _TYPES
     for package, classes in _KNOWN.items():
         for class_, members in classes.items():

@@ -1,4 +1,4 @@
-"""Directories listed by the session's own filesystems: many in one call, one answer in Arrow."""
+"""List many directories with the session's filesystems, in one call with one Arrow result."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ _ARGUMENTS: Final = (
 )
 _OPERATIONS: Final = "scala.collection.SeqOps"
 PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
-# Of a file that is hidden, or still being copied.
+# Names of hidden files, and of files that are still being copied.
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
 # The scheme and the authority of a path.
 STORE: Final = r"[^:/]+:(?://[^/]*)?"
-# A path has any character but this one.
+# Separator: paths cannot contain this character.
 _END: Final = "\0"
 
 
 class Listing(NamedTuple):
-    """The data files of some directories."""
+    """Data files of some directories."""
 
     files: pa.RecordBatch
-    """As :data:`splitlib.model.FILE_SCHEMA`; ``partition`` is the number of the directory."""
+    """The files, with :data:`splitlib.model.FILE_SCHEMA`; ``partition`` is the position of the
+    directory."""
     statuses: Any
-    """The same files as their filesystem shows them, a ``Seq[FileStatus]``."""
+    """The same files as returned by their filesystem, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
-    """The numbers of directories that do not exist."""
+    """Positions of directories that do not exist."""
 
 
 def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads: int) -> Listing:
-    """The files right in some directories, by Spark's rules for what is a data file.
+    """Return the data files directly in some directories. Spark's rules decide what is data.
 
     Args:
-        scala: Of the session's JVM.
-        session: Whose settings and credentials hold.
-        conf: Its Hadoop configuration, which takes long to be made.
-        paths: A ``Seq[Path]``, spelled as their filesystems spell what they list.
-        threads: How many at a time; as many as there are processors where nothing is waited for.
+        scala: The Scala objects of the session's JVM.
+        session: The JVM session whose settings and credentials are used.
+        conf: The session's Hadoop configuration. A parameter, since creating it is slow.
+        paths: A ``Seq[Path]`` of directories, in their filesystems' spelling.
+        threads: Maximum number of concurrent listings. Local directories use at most one thread
+            for each processor.
 
     Raises:
-        LocationNotAllowed: for a directory outside of ``allowed_locations``.
+        LocationNotAllowed: if a directory is outside of ``allowed_locations``.
     """
     if paths.isEmpty():
         return files_of(scala, paths, paths)
@@ -89,10 +91,10 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
 
 
 def refuse_directories(scala: Scala, paths: Any) -> None:
-    """Make sure that directories, a ``Seq[Path]``, may be listed.
+    """Check that the directories, a ``Seq[Path]``, may be listed.
 
     Raises:
-        LocationNotAllowed: for one outside of ``allowed_locations``.
+        LocationNotAllowed: if a directory is outside of ``allowed_locations``.
     """
     if is_restricted() and paths.nonEmpty():
         names = paths.map(scala.functions.calling(PATH, "toString"))
@@ -100,18 +102,18 @@ def refuse_directories(scala: Scala, paths: Any) -> None:
 
 
 def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
-    """Files in one answer.
+    """Convert files of the JVM to a :class:`Listing`, in one call.
 
     Args:
-        scala: Of the session's JVM.
-        statuses: The files of one directory after the other, a ``Seq[FileStatus]``.
-        lengths: How many files each directory has, a ``Seq[Int]``.
+        scala: The Scala objects of the session's JVM.
+        statuses: The files, ordered by directory, a ``Seq[FileStatus]``.
+        lengths: Number of files in each directory, a ``Seq[Int]``.
     """
     return _listing(statuses, texts(scala, *_shown(scala, statuses, lengths)))
 
 
 def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
-    """What of some files and their directories is to leave the JVM: a ``Seq`` each."""
+    """Return the columns of a listing, each a ``Seq``: file counts, paths, sizes, mtimes."""
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
     path = functions.then(path, functions.method(PATH, "toString"))
@@ -124,7 +126,7 @@ def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
 
 
 def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
-    """The files of which :func:`_shown` has told."""
+    """Build a listing from the columns of :func:`_shown`."""
     lengths, paths, sizes, modified = shown
     columns = [
         pc.replace_substring_regex(pa.array(paths, pa.string()), "^file:/+", "/"),
@@ -137,12 +139,12 @@ def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
 
 
 def qualified(scala: Scala, conf: Any, locations: Any) -> Any:
-    """A ``Seq[Path]`` of a ``Seq[URI]``, spelled as their filesystems spell what they list."""
+    """Convert a ``Seq[URI]`` to a ``Seq[Path]`` in their filesystems' spelling."""
     functions = scala.functions
     paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
     if paths.isEmpty():
         return paths
-    # a location is encoded, so that it has neither white space nor another one's beginning
+    # URIs are encoded, so a space can separate them.
     stores = {urlsplit(uri)[:2] for uri in scala.text(locations, " ").split()}
     if len(stores) > 1:
         return scala.seq([_qualified(conf, path) for path in each(paths)])
@@ -159,19 +161,20 @@ def _qualified(conf: Any, path: Any) -> Any:
 
 
 def _exists(path: Any, conf: Any) -> bool:
-    """Whether there is a directory, or a file."""
+    """Return whether a directory or file exists at the path."""
     return bool(path.getFileSystem(conf).exists(path))
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
-    """The files that lie right in their directories and are data by their names.
+    """Keep the files that are directly in their directory and whose names are those of data files.
 
-    Spark finds what lies deeper, too, and does not read it as of the directory above.
+    Spark's listing includes files of subdirectories, but Spark does not read them as part of the
+    partition.
 
     Args:
-        scala: Of the session's JVM.
+        scala: The Scala objects of the session's JVM.
         found: All files below the directories.
-        directories: As their filesystems spell them.
+        directories: The directories, in their filesystems' spelling.
     """
     above = pc.replace_substring_regex(pa.array(directories, pa.string()), f"^{STORE}", "")
     above = pc.utf8_rtrim(above, "/").take(found.files["partition"])
@@ -189,7 +192,7 @@ def _numbers(texts: Sequence[str]) -> pa.Array:
 
 
 def texts(scala: Scala, *columns: Any) -> list[list[str]]:
-    """The items of several collections as texts, in one answer; no item may be an empty text."""
+    """Return the items of several collections as strings, in one call. No item may be empty."""
     first, *others = columns
     for column in others:
         first = first.appended("").appendedAll(column)

@@ -1,7 +1,7 @@
-"""What Spark keeps of the listings of a table, filled before it would list each directory alone.
+"""Fill Spark's cache of a table's file listings, so that Spark does not list each directory.
 
-Spark looks there for the files of every partition, and clears it when it clears what it has listed
-itself: on ``REFRESH TABLE``, and when it has written to the table.
+Spark looks up the files of each partition in this cache. Spark clears the cache on
+``REFRESH TABLE`` and after it has written to the table.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from splitlib.spark.jvm.scala import Scala
 
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources."
 _CACHE: Final = _DATASOURCES + "FileStatusCache"
-# Below a table, what Spark passes over by its name, and all below that.
+# Paths below a table that Spark ignores because of a file's or a directory's name.
 _HIDDEN: Final = r"/(?:_[^=/]*(?:/|$)|\.)|\._COPYING_(?:/|$)"
 
 
 def fill_listing_cache(scala: Scala, conf: Any, index: Any, partition: str, pages: int) -> int:
-    """Give Spark the files of all directories of a table, if few pages of S3 tell them.
+    """Add the files of all directories of a table to Spark's cache, if it takes few S3 requests.
 
     Args:
-        scala: Of the session's JVM.
-        conf: Its Hadoop configuration.
+        scala: The Scala objects of the session's JVM.
+        conf: The session's Hadoop configuration.
         index: A ``CatalogFileIndex``.
-        partition: The name of some partition: if Spark knows its files already, nothing is listed.
-        pages: How many requests it may take.
+        partition: The name of any partition. If its files are in the cache, nothing is listed.
+        pages: Maximum number of S3 requests.
 
     Returns:
-        How many it took; 0 = nothing was listed.
+        Number of S3 requests made; 0 if nothing was listed.
     """
     cache = _cache_of(scala).get(index)
     root = index.rootPaths().headOption()
-    if root.isEmpty() or "Noop" in cache.getClass().getName():  # Spark is set to keep nothing
+    if root.isEmpty() or "Noop" in cache.getClass().getName():  # Spark's cache is disabled
         return 0
     above = str(root.get().toString()).rstrip("/")
     if cache.getLeafFiles(scala.jvm.class_(PATH)(f"{above}/{partition}")).isDefined():
@@ -53,7 +53,7 @@ def fill_listing_cache(scala: Scala, conf: Any, index: Any, partition: str, page
 
 
 def _put(scala: Scala, cache: Any, statuses: Any) -> None:
-    """Keep a ``Seq[FileStatus]`` by the directories in which these files are."""
+    """Put a ``Seq[FileStatus]`` into the cache, grouped by directory."""
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
     above = functions.then(path, functions.method(PATH, "getParent"))
@@ -67,7 +67,7 @@ def _put(scala: Scala, cache: Any, statuses: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _cache_of(scala: Scala) -> Any:
-    """The field in which an index of a table of the catalog keeps its cache."""
+    """Return the private field of ``CatalogFileIndex`` that holds its cache."""
     field = scala.jvm.reflected(_DATASOURCES + "CatalogFileIndex").getDeclaredField(
         "fileStatusCache"
     )

@@ -1,4 +1,4 @@
-"""Commands as Spark's parser has them, before any name in them is looked for."""
+"""Inspect and change parsed commands, before Spark resolves the names in them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _WRITES_QUERY: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedCommand:
-    """A command that reads something to know what it has to write."""
+    """A command that writes a table and reads data to do so."""
 
     kind: Literal["query", "change", "merge"]
-    """It writes what a query gives; or changes the rows of a table that meet a condition; or those
-    that have a partner in another one, by a condition."""
+    """``query`` writes a query's result, ``change`` is UPDATE or DELETE, ``merge`` is MERGE."""
     plans: Plans
+    """Builds the plans."""
     node: Any
+    """Unresolved Catalyst node of the command."""
     around: Any = None
-    """``WITH``, in which it stands."""
+    """``UnresolvedWith`` node around the command; None without ``WITH``."""
 
     @classmethod
     def of(cls, spark: SparkSession, plans: Plans, text: str) -> Self | None:
-        """The command that a text is; None if it is another statement, or none."""
+        """Parse a text. Return None if it is another kind of statement or cannot be parsed."""
         node = parsed_plan(spark, text)
         around = None
         if node is not None and plans.kind(node) == "UnresolvedWith":
@@ -53,33 +54,33 @@ class ParsedCommand:
 
     @property
     def query(self) -> Any:
-        """What it writes, with what ``WITH`` defines."""
+        """Query whose result the command writes, inside the command's ``WITH``."""
         return self.within(self.node.query())
 
     @property
     def plan(self) -> Any:
-        """The whole command, with what ``WITH`` defines."""
+        """Whole command, inside its ``WITH``."""
         return self.within(self.node)
 
     def within(self, plan: Any) -> Any:
-        """A plan that stands where the command does, so that it reads what ``WITH`` defines."""
+        """Return a plan inside the command's ``WITH``, so that it can use the definitions."""
         if self.around is None:
             return plan
         return self.plans.with_named_arguments(self.around, {"child": plan})
 
     @property
     def target(self) -> Any:
-        """The table that it changes."""
+        """Plan of the table that the command changes."""
         return self.node.targetTable() if self.kind == "merge" else self.node.table()
 
     @property
     def source(self) -> Any:
-        """What MERGE reads."""
+        """Plan of the source of MERGE, inside the command's ``WITH``."""
         return self.within(self.node.sourceTable())
 
     @property
     def condition(self) -> Any:
-        """Of the rows that it changes; of MERGE, that of two rows that are partners."""
+        """Condition that selects the rows to change; for MERGE the ``ON`` condition."""
         if self.kind == "merge":
             return self.node.mergeCondition()
         condition = self.node.condition()
@@ -87,26 +88,26 @@ class ParsedCommand:
 
     @property
     def changes_rows_without_partner(self) -> bool:
-        """Whether it says ``WHEN NOT MATCHED BY SOURCE``."""
+        """Whether the command has a clause ``WHEN NOT MATCHED BY SOURCE``."""
         return self.kind == "merge" and not self.node.notMatchedBySourceActions().isEmpty()
 
     @property
     def qualifier(self) -> list[str]:
-        """What the columns of the table that it changes are qualified by."""
+        """Qualifier of the changed table's columns: its alias, or the parts of its name."""
         if self.plans.kind(self.target) == "SubqueryAlias":
             return [str(self.target.alias())]
         return [str(part) for part in each(self.target.multipartIdentifier())]
 
     def with_query(self, query: Any) -> Any:
-        """The plan of the command with another query, in which nothing of ``WITH`` is needed."""
+        """Return the command's plan with another query. The query cannot use ``WITH``."""
         return self.plans.with_named_arguments(self.node, {"query": query})
 
     def with_source(self, source: Any) -> Self:
-        """The same of another source."""
+        """Return the same command with another source."""
         return self._with({"sourceTable": source})
 
     def with_also(self, spark: SparkSession, condition: str) -> Self:
-        """The same with one more condition, as SQL."""
+        """Return the same command with an SQL condition added to its own by AND."""
         both = self.plans.all_of([self.condition, parsed_expression(spark, condition)])
         if self.kind == "merge":
             return self._with({"mergeCondition": both})

@@ -1,6 +1,6 @@
-"""Relations of Spark's own over files that are known: nothing is listed, opened or stat'ed.
+"""Create Spark relations over known files, without listing or opening any file.
 
-See :mod:`splitlib.spark.jvm.file_index` for how.
+:mod:`splitlib.spark.jvm.file_index` creates their file indexes.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan
 
 PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
-"""Options of every pinned scan: a file that has gone is an error, whatever the session says."""
+"""Options of every pinned scan: a missing file is an error, whatever the session's setting."""
 
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # a file without identifiers is an error, not a file of nulls
+    # Reading a file without field ids is an error. With ``true`` all its columns would be null.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
-    # a struct is not null for having only fields that its file lacks
+    # A struct stays non-null, even if the file has none of the requested fields.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
 _FILE_SOURCE_V2 = "org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2"
 
 
 def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None) -> Any:
-    """The scan as Spark's ``HadoopFsRelation``.
+    """Return a ``HadoopFsRelation`` that reads the files of a scan.
 
     Args:
         spark: A session whose internals are available.
-        scan: What to read.
-        name: What tells it from other scans; None = what it reads.
+        scan: The files to read, and how.
+        name: A name that no other scan has; None to use a digest of the files and partitions.
 
     Raises:
-        RuntimeError: if Spark would read other files than those.
+        RuntimeError: if Spark would not read exactly these files.
     """
     scala, session = scala_of(spark), spark._jsparkSession
     keys = session.parseDataType(scan.partition_schema.json()).asNullable()
@@ -77,18 +77,18 @@ def pinned_leaf(
     rows: Any,
     known: Any = None,
 ) -> Any:
-    """A ``LogicalRelation`` over given files, otherwise the same.
+    """Return a copy of a ``LogicalRelation`` that reads the given files.
 
     Args:
-        spark: A session whose internals are available; it reads.
-        leaf: A ``LogicalRelation`` of files, whose attributes are kept.
-        files: Columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
-        partitions: What tells the values of one partition from those of another.
-        rows: The values, an ``Array[InternalRow]``; None = the files have no partitions.
-        known: As for :func:`splitlib.spark.jvm.file_index.pinned_index`.
+        spark: The session that reads. Its internals are available.
+        leaf: A ``LogicalRelation`` over files. The copy has the same attributes.
+        files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
+        partitions: Columns that identify each partition. They are part of the digest.
+        rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
+        known: See :func:`splitlib.spark.jvm.file_index.pinned_index`.
 
     Raises:
-        RuntimeError: if Spark would read other files than those.
+        RuntimeError: if Spark would not read exactly these files.
     """
     scala, session, relation = scala_of(spark), spark._jsparkSession, leaf.relation()
     keys = relation.partitionSchema()
@@ -105,14 +105,15 @@ def pinned_leaf(
         options,
         session,
     )
-    # without the table's entry its size is that of the files that are left
+    # Without the catalog entry, Spark estimates the size from the files and not from the table's
+    # statistics.
     return Plans(scala).with_arguments(leaf, {0: pinned, 2: scala.none})
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
-    """A relation of whatever is in a directory, which it does not look into; no columns.
+    """Return a relation over a directory, without columns and without listing it.
 
-    It is for Spark to find in a plan, not for being read.
+    The relation is not for reading. Spark searches plans for the directories of their relations.
     """
     scala, session = scala_of(spark), spark._jsparkSession
     index = index_of_directory(scala, session, location)
@@ -131,24 +132,25 @@ def relation_of_index(
     hadoop: Mapping[str, str],
     session: Any,
 ) -> Any:
-    """A ``HadoopFsRelation`` of the files of an index.
+    """Return a ``HadoopFsRelation`` over the files of an index.
 
     Args:
-        scala: Of the session's JVM.
-        index: With its files.
+        scala: The Scala objects of the session's JVM.
+        index: The file index.
         keys: The ``StructType`` of the partition columns.
-        data: The ``StructType`` of what is in the files.
-        format_name: Spark's short name.
-        options: Of the data source.
-        hadoop: Hadoop's settings for this scan, whose names know case.
-        session: Spark's, with whose settings they are read.
+        data: The ``StructType`` of the columns in the files.
+        format_name: Spark's short name of the file format.
+        options: Options of the data source.
+        hadoop: Hadoop settings for this scan, with case-sensitive names.
+        session: The JVM session with whose settings the files are read.
     """
     given = scala.map(options)
     if not hadoop:
         given = case_insensitive(scala, given)
     else:
-        # Spark hands a map that knows no case to Hadoop in lower case. In this one a format that
-        # does not mind the case itself finds its options by the name given, or in lower case.
+        # Spark passes a case-insensitive map to Hadoop with lower-case names, which would break the
+        # Hadoop settings. So this map is case-sensitive, and has each option twice, as given and
+        # in lower case, because formats look up either spelling.
         lower = {name.lower(): value for name, value in options.items()}
         given = scala.map({**lower, **options, **hadoop})
     return scala.jvm.class_("org.apache.spark.sql.execution.datasources.HadoopFsRelation")(
@@ -163,19 +165,22 @@ def relation_of_index(
 
 
 def case_insensitive(scala: Scala, options: Any) -> Any:
-    """A Scala ``Map`` of options as Spark has them, whose names know no case."""
+    """Return a Scala ``Map`` of options with case-insensitive names, as Spark uses it."""
     maps = scala.jvm.object_("org.apache.spark.sql.catalyst.util.CaseInsensitiveMap")
     return maps.apply(options)
 
 
 def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a data source, whose names know no case, with those of a pinned scan."""
+    """Return options of a data source with ``PINNED_OPTIONS``, which replace the same options.
+
+    Names of options are case-insensitive.
+    """
     pinned = {name.lower() for name in PINNED_OPTIONS}
     return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Options for the files of a store that are reached otherwise than the session does."""
+    """Return Hadoop options for a scan that has its own storage options; else none."""
     if not scan.storage:
         return {}
     found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")
@@ -184,10 +189,10 @@ def _own_storage(scan: FileScan) -> dict[str, str]:
 
 
 def _finding_by_id(session: Any) -> Any:
-    """A session that finds Parquet columns by identifier, which only a session can be told.
+    """Return a clone of a session that finds Parquet columns by field id.
 
-    A relation reads with the settings of the session it is made with, so that those of ``session``
-    that matter to the reader hold as they are now.
+    Spark only has session settings for this, no options of the data source. A relation always reads
+    with its own session. So later changes to the user's session do not affect the clone.
     """
     clone = session.cloneSession()
     for setting, value in _BY_FIELD_ID.items():
@@ -196,10 +201,10 @@ def _finding_by_id(session: Any) -> Any:
 
 
 def _file_format(scala: Scala, name: str, session: Any) -> Any:
-    """A new ``FileFormat`` of this short name."""
+    """Create the ``FileFormat`` of this short name."""
     sources = scala.jvm.object_("org.apache.spark.sql.execution.datasources.DataSource")
     instance = _new(scala, sources.lookupDataSource(name, session.sessionState().conf()))
-    # built-in formats are registered by their newer interface, which knows the older one
+    # Spark registers built-in formats as DataSource V2, which names the V1 class.
     if scala.jvm.is_a(instance, _FILE_SOURCE_V2):
         return _new(scala, instance.fallbackFileFormat())
     return instance
@@ -211,25 +216,26 @@ def _new(scala: Scala, class_: Any) -> Any:
 
 
 def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning: str) -> str:
-    """A text that two scans share only if they read the same files to the same partition values.
+    """Return a digest that is equal for two scans only if files and partition values are equal.
 
-    Schemas of the data, format and options are no part of it: Spark itself compares those.
+    Data schema, format and options are not included, since Spark compares those itself.
 
     Args:
         spark: The session that reads.
         files: The files.
-        partitions: What tells the values of partitions apart.
-        meaning: What these become values by, besides the session's time zone.
+        partitions: Columns that identify each partition.
+        meaning: Anything else that decides the partition values, such as their types. The session's
+            time zone is added.
     """
     columns = [files[name] for name in ("path", "size", "modified")]
     if partitions.num_columns:
         columns += partitions.take(files["partition"]).columns
-    # without its order, in which partitions may have been listed by several threads
+    # Sorted, since several threads may have listed the partitions in any order.
     table = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
     table = table.sort_by("c0").combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    # text becomes an instant in the session's zone
+    # The session's time zone decides which instant a text means.
     meaning = f"{meaning} {session_time_zone(spark)} "
     return hashlib.sha256(meaning.encode() + sink.getvalue().to_pybytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""What the plan of a DataFrame says of being computed again, and its text."""
+"""Return the text of a DataFrame's plan, and whether its result may change between runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from splitlib.spark.jvm.scala import each
 
 
 class PlanText(NamedTuple):
-    """An analyzed plan."""
+    """Text of an analyzed plan."""
 
     volatile: str | None
-    """Why its functions may give other values each time, as a clause; None if they do not."""
+    """Reason why functions may return different values in each run, as a clause; None if not."""
     operators: str
-    """A line each, those of subqueries among them. Long lists of expressions are left out of it."""
+    """One line for each operator, with subqueries. Spark shortens long lists of expressions."""
     aggregates: str
-    """The expressions of aggregates and windows, in full."""
+    """Expressions of aggregates and windows, not shortened, one on each line."""
 
 
 def plan_text(df: DataFrame) -> PlanText:
-    """The analyzed plan of ``df``."""
+    """Return the text of the analyzed plan of ``df``."""
     plan = analyzed_plan(df)
     patterns = jvm_of(df.sparkSession).class_(f"{CATALYST}.trees.TreePattern")
     volatile = None

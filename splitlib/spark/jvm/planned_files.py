@@ -1,4 +1,4 @@
-"""What a source would read for a query, as far as it tells before it does."""
+"""Find out how many files and bytes a query would read, without running it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from splitlib.spark.jvm.scala import each
 _FILE_SCAN: Final = "org.apache.spark.sql.execution.FileSourceScanExec"
 _TABLE_SCAN: Final = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
 _SCAN: Final = "org.apache.spark.sql.connector.read.Scan"
-# What Iceberg calls them among the metrics of its scans.
+# Names of metrics of Iceberg's scans.
 _FILES: Final = "resultDataFiles"
 _BYTES: Final = "totalDataFileSize"
 
 
 class PlannedFiles(NamedTuple):
-    """What a scan is going to read."""
+    """Number and size of the files that a scan will read."""
 
     files: int | None = None
-    """None = the source does not tell."""
+    """Number of files; None if the source does not report it."""
     nbytes: int | None = None
-    """None as there."""
+    """Total size in bytes; None if the source does not report it."""
 
 
 def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
-    """What the one scan of a query would read if it ran now.
+    """Return the files that a query with one scan would read now.
 
-    The scan is planned for that, as it is whenever a query of the kind begins. What goes wrong with
-    it then is for the query to say.
+    Spark plans the scan for this, as at the start of each query. If planning fails, the result is
+    empty: the query itself will raise the error.
 
     Args:
-        catalyst: Of the session.
-        df: A table, or the rows of it that meet a condition.
+        catalyst: The plans of the session.
+        df: A table, or a filter on a table.
     """
     try:
         return _planned_files(catalyst, df)
@@ -64,9 +64,9 @@ def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
 
 
 def _metrics(catalyst: Catalyst, leaf: Any) -> dict[str, int]:
-    """What a scan has counted while it was planned, by name."""
-    leaf.inputPartitions()  # by which it is planned
-    # a method that few implement, and that py4j does not find where it is inherited
+    """Plan a scan and return its driver metrics, by name."""
+    leaf.inputPartitions()  # makes the source plan the scan
+    # Called by reflection, since py4j does not find the interface's default method.
     report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
     metrics = catalyst.scala.seq([leaf.scan()]).map(report).head()
     return {str(metric.name()): int(metric.value()) for metric in metrics}

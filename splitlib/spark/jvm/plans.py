@@ -1,7 +1,7 @@
-"""Logical plans of Catalyst: plans in, plans out.
+"""Inspect and change logical plans of Catalyst.
 
-Case classes are copied through ``makeCopy``, whose arguments are those that the node itself shows,
-so that a constructor that has grown an argument is none of our business.
+Nodes are copied with ``makeCopy``, from the arguments that the node itself returns. So this code
+does not depend on the number of constructor arguments, which differs between versions of Spark.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ LOGICAL: Final = f"{CATALYST}.plans.logical"
 
 
 class Plans(Expressions):
-    """Finds nodes in plans, builds new ones, and puts them in the place of others.
+    """Finds, builds and replaces nodes of plans.
 
     Args:
-        scala: Of the session's JVM.
+        scala: The Scala objects of the session's JVM.
     """
 
     def __init__(self, scala: Scala) -> None:
         super().__init__(scala)
         self._nodes: dict[str, dict[Path, Any]] = {}
-        """By the id of the plan's root, which is not given to another object while this is."""
+        """Nodes by path, for each root's py4j id. Roots are kept, so their ids are not reused."""
 
     def tree(self, plan: Any) -> Node:
-        """All nodes of a plan, in Python."""
+        """Return a plan as a tree of Python objects."""
         to_json = self.scala.functions.calling(f"{CATALYST}.trees.TreeNode", "toJSON")
         return parse_plan(self.scala.text(self.scala.seq([plan]).map(to_json)))
 
     def node(self, plan: Any, path: Path) -> Any:
-        """The node at ``path`` below ``plan``."""
-        # a plan is asked for many of its nodes, most of them in the same branches
+        """Return the node at ``path`` below ``plan``."""
+        # Cached, since callers look up many nodes of a plan, most of them in the same branches.
         nodes = self._nodes.setdefault(plan._target_id, {(): plan})
         if path not in nodes:
             above = self.node(plan, path[:-1])
@@ -45,31 +45,31 @@ class Plans(Expressions):
         return nodes[path]
 
     def expression_at(self, plan: Any, place: Place) -> Any:
-        """An expression of a plan."""
+        """Return the expression at a place in a plan."""
         found = self.node(plan, place.node).expressions().apply(place.number)
         for step in place.inside:
             found = found.children().apply(step)
         return found
 
     def ids_read_by(self, expressions: Iterable[Any]) -> frozenset[int]:
-        """The ids of the attributes that some expressions read."""
+        """Return the ids of all attributes that the expressions read."""
         read = (each(expression.references().toSeq()) for expression in expressions)
         return frozenset(int(a.exprId().id()) for attributes in read for a in attributes)
 
     def kind(self, node: Any) -> str:
-        """The name of a node's class; some nodes show what they read behind it."""
+        """Return the name of a node's class. ``nodeName`` may add the table, which is cut off."""
         return str(node.nodeName()).partition(" ")[0]
 
     def leaves(self, plan: Any) -> list[Any]:
-        """The leaves of a plan, without those of its subqueries."""
+        """Return the leaves of a plan, without the leaves of its subqueries."""
         return list(each(plan.collectLeaves()))
 
     def all_leaves(self, plan: Any) -> list[Any]:
-        """The leaves of a plan and of its subqueries."""
+        """Return the leaves of a plan and of its subqueries."""
         return [leaf for one in (plan, *each(plan.subqueriesAll())) for leaf in self.leaves(one)]
 
     def distinct(self, plans: Sequence[Any]) -> list[Any]:
-        """Some plans without those that read the same as one before."""
+        """Return the plans without duplicates, compared in canonical form."""
         found = []
         seen = self.scala.nil
         for plan in plans:
@@ -80,81 +80,81 @@ class Plans(Expressions):
         return found
 
     def output(self, plan: Any) -> list[Any]:
-        """The attributes of a plan."""
+        """Return the output attributes of a plan."""
         return list(each(plan.output()))
 
     def attribute(self, plan: Any, position: int) -> Any:
-        """One attribute of a plan."""
+        """Return the output attribute at a position."""
         return plan.output().apply(position)
 
     def attributes(self, plan: Any, positions: Sequence[int]) -> Any:
-        """Some attributes of a plan, a ``Seq[Attribute]``."""
+        """Return the output attributes at some positions, a ``Seq[Attribute]``."""
         output = plan.output()
         return self.scala.seq([output.apply(position) for position in positions])
 
     def size_of(self, plan: Any) -> int:
-        """Bytes of the rows of a plan, as Spark estimates them."""
+        """Return Spark's estimate of the size of a plan's rows, in bytes."""
         return int(str(plan.stats().sizeInBytes()))
 
     def is_deterministic(self, plan: Any) -> bool:
-        """Whether no function in a plan differs between two computations."""
+        """Return whether all expressions of a plan are deterministic."""
         return bool(plan.deterministic())
 
     def same_result(self, one: Any, other: Any) -> bool:
-        """Whether two plans read the same and compute the same of it."""
+        """Return whether two plans have the same result, by Spark's ``sameResult``."""
         return bool(one.sameResult(other))
 
     def semantic_hash(self, plan: Any) -> int:
-        """The same number for plans of the same result."""
+        """Return a hash that is equal for plans with the same result."""
         return int(plan.semanticHash())
 
     def is_checkpointed(self, leaf: Any) -> bool:
-        """Whether a ``LogicalRDD`` reads rows that are kept."""
+        """Return whether a ``LogicalRDD`` reads checkpointed rows."""
         return bool(leaf.rdd().isCheckpointed())
 
     def projected(self, plan: Any, named: Sequence[Any]) -> Any:
-        """``plan`` with only some named expressions over its output."""
+        """Return a projection of ``plan`` to the named expressions."""
         return self._logical("Project", self.scala.seq(named), plan)
 
     def qualified_like(self, plan: Any, attributes: Sequence[Any]) -> Any:
-        """The same columns as ``plan``, qualified as some attributes are, in their order."""
+        """Return ``plan`` with its columns qualified like the attributes at the same positions."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 
     def filtered(self, plan: Any, condition: Any) -> Any:
-        """The rows for which a condition holds."""
+        """Return a filter of ``plan`` by a condition."""
         return self._logical("Filter", condition, plan)
 
     def one_row(self) -> Any:
-        """A leaf of one row without columns."""
+        """Return a leaf with one row and no columns."""
         return self._logical("OneRowRelation")
 
     def local_relation(self, output: Any, rows: Any) -> Any:
-        """A leaf of given rows.
+        """Return a leaf with the given rows.
 
         Args:
-            output: A ``Seq[Attribute]``, whose ids are kept.
-            rows: An ``Array[InternalRow]``.
+            output: The attributes, a ``Seq[Attribute]``. The leaf has the same ids.
+            rows: The rows, an ``Array[InternalRow]``.
         """
         data = self.scala.seq_of_array(rows)
         return self._logical("LocalRelation", output, data, False, self.scala.none)
 
     def semi_joined(self, plan: Any, other: Any, conditions: Sequence[Any]) -> Any:
-        """The rows of ``plan`` for which ``other`` has one that meets all conditions."""
+        """Return a left semi join of ``plan`` with ``other`` on all conditions."""
         return self._joined(plan, other, "LeftSemi", self.all_of(conditions))
 
     def joined(self, left: Any, right: Any, condition: Any) -> Any:
-        """The pairs of rows of two plans that meet a condition."""
+        """Return an inner join of two plans on a condition."""
         return self._joined(left, right, "Inner", condition)
 
     def beside(self, plan: Any, others: Sequence[Any]) -> Any:
-        """The rows of ``plan``; and relations, of which nothing is read.
+        """Add relations to a plan without changing its rows. The relations are not read.
 
-        Each is joined by a condition that never holds. The optimizer drops such a join before all
-        else, but who asks an analyzed plan what it reads finds the relation: Spark does before it
-        overwrites a table, and when it looks for cached results of one that has changed.
+        Each relation is added by an anti join with a condition that is always false. The optimizer
+        removes such joins first. But the analyzed plan still contains the relations, and Spark
+        searches it for tables before it overwrites one, and when it drops outdated cached results.
         """
-        if plan.nodeName() == "ResolvedHint":  # it is for the join above
+        if plan.nodeName() == "ResolvedHint":  # the hint is for the join above
             return plan.withNewChildren(self.scala.seq([self.beside(plan.child(), others)]))
         never = self.never()
         for other in others:
@@ -163,12 +163,12 @@ class Plans(Expressions):
         return plan
 
     def not_broadcast(self, plan: Any) -> Any:
-        """A plan that the joins it stands in do not broadcast; a hint of the user goes before."""
+        """Add a hint that joins must not broadcast the plan. The user's hints take precedence."""
         strategy = self.scala.some(self._jvm.object_(f"{LOGICAL}.NO_BROADCAST_HASH"))
         return self._logical("ResolvedHint", plan, self._logical("HintInfo", strategy))
 
     def replaced(self, plan: Any, new: Mapping[Path, Any]) -> Any:
-        """``plan`` with other nodes at some paths; all else is kept, identifiers too."""
+        """Replace the nodes at some paths. All other nodes and all attribute ids stay the same."""
         if () in new:
             return new[()]
         below: dict[int, dict[Path, Any]] = {}
@@ -187,11 +187,11 @@ class Plans(Expressions):
         return plan
 
     def with_arguments(self, node: Any, new: Mapping[int, Any]) -> Any:
-        """A copy of a node with some constructor arguments changed, by their number."""
+        """Return a copy of a node with other constructor arguments at some positions."""
         return self._copy(node, [new.get(i, value) for i, value in enumerate(_arguments(node))])
 
     def with_named_arguments(self, node: Any, new: Mapping[str, Any]) -> Any:
-        """A copy of a node with some constructor arguments changed, by their name."""
+        """Return a copy of a node with other values for some named constructor arguments."""
         names = [str(node.productElementName(i)) for i in range(node.productArity())]
         return self.with_arguments(node, {names.index(name): new[name] for name in new})
 
@@ -201,7 +201,7 @@ class Plans(Expressions):
         holds_plan = self._jvm.class_(f"{CATALYST}.trees.TreePattern").PLAN_EXPRESSION()
 
         def rebuilt(value: Any) -> Any:
-            """The same argument; the same object, if no subquery in it changes."""
+            """Return a constructor argument with its subqueries replaced, if there are any."""
             if is_a(value, f"{EXPRESSIONS}.Expression"):
                 if not value.containsPattern(holds_plan):
                     return value

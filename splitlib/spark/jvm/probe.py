@@ -1,8 +1,8 @@
-"""Whether the Spark of a session has the insides that splitlib uses: asked before any is touched.
+"""Check whether a session's Spark has the internal classes that splitlib uses.
 
-A version says little: vendors ship builds with the same number and other insides. So the classes
-that are used are looked up in the JVM at hand, with their constructors and methods, and an index of
-a made-up file is listed back. Each costs a few calls, since the JVM looks up all of them at once.
+The version number is not enough: vendors ship builds with the same number and other internals. So
+the check looks up all classes, constructors and methods in the session's JVM. Then it lists an
+index of a made-up file. Each step takes only a few calls, since the JVM does all lookups at once.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from splitlib.spark.jvm.scala import Scala, scala_of
 _log = get_logger(__name__)
 
 answers: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
-"""Of the sessions that were probed; no session is probed twice."""
+"""Results of the check, by session. No session is checked twice."""
 _CLASS: Final = "java.lang.Class"
 _METHOD_TYPE: Final = "java.lang.invoke.MethodType"
 _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
 def internals_unavailable(session: object, how: str = "auto") -> str | None:
-    """Why Spark's internals are not to be used in a session, as a clause; None if they are.
+    """Return why Spark's internals cannot be used in a session, as a clause; None if they can.
 
     Args:
-        session: Of any class.
-        how: Files are read, as for :func:`splitlib.spark.scan.files.scan_files`; by paths nothing
-            but Spark's public API is used.
+        session: A session of any class.
+        how: How files are read, as for :func:`splitlib.spark.scan.files.scan_files`. With
+            ``paths`` only Spark's public API is used.
     """
     if how == "paths":
         return "files are read by path"
@@ -67,7 +67,7 @@ def _probed(spark: SparkSession) -> str | None:
 
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
-    """A class, constructor or method that is not as it is known; None if there is none."""
+    """Return the first class, constructor or method that is missing or differs; None if none."""
     session: Any = spark._jsparkSession
     functions, loader = scala.functions, session.getClass().getClassLoader()
     load = functions.bound(
@@ -96,14 +96,14 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
 def _find_all(
     scala: Scala, loader: Any, loaded: Any, finder: str, members: Sequence[Member]
 ) -> None:
-    """Look up members of these very types; the first that is not there raises.
+    """Look up members with exactly these types. The first missing member raises an error.
 
     Args:
-        scala: Of the session's JVM.
-        loader: Of Spark's classes.
-        loaded: A function from the name of a class to the class.
-        finder: The method of ``MethodHandles.Lookup`` for their kind.
-        members: All of one kind, at least one.
+        scala: The Scala objects of the session's JVM.
+        loader: The class loader of Spark's classes.
+        loaded: A Scala function from the name of a class to the class.
+        finder: The method of ``MethodHandles.Lookup`` for this kind of member.
+        members: Members of one kind, at least one.
     """
     functions = scala.functions
     has_name = finder != "findConstructor"
@@ -128,16 +128,16 @@ def _types(scala: Scala, loader: Any, members: Sequence[Member]) -> Any:
 
 
 def _column(scala: Scala, texts: Sequence[str]) -> Any:
-    """A ``Seq`` of texts, sent in one piece."""
+    """Send strings to the JVM in one call, and return them as a ``Seq``."""
     lines = scala.jvm.class_("java.util.regex.Pattern").compile("\n").split("\n".join(texts))
     return scala.seq_of_array(lines)
 
 
 def _list_made_up_file(scala: Scala, session: Any) -> None:
-    """Have one file in one partition listed by the very code that reads others.
+    """List one made-up file with the same code that lists real files.
 
     Raises:
-        RuntimeError: if it is not listed as it was given.
+        RuntimeError: if Spark returns another file or other partition values.
     """
     files = pa.table([["file:/splitlib/f"], [1], [2], [0]], schema=FILE_SCHEMA)
     keys = session.parseDataType(StructType([StructField("k", IntegerType())]).json())

@@ -1,4 +1,4 @@
-"""Leaves of plans that read tables: what they read, and the same over other files."""
+"""Inspect the leaves of plans that read tables, and change the partitions that they read."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _BUILDS_FILTERED: Final = (
     "org.apache.spark.sql.connector.read.SupportsPushDownFilters",
     "org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters",
 )
-# The same table before and after the optimizer has chosen what to read of it.
+# A DataSource V2 table, before and after the optimizer has pushed filters and columns into it.
 _TABLE: Final = "DataSourceV2Relation"
 SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
-"""A leaf of an optimized plan, with the scan that its source has made."""
-# What tells each of its readers which rows there are, in Python.
+"""Leaf of an optimized plan that reads a DataSource V2 table. It holds the scan of its source."""
+# Package of data sources that are written in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _OF_JDBC: Final = "org.apache.spark.sql.execution.datasources.jdbc."
 _OF_JDBC_V2: Final = "org.apache.spark.sql.execution.datasources.v2.jdbc."
-# Leaves of which the rows are there already, or are made of nothing; the last one stands for a
-# common table expression, whose own leaves are in the plan.
+# Leaves whose rows are in memory or are generated. ``CTERelationRef`` refers to a common table
+# expression, whose own leaves are elsewhere in the plan.
 _IN_MEMORY: Final = frozenset(
     {
         "LocalRelation",
@@ -57,29 +57,29 @@ _PLAIN_STRINGS: Final = (
 )
 
 Source = Literal["files", "table", "database"]
-"""What reads a table by a condition: files that somebody else lists, a table of Spark's second
-interface for sources, or anything of the first one, such as JDBC."""
+"""Kind of a data source that accepts filters: ``files`` is a file relation with an index of another
+vendor, ``table`` is a DataSource V2 table, ``database`` is JDBC or a filtering DataSource V1."""
 
 
 class Relations(Plans):
-    """``HiveTableRelation``, ``LogicalRelation``, and what takes conditions of any kind.
+    """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables.
 
     Args:
-        scala: Of the session's JVM.
+        scala: The Scala objects of the session's JVM.
     """
 
     def is_of_hive(self, leaf: Any) -> bool:
-        """Whether a leaf is read by Hive's SerDes."""
+        """Return whether Spark reads a leaf with Hive's SerDes."""
         return bool(leaf.nodeName() == "HiveTableRelation")
 
     def reads_files(self, leaf: Any) -> bool:
-        """Whether a leaf is a ``LogicalRelation`` that reads a ``HadoopFsRelation``."""
+        """Return whether a leaf is a ``LogicalRelation`` over a ``HadoopFsRelation``."""
         return not self.is_of_hive(leaf) and self._jvm.is_a(
             leaf.relation(), _DATASOURCES + "HadoopFsRelation"
         )
 
     def source_of(self, leaf: Any) -> Source | None:
-        """What reads a leaf, if it makes use of conditions and Spark does not list its files."""
+        """Return the kind of a leaf's source; None if it accepts no filters or Spark lists it."""
         kind = self.kind(leaf)
         if kind == _TABLE:
             return self._source_of_table(leaf)
@@ -101,23 +101,23 @@ class Relations(Plans):
         try:
             builder = table.newScanBuilder(leaf.options())
         except JVM_ERRORS:
-            return None  # which will be said when it is read
+            return None  # the query will raise the same error when it reads the table
         if not any(self._jvm.is_a(builder, class_) for class_ in _BUILDS_FILTERED):
             return None
         return "database" if ".jdbc." in name else "table"
 
     def has_plain_strings(self, leaf: Any) -> bool:
-        """Whether a table of Spark's second interface is known to compare strings by their bytes.
+        """Return whether a DataSource V2 table is known to compare strings by their bytes.
 
-        Others may ask a metastore or a database, which has an order of its own.
+        Other sources may push filters to a metastore or database with its own collation.
 
         Args:
-            leaf: Of the source ``"table"``.
+            leaf: A leaf whose source is ``"table"``.
         """
         return str(leaf.table().getClass().getName()).startswith(_PLAIN_STRINGS)
 
     def name_of(self, leaf: Any) -> str:
-        """What to call a leaf that some source reads."""
+        """Return a name of a leaf for messages: its table, its directory or its relation."""
         if self.kind(leaf) == _TABLE:
             return str(leaf.name())
         if self.is_of_hive(leaf):
@@ -130,43 +130,43 @@ class Relations(Plans):
         )
 
     def roots_of(self, leaf: Any) -> list[str]:
-        """The root directories of a leaf that reads files."""
+        """Return the root directories of a leaf that reads files."""
         return [str(path.toString()) for path in each(leaf.relation().location().rootPaths())]
 
     def root_of(self, leaf: Any) -> str | None:
-        """The first root directory of a leaf that reads files, None if it has none."""
+        """Return the first root directory of a leaf that reads files; None if it has none."""
         root = leaf.relation().location().rootPaths().headOption()
         return None if root.isEmpty() else str(root.get().toString())
 
     def is_pinned(self, leaf: Any) -> bool:
-        """Whether a leaf reads given files, whatever becomes of the table."""
+        """Return whether a leaf is a pinned scan, which reads a fixed list of files."""
         return self.reads_files(leaf) and (self.root_of(leaf) or "").startswith(PINNED_ROOT)
 
     def refresh(self, leaf: Any) -> None:
-        """Let Spark list again what it has listed for a ``LogicalRelation``."""
+        """Make Spark list the files of a ``LogicalRelation`` again."""
         leaf.refresh()
 
     def is_table(self, plan: Any) -> bool:
-        """Whether a plan is a leaf that reads a table of files."""
+        """Return whether a plan is a leaf that reads a Hive table or files."""
         return bool(plan.nodeName() == "HiveTableRelation") or (
             self.kind(plan) == "LogicalRelation" and self.reads_files(plan)
         )
 
     def partition_schema(self, leaf: Any) -> Any:
-        """The ``StructType`` of the partition columns of a leaf that reads a table of files."""
+        """Return the ``StructType`` of the partition columns of a Hive table or file relation."""
         owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
         return owner.partitionSchema()
 
     def declared_schema(self, leaf: Any) -> dict[str, Any]:
-        """The columns of a leaf that reads a table of files, as its table declares them."""
+        """Return the declared schema of a Hive table or file relation, parsed from JSON."""
         owner = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.relation()
         found: dict[str, Any] = json.loads(owner.schema().json())
         return found
 
     def format_of(self, leaf: Any) -> tuple[str, dict[str, str]]:
-        """Spark's short name of the format of a leaf's files, and the options they are read with.
+        """Return the short name of the file format and the read options of a leaf.
 
-        ``hive`` is whatever Hive's SerDes read.
+        The name is ``hive`` for all tables that Hive's SerDes read.
         """
         if self.is_of_hive(leaf):
             return "hive", {}
@@ -178,7 +178,10 @@ class Relations(Plans):
         return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
 
     def location_of(self, leaf: Any) -> str | None:
-        """The directory of a leaf's table, as Hadoop spells it; None if it has several or none."""
+        """Return the directory of a leaf's table, in Hadoop's spelling.
+
+        Without a catalog table, it is the first root directory. None if there is no directory.
+        """
         if not self.is_of_hive(leaf) and leaf.catalogTable().isEmpty():
             return self.root_of(leaf)
         entry = leaf.tableMeta() if self.is_of_hive(leaf) else leaf.catalogTable().get()
@@ -186,9 +189,9 @@ class Relations(Plans):
         return None if uri.isEmpty() else str(self._jvm.class_(PATH)(uri.get()).toString())
 
     def listed_index_of(self, leaf: Any) -> Any:
-        """The index of a leaf whose partitioned files Spark has listed itself; None if it has none.
+        """Return the ``InMemoryFileIndex`` of a leaf; None if the leaf has another index.
 
-        An index of someone else's knows best what is to be read.
+        The index of another vendor decides itself which files to read.
         """
         if not self.reads_files(leaf):
             return None
@@ -196,17 +199,17 @@ class Relations(Plans):
         return index if self._jvm.is_a(index, _DATASOURCES + "InMemoryFileIndex") else None
 
     def listed_by_spark(self, leaf: Any) -> Any:
-        """The index that Spark makes of all partitions of a ``CatalogFileIndex``: listed now."""
+        """Make Spark list all partitions of a ``CatalogFileIndex``, and return the new index."""
         return leaf.relation().location().filterPartitions(self.scala.nil)
 
     def with_entry_of(self, leaf: Any, other: Any) -> Any:
-        """A ``LogicalRelation`` with the catalog's entry of another one, and so its statistics."""
+        """Return a copy of ``leaf`` with the catalog entry and statistics of ``other``."""
         return self.with_arguments(leaf, {2: other.catalogTable()})
 
     def catalog_table_of(self, leaf: Any) -> Any:
-        """The ``CatalogTable`` of a leaf that is to fetch its partitions from the catalog, or None.
+        """Return the ``CatalogTable`` of a leaf whose partitions Spark still has to request.
 
-        One that has been told its partitions is none.
+        None for unpartitioned tables, and for leaves that have a list of partitions already.
         """
         if self.is_of_hive(leaf):
             whole = leaf.isPartitioned() and leaf.prunedPartitions().isEmpty()
@@ -217,7 +220,7 @@ class Relations(Plans):
         return index.table() if self._jvm.is_a(index, _DATASOURCES + "CatalogFileIndex") else None
 
     def places_read_by(self, leaf: Any) -> frozenset[str]:
-        """The name of the table that a leaf reads, and the directories that it is told to read."""
+        """Return the name and the directories of the table that a leaf reads."""
         kind = self.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
             owner = leaf if kind == _TABLE else leaf.relation()
@@ -235,10 +238,11 @@ class Relations(Plans):
         return frozenset(found)
 
     def directories_of_leaf(self, leaf: Any) -> list[str]:
-        """Where a leaf reads: of a table of a catalog without the places of its partitions.
+        """Return the directories that a leaf reads.
 
-        Partitions that it has been told to read are among them. What is neither files nor says its
-        location has none.
+        For a catalog table, this is the table's directory, without partitions that lie elsewhere.
+        Partitions that are part of the plan are included. The list is empty for pinned scans and
+        for sources without a known location.
         """
         if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
             table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
@@ -258,10 +262,11 @@ class Relations(Plans):
         return found if location is None else [location, *found]
 
     def kind_of_source(self, leaf: Any) -> Literal["located", "nowhere", "python", "unknown"]:
-        """How :meth:`directories_of_leaf` knows a leaf.
+        """Return where the data of a leaf is.
 
-        ``located`` leaves have directories there; ``nowhere`` is rows in memory or a database, and
-        no files; ``python`` is a source in Python, which opens files by itself.
+        ``located``: files, see :meth:`directories_of_leaf`. ``nowhere``: rows in memory or in a
+        database. ``python``: a data source in Python, which may open any files. ``unknown``: any
+        other source.
         """
         kind = self.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
@@ -280,22 +285,22 @@ class Relations(Plans):
         return "nowhere" if kind in _IN_MEMORY else "unknown"
 
     def option_of_source(self, leaf: Any, name: str) -> str | None:
-        """An option that the leaf of a ``python`` source was given; its case does not count."""
+        """Return an option of a ``python`` source; None if not set. Names are case-insensitive."""
         relation = leaf if self.kind(leaf) == _TABLE else leaf.relation()
         value = relation.options().get(name)
         return None if value is None else str(value)
 
     def directories_at(self, locations: Sequence[str]) -> Any:
-        """A ``Seq[Path]`` of directories as Hadoop spells them."""
+        """Convert locations to a ``Seq[Path]``."""
         path = self._jvm.class_(PATH)
         return self.scala.seq([path(location) for location in locations])
 
     def directories_of(self, index: Any) -> Any:
-        """What an ``InMemoryFileIndex`` has listed, a ``Seq[PartitionDirectory]``."""
+        """Return all partitions of an ``InMemoryFileIndex``, a ``Seq[PartitionDirectory]``."""
         return index.listFiles(self.scala.nil, self.scala.nil)
 
     def files_of(self, directories: Any) -> Listing:
-        """The files of a ``Seq[PartitionDirectory]``."""
+        """Return the files of a ``Seq[PartitionDirectory]``."""
         functions = self.scala.functions
         files = functions.calling(_DATASOURCES + "PartitionDirectory", "files")
         lengths = directories.map(files).map(functions.calling(_OPERATIONS, "length"))
@@ -303,12 +308,17 @@ class Relations(Plans):
         return files_of(self.scala, directories.flatMap(files).map(status), lengths)
 
     def rows_of(self, directories: Any, positions: pa.Array | None = None) -> Any:
-        """The values of a ``Seq[PartitionDirectory]``, or of some, an ``Array[InternalRow]``."""
+        """Return the partition values of a ``Seq[PartitionDirectory]``, an ``Array[InternalRow]``.
+
+        Args:
+            directories: The partitions.
+            positions: Positions of the partitions to return; None for all.
+        """
         if positions is not None:
             directories = self.scala.positions(positions).map(directories)
         values = self.scala.functions.calling(_DATASOURCES + "PartitionDirectory", "values")
         return self.scala.array(f"{CATALYST}.InternalRow", directories.map(values))
 
     def reading_partitions(self, leaf: Any, partitions: Any) -> Any:
-        """A ``HiveTableRelation`` that is told its partitions, a ``Seq[CatalogTablePartition]``."""
+        """Return a ``HiveTableRelation`` that reads a given ``Seq[CatalogTablePartition]``."""
         return self.with_arguments(leaf, {4: self.scala.some(partitions)})

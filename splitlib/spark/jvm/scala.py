@@ -1,4 +1,4 @@
-"""Scala's collections, options and functions, for calls that want those."""
+"""Create Scala collections, options and functions, as arguments for calls to Spark."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from pyspark.sql import SparkSession
 from splitlib.spark.jvm.functions import Functions
 from splitlib.spark.jvm.gateway import Jvm, jvm_of
 
-# Characters of one answer: with what is escaped in it less than the 8,192 bytes of one packet.
+# Characters in one response. With escapes they stay below the 8,192 bytes of one packet.
 _PIECE: Final = 7000
-# Characters beyond this one are two code units each.
+# The last character that is a single UTF-16 code unit. Later ones are two code units each.
 _LAST_OF_ONE_UNIT: Final = 0xFFFF
-# More than so many are faster in one piece.
+# Longer texts are faster in one response.
 _LONG: Final = 1_000_000
 _ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
 
 
 class Scala:
-    """Makes objects of Scala's library."""
+    """Creates objects of Scala's library.
+
+    Args:
+        jvm: The session's JVM.
+    """
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
 
     @cached_property
     def functions(self) -> Functions:
-        """Java methods as Scala functions."""
+        """Converter of Java methods to Scala functions."""
         return Functions(self.jvm)
 
     @cached_property
@@ -38,50 +42,50 @@ class Scala:
         return self.jvm.object_("scala.None")
 
     def some(self, value: Any) -> Any:
-        """Scala's ``Some``."""
+        """Wrap a value in Scala's ``Some``."""
         return self.jvm.class_("scala.Some")(value)
 
     @cached_property
     def nil(self) -> Any:
-        """The empty ``Seq``."""
+        """Empty ``Seq``."""
         return self.jvm.object_("scala.collection.immutable.Nil")
 
     def seq(self, items: Sequence[Any]) -> Any:
-        """An immutable ``Seq`` of some objects."""
+        """Return an immutable ``Seq`` of the items."""
         found = self.nil
         for item in reversed(items):
             found = found.prepended(item)
         return found
 
     def seq_of_array(self, array: Any) -> Any:
-        """An immutable ``Seq`` of what is in a Java array, which is not copied."""
+        """Return an immutable ``Seq`` over a Java array, without copying it."""
         return self.jvm.class_(_ARRAY_SEQ).unsafeWrapArray(array)
 
     def positions(self, numbers: pa.Array) -> Any:
-        """A ``Seq`` of numbers, copied in one piece."""
+        """Send integers to the JVM in one call, and return them as a ``Seq``."""
         packed = numbers.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(">i4").tobytes()
         array = self.jvm.numbers(len(numbers))
         self.jvm.class_("java.nio.ByteBuffer").wrap(packed).asIntBuffer().get(array)
         return self.seq_of_array(array)
 
     def array(self, class_: str, items: Any) -> Any:
-        """A Java array of the items of a Scala collection."""
+        """Copy the items of a Scala collection to a Java array."""
         tag = self.jvm.object_("scala.reflect.ClassTag").apply(self.jvm.reflected(class_))
         return items.toArray(tag)
 
     def map(self, items: Mapping[str, str]) -> Any:
-        """An immutable ``Map``."""
+        """Return an immutable ``Map`` of the items."""
         found = self.jvm.object_("scala.collection.immutable.Map").empty()
         for name, value in items.items():
             found = found.updated(name, value)
         return found
 
     def text(self, items: Any, separator: str = "") -> str:
-        """The texts of a Scala collection, one after the other.
+        """Return the items of a Scala collection as strings, joined by a separator.
 
-        An answer that takes more than one packet of the gateway waits 40 ms for the first to be
-        acknowledged (Nagle's algorithm, and delayed acknowledgements), which is longer than it
-        takes to fetch a hundred short ones.
+        The text is fetched in short pieces. A response of more than one packet waits 40 ms, until
+        the first packet is acknowledged (Nagle's algorithm with delayed acknowledgements). In this
+        time a hundred short responses arrive.
         """
         found = self.jvm.class_("scala.collection.mutable.StringBuilder")()
         items.addString(found, "", separator, "")
@@ -93,25 +97,25 @@ class Scala:
         while start < size:
             end = min(start + step, size)
             if end < size and not is_plain and whole.codePointAt(end - 1) > _LAST_OF_ONE_UNIT:
-                end -= 1  # the character would be cut in two
+                end -= 1  # do not split a character of two code units
             pieces.append(str(whole.substring(start, end)))
             start = end
         return "".join(pieces)
 
     @cached_property
     def build_from(self) -> Any:
-        """What a strict collection asks for when it is mapped together with another."""
+        """``BuildFrom`` argument for ``map`` on zipped collections. Makes the result strict."""
         return self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
 
 
 def each(collection: Any) -> Iterator[Any]:
-    """The items of a Scala ``Seq``."""
+    """Iterate over the items of a Scala ``Seq``. Each item is one call to the JVM."""
     for i in range(collection.size()):
         yield collection.apply(i)
 
 
 def scala_of(spark: SparkSession) -> Scala:
-    """The Scala of a session's JVM; the same object for the same JVM."""
+    """Return the Scala objects of a session's JVM. Sessions of one JVM share one instance."""
     return _scala(jvm_of(spark))
 
 

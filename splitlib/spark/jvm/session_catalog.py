@@ -1,6 +1,6 @@
-"""Tables of whatever catalog the session is configured with, and their partitions.
+"""Look up tables and partitions in the catalog that the session is configured with.
 
-Partitions are a ``Seq[CatalogTablePartition]``, which stays in the JVM: there may be very many.
+Partitions stay in the JVM as a ``Seq[CatalogTablePartition]``, since there may be very many.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _NO_SUCH_NAME: Final = (
 
 
 class CatalogPartitions:
-    """The partitions of one table.
+    """Requests partitions of one table from the catalog.
 
     Args:
-        scala: Of the session's JVM.
-        session: Spark's.
-        table: The ``CatalogTable``, as the catalog gives it.
+        scala: The Scala objects of the session's JVM.
+        session: The JVM session.
+        table: The ``CatalogTable`` from the catalog.
     """
 
     def __init__(self, scala: Scala, session: Any, table: Any) -> None:
@@ -63,16 +63,16 @@ class CatalogPartitions:
 
     @property
     def name(self) -> str:
-        """Of the table."""
+        """Name of the table, with its database."""
         return str(self._identifier.unquotedString())
 
     def property_of_table(self, name: str) -> str | None:
-        """One of the properties of the table."""
+        """Return a property of the table; None if it is not set."""
         found = self._table.properties().get(name)
         return str(found.get()) if found.isDefined() else None
 
     def directories(self, partitions: Any, conf: Any) -> Any:
-        """The directories of some partitions, a ``Seq[Path]``.
+        """Return the directories of partitions, a ``Seq[Path]``.
 
         Args:
             partitions: A ``Seq[CatalogTablePartition]``.
@@ -82,7 +82,7 @@ class CatalogPartitions:
         return qualified(self._scala, conf, partitions.map(calling))
 
     def rows(self, partitions: Any) -> Any:
-        """The values that some partitions give their rows, an ``Array[InternalRow]``."""
+        """Return the typed partition values of partitions, an ``Array[InternalRow]``."""
         functions = self._scala.functions
         zone = self._session.sessionState().conf().sessionLocalTimeZone()
         to_row = functions.method(_PARTITION, "toRow", _STRUCT, "java.lang.String")
@@ -90,25 +90,28 @@ class CatalogPartitions:
         return self._scala.array(_ROW, partitions.map(to_row))
 
     def schema(self) -> dict[str, Any]:
-        """The partition columns, as Spark writes a schema in JSON."""
+        """Return the partition columns as a schema in Spark's JSON format."""
         found: dict[str, Any] = json.loads(self._partition_schema.json())
         return found
 
     def prepare(self) -> bool:
-        """Find the way to partitions by name, in a request or two; whether there is one."""
+        """Prepare requests by name, with one or two catalog requests. False if not possible."""
         return self._hive() is not None
 
     def names(self) -> list[str]:
-        """The names of all partitions."""
+        """Request the names of all partitions."""
         found = self._catalog.listPartitionNames(self._identifier, self._scala.none)
-        # control characters are escaped in a name: a line each
+        # Partition names escape control characters, so line breaks can separate them.
         return _lines(self._scala.text(found, "\n"))
 
     def names_with(self, values: Mapping[str, str]) -> list[str] | None:
-        """Names of partitions with some values, and maybe of others; None if it cannot be asked.
+        """Request the names of partitions with some values. The result may include others.
 
         Args:
-            values: Of leading keys, each with letters, digits and ``_.-`` only.
+            values: Values of the first partition keys, with letters, digits and ``_.-`` only.
+
+        Returns:
+            The names; None if the catalog does not support the request.
         """
         spec = self._scala.some(self._scala.map(values))
         try:
@@ -119,7 +122,7 @@ class CatalogPartitions:
         return _lines(self._scala.text(found, "\n"))
 
     def by_name(self, names: Sequence[str]) -> Any | None:
-        """Partitions of these names, but those that are gone; None if the catalog knows no way."""
+        """Request partitions by name. Missing partitions are skipped. None if not supported."""
         hive = self._hive()
         if hive is None:
             return None
@@ -130,7 +133,7 @@ class CatalogPartitions:
             return None
 
     def by_condition(self, condition: str) -> Any | None:
-        """Partitions that meet a condition, in SQL; None if the catalog does not take it."""
+        """Request partitions that match a condition in SQL; None if the catalog rejects it."""
         relation = self._session.table(self._identifier.quotedString())
         plan = relation.where(condition).queryExecution().analyzed()
         conditions = self._scala.seq([plan.condition()])
@@ -141,11 +144,11 @@ class CatalogPartitions:
             return None
 
     def by_values(self, values: Mapping[str, str]) -> Any | None:
-        """The one partition with these texts as values; None if there is none.
+        """Request the partition with these values, given as text; None if it does not exist.
 
         Raises:
-            Py4JError: whatever the catalog raises.
-            PySparkException: the same, where PySpark has a class for it.
+            Py4JError: if the catalog raises an error.
+            PySparkException: if the catalog raises an error for which PySpark has a class.
         """
         spec = self._scala.map(values)
         try:
@@ -156,7 +159,7 @@ class CatalogPartitions:
             raise
 
     def is_same_table(self) -> bool:
-        """Whether the catalog still has the very table; not one that has taken its name."""
+        """Return whether the catalog still has this table, and not a new one of the same name."""
         try:
             now = self._catalog.getTableMetadata(self._identifier)
         except JVM_ERRORS:
@@ -166,9 +169,9 @@ class CatalogPartitions:
         return _identity(now) == _identity(self._table)
 
     def names_of(self, partitions: Any) -> list[str]:
-        """The names of some partitions, in their order, whose values are spelled as they are kept.
+        """Return the names of partitions, in the same order, with values as stored in the catalog.
 
-        Spark has a method that makes them in one call, but it writes ``k=5`` for ``k=05``.
+        Spark's own method for this casts values: it returns ``k=5`` for ``k=05``.
         """
         functions = self._scala.functions
         spec = functions.method(_PARTITION, "spec")
@@ -184,7 +187,11 @@ class CatalogPartitions:
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
     def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
-        """All of these in one; of each, those at some positions, None = all."""
+        """Concatenate parts of several ``Seq``.
+
+        Args:
+            parts: Each ``Seq``, with the positions of the items to take; None for all items.
+        """
         found = self._scala.nil
         for whole, positions in parts:
             some = whole
@@ -199,36 +206,36 @@ def _lines(text: str) -> list[str]:
 
 
 def _identity(table: Any) -> tuple[str, ...]:
-    """What tells a ``CatalogTable`` from another one of its name."""
+    """Return properties that differ between a ``CatalogTable`` and a new one of the same name."""
     parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
 
 
 class TableRead(NamedTuple):
-    """What Spark has for the name of a table."""
+    """Spark's plan for a table name."""
 
     plan: Any
-    """How its rows are read."""
+    """Plan that reads the table's rows."""
     leaf: Any
-    """The relation in that plan; the plan itself if it reads something else."""
+    """Relation in this plan; the plan itself if it does not read a single relation."""
     alias: Any = None
-    """The ``SubqueryAlias`` above the plan, by which columns have the table's name; None = none."""
+    """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; or None."""
 
 
 def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
-    """What Spark has for the name of a table; None if nothing.
+    """Return Spark's plan for a table name; None if there is no such table.
 
     Args:
-        catalyst: Of the session.
-        name: As in ``spark.table(name)``.
+        catalyst: The plans of the session.
+        name: The name, as in ``spark.table(name)``.
 
     Raises:
-        UnsupportedTable: if Spark has no data source for it.
-        LocationNotAllowed: if it lies outside of ``allowed_locations``.
+        UnsupportedTable: if Spark does not have the table's data source.
+        LocationNotAllowed: if the table is outside of ``allowed_locations``.
     """
     _refuse_location(catalyst, name)
     try:
-        # what it remembers of a table (files, too) is not for the user's session
+        # In the clone, so that the table and its files do not enter the user session's caches.
         plan = catalyst.own_session.table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
         if isinstance(error, AnalysisException) and error.getCondition() in _NO_SUCH_NAME:
@@ -242,13 +249,17 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     while catalyst.kind(plan) == "SubqueryAlias":
         plan = plan.child()
     if catalyst.is_table(plan):
-        leaf = plan.newInstance()  # under attributes of its own
+        leaf = plan.newInstance()  # new attribute ids
         return TableRead(leaf, leaf, alias)
     return TableRead(plan, _relation_below(catalyst, plan) or plan, alias)
 
 
 def _refuse_location(catalyst: Catalyst, name: str) -> None:
-    """Make sure that a table may be read, before Spark lists its directory to make sense of it."""
+    """Check a table's location, before Spark lists its directory to resolve the table.
+
+    Raises:
+        LocationNotAllowed: if the table is outside of ``allowed_locations``.
+    """
     if not is_restricted():
         return
     state = catalyst.own_session.sessionState()
@@ -265,9 +276,10 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
 
 
 def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
-    """The relation whose rows a plan shows with their partition values unchanged, or None.
+    """Return the relation below a plan that keeps partition values unchanged, or None.
 
-    Spark itself pads CHAR where it is read, and what guards a table may hide rows and values of it.
+    The plan may project and filter: Spark pads CHAR columns with a projection, and access control
+    adds row filters and column masks.
     """
     shown = []
     while catalyst.kind(plan) in ("Project", "Filter"):
@@ -287,15 +299,19 @@ def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
 
 
 def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
-    """A leaf with the session's own table of a name, if it has its files in this very place.
+    """Return a leaf for the session's table of this name, if its files are at this location.
 
-    It is for Spark to find in a plan. Nothing is listed for it: Spark lists a table without
-    partitions to make its relation, so that of such a one the leaf has no columns.
+    The leaf is not for reading: Spark searches plans for the tables that they contain. No files are
+    listed. Spark would list an unpartitioned table to create its relation, so the leaf of such a
+    table has no columns.
 
     Args:
-        catalyst: Of the session.
-        name: Of the table.
-        location: As Hadoop spells it.
+        catalyst: The plans of the session.
+        name: The name of the table.
+        location: The directory, in Hadoop's spelling.
+
+    Returns:
+        The leaf; None if there is no such table at this location.
     """
     state = catalyst.own_session.sessionState()
     try:
@@ -316,7 +332,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
 
 
 def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:
-    """Whether a ``CatalogTable`` has its files there, and its relation is made without listing."""
+    """Return whether a ``CatalogTable`` is at the location, with all partitions in the catalog."""
     if metadata.storage().locationUri().isEmpty():
         return False
     partitioned = not metadata.partitionColumnNames().isEmpty()
@@ -332,9 +348,9 @@ def _is_by_hive(metadata: Any) -> bool:
 
 
 def _is_listed(metadata: Any) -> bool:
-    """Whether Spark lists the files of a ``CatalogTable`` to make its relation."""
+    """Return whether Spark lists the files of a ``CatalogTable`` to create its relation."""
     if not metadata.partitionColumnNames().isEmpty():
         return False
-    # of Hive's tables it reads these by itself
+    # Spark reads Hive tables in these formats with its own readers.
     serde = str(metadata.storage().serde().toString())
     return not _is_by_hive(metadata) or re.search("(?i)parquet|orc", serde) is not None

@@ -1,4 +1,4 @@
-"""What a session is configured with, where PySpark has no way, or only a slow one, to ask."""
+"""Read the configuration of a session, where PySpark has no method or only a slow one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BETWEEN: Final = "\x1f"
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """The names of all settings; one question, where PySpark asks one for each."""
+    """Return the names of all settings, in one call. PySpark makes one call for each setting."""
     names = scala_of(spark).text(spark._jsparkSession.conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -22,12 +22,12 @@ def setting_names(spark: SparkSession) -> list[str]:
 def hadoop_settings(
     spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Settings of Hadoop's as the session has them, those that are set.
+    """Return Hadoop settings of the session, without the ones that are not set.
 
     Args:
         spark: The session.
-        names: Of settings.
-        prefixes: Beginnings of the names of others.
+        names: Names of settings.
+        prefixes: Prefixes of further settings. All settings with one of them are returned.
     """
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
@@ -38,14 +38,17 @@ def hadoop_settings(
 
 
 def all_settings(spark: SparkSession) -> dict[str, str]:
-    """All settings that are set, in one piece."""
+    """Return all settings of the session, in one call."""
     found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
     pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
     return {name: value for name, _, value in pairs}
 
 
 def temporary_views(spark: SparkSession, text: str) -> dict[str, int]:
-    """A number for each temporary view whose name occurs in a text; another view has another."""
+    """Return a number for each temporary view whose name occurs in a text.
+
+    A view that is created again gets another number.
+    """
     catalog = spark._jsparkSession.sessionState().catalog()
     identity = jvm_of(spark).class_("java.lang.System").identityHashCode
     lower = text.lower()

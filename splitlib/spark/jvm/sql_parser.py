@@ -1,4 +1,4 @@
-"""What a text is to Spark's parser, before any name in it is looked for."""
+"""Parse SQL with Spark's parser and classify it, without resolving names."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
 from splitlib.spark.jvm.plans import LOGICAL
 from splitlib.spark.jvm.scala import each
 
-# The roots of queries, as the parser makes them. Statements that run something are none of them:
-# scripts, EXECUTE IMMEDIATE, SET VAR, and whatever comes with a later version.
+# Root nodes of parsed queries. An allow-list: it excludes scripts, EXECUTE IMMEDIATE, SET VAR and
+# any statement that a later version of Spark adds.
 _QUERIES: Final = frozenset(
     {
         "Aggregate",
@@ -53,7 +53,7 @@ _QUERIES: Final = frozenset(
         "WithWindowDefinition",
     }
 )
-# Statements that read no table: settings, and lists from catalogs.
+# Statements that read no table: they change settings or list objects of catalogs.
 _OF_SESSION: Final = frozenset(
     {
         "ResetCommand",
@@ -74,12 +74,15 @@ _STATEMENTS: Final = (f"{LOGICAL}.Command", f"{LOGICAL}.ParsedStatement")
 
 
 def can_be_parsed(spark: SparkSession, text: str) -> bool:
-    """Whether a text is a query, or a statement."""
+    """Return whether Spark can parse a text."""
     return parsed_plan(spark, text) is not None
 
 
 def is_statement(spark: SparkSession, text: str) -> bool:
-    """Whether a text does something at once; one that cannot be parsed does not."""
+    """Return whether a text is a command, which ``spark.sql`` executes immediately.
+
+    False if it cannot be parsed.
+    """
     parsed = parsed_plan(spark, text)
     is_a = jvm_of(spark).is_a
     open_ = [] if parsed is None else [parsed]
@@ -87,13 +90,13 @@ def is_statement(spark: SparkSession, text: str) -> bool:
         node = open_.pop()
         if any(is_a(node, statement) for statement in _STATEMENTS):
             return True
-        if node.nodeName() in ("UnresolvedWith", "Union"):  # one that inserts into several tables
+        if node.nodeName() in ("UnresolvedWith", "Union"):  # INSERT into several tables is a Union
             open_ += each(node.children())
     return False
 
 
 def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
-    """Whether a parsed text is a query and nothing else."""
+    """Return whether a parsed text is a query without any command in it."""
     is_a = jvm_of(spark).is_a
     open_ = [parsed]
     while open_:
@@ -101,18 +104,18 @@ def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
         kind = node.nodeName()
         if kind not in _QUERIES or any(is_a(node, statement) for statement in _STATEMENTS):
             return False
-        if kind in ("UnresolvedWith", "Union"):  # one that inserts into several tables
+        if kind in ("UnresolvedWith", "Union"):  # INSERT into several tables is a Union
             open_ += each(node.children())
     return True
 
 
 def only_reads_settings(parsed: Any) -> bool:
-    """Whether a parsed text is about settings or names in catalogs, and reads no table."""
+    """Return whether a parsed text only concerns settings or catalog names and reads no table."""
     return str(parsed.nodeName()) in _OF_SESSION
 
 
 def parsed_plan(spark: SparkSession, text: str) -> Any | None:
-    """The unresolved plan of a text; None if it cannot be parsed."""
+    """Return the unresolved plan of a text; None if it cannot be parsed."""
     try:
         return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except JVM_ERRORS:
@@ -120,7 +123,7 @@ def parsed_plan(spark: SparkSession, text: str) -> Any | None:
 
 
 def parsed_statement(spark: SparkSession, text: str) -> Any:
-    """As :func:`parsed_plan`; Spark's own error if the text cannot be parsed."""
+    """Return the unresolved plan of a text. If it cannot be parsed, raise Spark's own error."""
     parsed = parsed_plan(spark, text)
     if parsed is None:
         parsed = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
@@ -128,5 +131,5 @@ def parsed_statement(spark: SparkSession, text: str) -> Any:
 
 
 def parsed_expression(spark: SparkSession, text: str) -> Any:
-    """The unresolved expression of a text that can be parsed."""
+    """Return the unresolved expression of a text that can be parsed."""
     return spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
