@@ -1,8 +1,8 @@
-"""Connector ``session``: tables as the catalogs of a Spark session have them.
+"""Connector ``session``: tables from the catalogs of a Spark session.
 
-Partitions come from whatever Spark is configured with (a metastore with its security, a vendor's
-client, the catalog in memory of a plain local session), files from the session's own filesystems,
-with its credentials. Its tables are the only ones that need no address.
+Partitions come from the session's catalog: a metastore, a vendor's catalog or the in-memory catalog
+of a local session. Files come from the session's filesystems. The session's credentials are used
+for both, so this is the only connector whose tables need no URI.
 """
 
 from splitlib.spark.session_catalog.connector import SessionConnector

@@ -1,4 +1,4 @@
-"""A table whose partitions the session's catalog keeps."""
+"""Tables whose partitions are stored in the session's catalog."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spi import Predicate, flag
 
-# Each is several calls of the metastore, as Spark looks for database and table first.
+# Each prefix takes several metastore calls, since Spark looks up the database and table first.
 _MOST_PREFIXES: Final = 4
 
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class CatalogTable(RelationTable):
-    """All names in one request, those that match in another, their directories in one call.
+    """A table of the session's catalog with partitions.
 
-    Those whose names the predicate says are asked for by name, or by the start of the name.
+    One request lists all partition names, another loads the matching partitions, and one call lists
+    their directories. If the predicate implies the names or their prefixes, only these partitions
+    are requested.
 
     Args:
-        catalyst: Of the session that reads.
+        catalyst: The plans of the session that reads.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
-        partitions: Of the table; several scans of it may share them.
-        canonical: Whether integers and dates in partition values have one spelling each; None = as
-            the table's property says.
+        partitions: The partitions of the table. Several scans of the table may share them.
+        canonical: Whether integers and dates in partition values have only one spelling; None to
+            read it from the table's properties.
     """
 
     partitions_per_details = 1000
@@ -54,7 +56,8 @@ class CatalogTable(RelationTable):
         super().__init__(catalyst, leaf)
         self._canonical = canonical
         self._partitions = partitions
-        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
+        # A few directories for each thread: enough to keep all threads busy, and few enough to
+        # return the first files soon.
         self.partitions_per_listing = 4 * partitions.threads
 
     @property
@@ -64,7 +67,7 @@ class CatalogTable(RelationTable):
 
     @property
     def can_read_nothing(self) -> bool:
-        """See :class:`RelationTable`; one of Hive's would still be known as the table it is."""
+        """See :class:`RelationTable`. An empty scan of a Hive table still names the table."""
         return self.names_files
 
     @cached_property
@@ -95,7 +98,7 @@ class CatalogTable(RelationTable):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`.
 
-        Where all names are known already, they are what is listed.
+        If all names are known already, all are listed, whatever the predicate.
         """
         if not self.has_names:
             keys = self._metadata.partition_schema
@@ -111,7 +114,10 @@ class CatalogTable(RelationTable):
         yield PartitionBatch(columns, names, Requests(catalog=self._partitions.requests - before))
 
     def _with(self, values: pa.Table) -> list[PartitionBatch] | None:
-        """The partitions with some values of leading keys; None if they are too many to ask for."""
+        """Request the partitions with these values of the first keys.
+
+        None if there are too many values, or if the catalog does not support the request.
+        """
         partitions, before = self._partitions, self._partitions.requests
         rows = list(zip(*values.to_pydict().values(), strict=True))
         keys = partitions.schema.names
@@ -139,11 +145,11 @@ class CatalogTable(RelationTable):
         return batches
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`; they stay in the JVM."""
+        """See :class:`splitlib.spi.SupportsPartitionDetails`. The details stay in the JVM."""
         before, names = self._partitions.requests, partitions.refs.to_pylist()
         with errors_of_the_jvm(self._catalyst.spark):
             found = set(self._partitions.fetch(names))
-            # Hive's own reader lists them by itself
+            # Checked here, since Hive's reader lists the directories without splitlib.
             self._partitions.refuse_outside(sorted(found))
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
@@ -161,7 +167,7 @@ class CatalogTable(RelationTable):
                 raise MissingPartition("Its directory does not exist.", partition=name)
             number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
             batches.append(files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), number))
-        # there may be no file at all, and so no batch to take
+        # Built from columns, since a table without files has no batch.
         columns = [c.combine_chunks() for c in pa.Table.from_batches(batches, FILE_SCHEMA).columns]
         together = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
         yield FileBatch(together, self._metadata.read_format, Requests(storage=requests))
@@ -176,9 +182,9 @@ class CatalogTable(RelationTable):
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
         rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
-        # Spark believes of partitions that it is told that conditions on partition columns have
-        # chosen them, and tests no row by one that comes later; past a sample it does, even if that
-        # is of all rows
+        # For a relation with a partition list, Spark assumes that filters on partition columns have
+        # been applied, and drops later ones. It does not push filters below a sample, so it keeps
+        # them, even though this sample has all rows.
         return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> Any:

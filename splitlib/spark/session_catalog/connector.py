@@ -1,4 +1,4 @@
-"""What opens a table of a session, by how the session shows it."""
+"""Open tables of a session's catalogs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ from splitlib.spi import Connector, check_options, flag
 
 
 class SessionConnector(Connector):
-    """A table of one of the session's catalogs.
+    """Connector for tables of the session's catalogs.
 
     Options:
-        spark: The session; by default the active one.
-        listing_threads: Directories listed at the same time; by default the setting of this name.
-        spark_scan: How files will be read, by default the setting of this name; by paths, nothing
-            but Spark's public API is used to find them.
-        canonical_values: ``true`` says that integers and dates in partition values are spelled as
-            Spark writes them (never ``05``), so that partitions can be asked for by name; strings
-            are without it. Where it is not so, partitions are missed. The table's property
-            ``splitlib.canonical_values`` says the same, unless the option is given.
+        spark: The session; by default the active session.
+        listing_threads: Number of directories listed concurrently; by default the setting of this
+            name.
+        spark_scan: How Spark reads the files; by default the setting of this name. With ``paths``
+            only Spark's public API is used.
+        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
+            writes them (``5``, never ``05``). Then partitions can be requested by name. String keys
+            do not need this option. If it is set but wrong, partitions are missed. The default is
+            the table's property ``splitlib.canonical_values``.
     """
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`; ``name`` is as in ``spark.table(name)``."""
+        """See :meth:`Connector.open`. The name is the same as in ``spark.table(name)``."""
         spark, config = _session(options), SplitConfig.resolve()
         threads = int(options.get("listing_threads") or config.listing_threads)
         how = str(options.get("spark_scan") or config.spark_scan)
@@ -52,7 +53,7 @@ class SessionConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """See :class:`splitlib.spi.SupportsTableNames`; views too, but no temporary ones."""
+        """See :class:`splitlib.spi.SupportsTableNames`. Includes views, but not temporary views."""
         spark = _session(options)
         with errors_of_the_jvm():
             yield from names_of_tables(spark, database)
@@ -66,15 +67,15 @@ def relation_table(
     *,
     canonical: bool | None = None,
 ) -> RelationTable | None:
-    """The table of a leaf; None if it is no relation over partitions that can be told apart.
+    """Return the table that a leaf reads; None if splitlib cannot list its partitions.
 
     Args:
-        catalyst: Of the session.
+        catalyst: The plans of the session.
         leaf: A leaf of an analyzed plan.
-        threads: Directories listed at the same time.
-        known: What was asked of catalogs before, by the name of the table; added to.
-        canonical: Whether integers and dates in partition values have one spelling each; None = as
-            the table's property says.
+        threads: Number of directories listed concurrently.
+        known: Partitions of tables by the table's name. New tables are added; None to share none.
+        canonical: Whether integers and dates in partition values have only one spelling; None to
+            read it from the table's properties.
     """
     index = catalyst.listed_index_of(leaf)
     if index is not None:

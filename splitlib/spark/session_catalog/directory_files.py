@@ -1,4 +1,4 @@
-"""Which of some directories each listed file lies in. Pure."""
+"""Assign listed files to the directories that contain them, without access to storage."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from splitlib.spark.file_scan import canonical_paths
 Below = Literal["ignored", "keys refused", "refused", "read"]
 
 _PARENT = "parent"
-# What precedes the path in a URI as Hadoop's `Path` spells it.
+# Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-# Locations that stay as they are when Hadoop says which filesystem they are on.
+# Locations with a complete filesystem. Hadoop adds a scheme or host to others when it lists them.
 _QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
 _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 
@@ -30,17 +30,18 @@ def files_by_directory(
     directories: Sequence[str],
     below: Below = "ignored",
 ) -> pa.RecordBatch:
-    """Files of :data:`FILE_SCHEMA`, whose ``partition`` is the position of their directory.
+    """Return files with :data:`FILE_SCHEMA`; ``partition`` is the position of their directory.
 
     Args:
-        files: Columns ``path``, ``size``, ``modified``: all that lie in the directories or below.
-        directories: Several may be the same.
-        below: What is done about files in directories below: they are nobody's, refused if the
-            directory's name says ``key=value``, refused, or belong to the directory above.
+        files: Columns ``path``, ``size``, ``modified``: all files in or below the directories.
+        directories: The directories. A directory may occur several times.
+        below: What to do with files in subdirectories. ``ignored`` drops them, ``keys refused``
+            raises an error if the subdirectory is named ``key=value``, ``refused`` always raises an
+            error, and ``read`` assigns them to the directory above.
 
     Raises:
-        SourceError: if a file is in none of the directories: it is not known whose it is.
-        UnsupportedTable: if a file is refused.
+        SourceError: if a file is in none of the directories.
+        UnsupportedTable: if a file in a subdirectory is refused.
     """
     paths = canonical_paths(files["path"])
     parents = pc.replace_substring_regex(paths, r"/[^/]*$", "").dictionary_encode()
@@ -58,7 +59,7 @@ def files_by_directory(
             "partition": pa.array([row for _, row in pairs], pa.int64()),
         }
     )
-    paths = pc.replace_substring_regex(paths, r"^file:/", "/")  # plain on the local disk
+    paths = pc.replace_substring_regex(paths, r"^file:/", "/")  # local paths have no scheme
     columns = {"path": paths, "size": files["size"], "modified": files["modified"]}
     listed = pa.table({**columns, _PARENT: parents.indices})
     joined = listed.join(rows, _PARENT, join_type="inner").select(FILE_SCHEMA.names)
@@ -68,10 +69,10 @@ def files_by_directory(
 
 
 class _Places:
-    """Directories by their place, however much of their filesystem each spelling says.
+    """Looks up directories by path, even if their locations lack a scheme or host.
 
     Args:
-        directories: As a catalog spells them.
+        directories: Locations from a catalog.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -85,7 +86,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """The positions of a directory; none if it lies below one of those given."""
+        """Return the positions of a directory; empty for a subdirectory that is ignored."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -96,7 +97,7 @@ class _Places:
         raise SourceError(f"Spark lists files of {directory!r}, which is no directory asked for.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """The positions of a directory and of all above it."""
+        """Return the positions of a directory and of all its parents."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)

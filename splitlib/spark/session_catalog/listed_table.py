@@ -1,4 +1,4 @@
-"""Files that Spark has listed by itself: only what is read of them can still be pruned."""
+"""Tables whose files Spark has listed already. Pruning only reduces the files to read."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class ListedTable(RelationTable):
-    """Partitions and files as an index has them; nothing is asked again.
+    """A table with the partitions and files of Spark's file index. Makes no further requests.
 
     Args:
-        catalyst: Of the session that reads.
+        catalyst: The plans of the session that reads.
         leaf: A ``LogicalRelation``.
-        index: Its ``InMemoryFileIndex``.
+        index: The ``InMemoryFileIndex`` of the leaf.
     """
 
     partitions_per_listing = 10_000
-    """What is listed already costs the same for many."""
+    """Number of partitions in one batch. Large, since the files are listed already."""
 
     def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
         super().__init__(catalyst, leaf)
@@ -77,12 +77,12 @@ class ListedTable(RelationTable):
 
     @cached_property
     def _listing(self) -> Listing:
-        """The files, which leave the JVM only if some of them may be pruned."""
+        """Files of all partitions. Fetched from the JVM only if some may be pruned."""
         return self._catalyst.files_of(self._directories)
 
     @cached_property
     def _values(self) -> pa.RecordBatch:
-        """The values of the partitions, typed; a type that Arrow lacks is text."""
+        """Typed partition values. Types without an Arrow counterpart become strings."""
         keys, catalyst = self._metadata.partition_schema, self._catalyst
         if not keys.names:
             return pa.RecordBatch.from_arrays([], names=[])

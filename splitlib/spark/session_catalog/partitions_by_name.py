@@ -1,6 +1,6 @@
-"""Partitions of one table of a session's catalog: their names, then the few that are asked for.
+"""Request partitions of one table from a session's catalog: first names, then the matching ones.
 
-Where it is known what they are called, no names are asked for.
+If the filters imply the names, the names are not listed.
 """
 
 from __future__ import annotations
@@ -33,32 +33,33 @@ from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 from splitlib.storage import is_restricted
 
-# The values in one filter: some metastores refuse more (one on Derby refuses 200).
+# Values in one filter. Some metastores reject long filters: one on Derby rejects 200 values.
 _VALUES_PER_FILTER = 50
-# So many are asked for one by one before a filter is tried, which a metastore may refuse.
+# Up to this many partitions are requested one by one. For more, a filter is tried first.
 _FEW = 4
-# So many directories may be listed together, by so many pages at least.
+# From this many directories on, they may be listed together.
 _TOGETHER = 16
+# Pages that such a common listing may always read.
 _PAGES = 2
 
 
 @dataclass(slots=True, eq=False)
 class _Fetched:
-    """The answer of one request."""
+    """The response to one request for partitions."""
 
     partitions: Any
-    """Spark's ``Seq[CatalogTablePartition]``."""
+    """Partitions, Spark's ``Seq[CatalogTablePartition]``."""
     positions: Mapping[str, int]
-    """By name, of those that were asked for."""
+    """Position of each requested partition, by name."""
 
 
 class PartitionsByName:
-    """What was asked of the catalog, and of the storage. Each answer is kept; thread-safe.
+    """Requests and caches the partitions and files of one table. Thread-safe.
 
     Args:
-        catalyst: Of the session.
-        catalog: Of the table.
-        threads: Directories listed at the same time.
+        catalyst: The plans of the session.
+        catalog: The catalog's partitions of the table.
+        threads: Number of directories listed concurrently.
     """
 
     def __init__(self, catalyst: Catalyst, catalog: CatalogPartitions, threads: int) -> None:
@@ -66,42 +67,42 @@ class PartitionsByName:
         self._catalog = catalog
         self.threads = threads
         self._lock = threading.RLock()
-        """Whoever comes second waits for the same answer."""
+        """Held during requests, so that a second thread waits for the first one's result."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._names_with: dict[tuple[str, ...], tuple[pa.Array, pa.RecordBatch]] = {}
-        """By the values of leading keys."""
+        """Names and values of partitions, by the values of the first keys."""
         self._absent: set[str] = set()
-        """Names that were asked for, and that no partition had."""
+        """Requested names without a partition."""
         self._fetched: dict[str, _Fetched | None] = {}
         self._files: dict[str, pa.RecordBatch | None] = {}
         self._statuses: Any = catalyst.scala.nil
         self._status_of: dict[str, int] = {}
         self.table = catalog.name
         self.schema = from_spark_json(catalog.schema())
-        """The partition columns."""
+        """Partition columns."""
         self.requests = 0
-        """To the catalog."""
+        """Number of catalog requests."""
         self._is_apart = False
-        """Whether directories are listed one by one, as together they cannot be."""
+        """Whether directories have to be listed one by one, because a common listing failed."""
         self._whole: Any = None
         self.listings = 0
-        """Requests that listed directories, about one each where they were not listed together."""
+        """Number of storage requests for listings. A single directory counts as one request."""
 
     @classmethod
     def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
-        """Those of a ``CatalogTable``."""
+        """Create an instance for a ``CatalogTable``."""
         return cls(catalyst, CatalogPartitions(catalyst.scala, catalyst.session, entry), threads)
 
     def property_of_table(self, name: str) -> str | None:
-        """One of the properties of the table."""
+        """Return a property of the table; None if it is not set."""
         return self._catalog.property_of_table(name)
 
     def prepare(self, *, by_name: bool) -> None:
-        """Ask for the way to partitions, and for all names, in whatever thread.
+        """Make the first catalog requests ahead of time. May be called in any thread.
 
         Args:
-            by_name: Whether it will be known what the partitions are called, so that names are
-                asked for only if the catalog gives none by their names.
+            by_name: Whether the filters will imply the names of the partitions. Then all names are
+                requested only if the catalog does not support requests by name.
         """
         with self._lock:
             if not self._catalog.prepare() or not by_name:
@@ -109,23 +110,23 @@ class PartitionsByName:
 
     @property
     def has_names(self) -> bool:
-        """Whether all names are known."""
+        """Whether all names have been listed."""
         return self._names is not None
 
     def names(self) -> tuple[pa.Array, pa.RecordBatch]:
-        """All partition names, and the text of their values, a column per key."""
+        """Return all partition names, and their values as text, with a column for each key."""
         with self._lock:
             if self._names is None:
                 self._names = self._read(self._catalog.names())
             return self._names
 
     def names_with(self, leading: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch] | None:
-        """As :meth:`names`, of partitions with some values of leading keys.
+        """Return names and values like :meth:`names`, of partitions with these leading values.
 
-        None if the catalog tells none but all names.
+        None if the catalog can only list all names.
 
         Args:
-            leading: Values that have one spelling, of the first key and perhaps the next.
+            leading: Values of the first one or more keys, which must have only one spelling.
         """
         with self._lock:
             values = tuple(leading)
@@ -140,12 +141,12 @@ class PartitionsByName:
             return self._names_with[values]
 
     def existing(self, rows: Iterable[Sequence[str]]) -> list[str] | None:
-        """The names of partitions with some values of all keys, of which no names are listed.
+        """Return the names of existing partitions with these values, without listing names.
 
-        None if the catalog gives no partitions by name.
+        None if the catalog does not support requests by name.
 
         Args:
-            rows: Values that have one spelling.
+            rows: Values of all keys for each partition, which must have only one spelling.
         """
         names = [partition_name(self.schema.names, row) for row in rows]
         with self._lock:
@@ -160,19 +161,19 @@ class PartitionsByName:
             return [name for name in names if self._fetched.get(name) is not None]
 
     def fetch(self, names: Sequence[str]) -> list[str]:
-        """Those of some names that still exist, once the catalog has given them."""
+        """Load the partitions of these names, and return the names that still exist."""
         with self._lock:
             missing = [name for name in names if name not in self._fetched]
             if missing:
                 try:
                     self._fetch(missing)
                 except JVM_ERRORS:
-                    self.check_identity()  # another table may have other keys
+                    self.check_identity()  # a new table of this name may have other keys
                     raise
             return [name for name in names if self._fetched[name] is not None]
 
     def partitions(self, names: Sequence[str]) -> Any:
-        """Spark's ``Seq[CatalogTablePartition]`` of some that were fetched, in this order."""
+        """Return fetched partitions in this order, Spark's ``Seq[CatalogTablePartition]``."""
         with self._lock:
             chosen: list[tuple[_Fetched, list[str]]] = []
             for name in names:
@@ -187,10 +188,10 @@ class PartitionsByName:
             )
 
     def refuse_outside(self, names: Sequence[str]) -> None:
-        """Make sure that the directories of some that were fetched may be read.
+        """Check the directories of fetched partitions against ``allowed_locations``.
 
         Raises:
-            LocationNotAllowed: for one outside of ``allowed_locations``.
+            LocationNotAllowed: if a directory is outside of ``allowed_locations``.
         """
         if is_restricted():
             catalyst = self._catalyst
@@ -198,13 +199,13 @@ class PartitionsByName:
             refuse_directories(catalyst.scala, found)
 
     def rows(self, names: Sequence[str]) -> Any:
-        """The values of some that were fetched, an ``Array[InternalRow]`` in this order."""
+        """Return the values of fetched partitions in this order, an ``Array[InternalRow]``."""
         return self._catalog.rows(self.partitions(names))
 
     def files(self, names: Sequence[str]) -> tuple[list[pa.RecordBatch | None], int]:
-        """The files of each of some that were fetched, and how many requests that took now.
+        """Return the files of each fetched partition, and the number of storage requests made.
 
-        None stands for those of a directory that does not exist.
+        The files of a partition are None if its directory does not exist.
         """
         with self._lock:
             before = self.listings
@@ -216,11 +217,11 @@ class PartitionsByName:
             return [self._files[name] for name in names], self.listings - before
 
     def listed_by_spark(self, leaf: Any, *, in_pages: bool) -> Any:
-        """Spark's own index of all partitions, listed once for all scans of the query.
+        """Return Spark's index of all partitions. It is listed once for all scans of the query.
 
         Args:
             leaf: A scan of the table.
-            in_pages: Whether a few pages may list the files of all directories.
+            in_pages: Whether to try a common listing of all directories first.
         """
         with self._lock:
             if self._whole is None:
@@ -230,7 +231,7 @@ class PartitionsByName:
             return self._whole
 
     def _fill_listing_cache(self, index: Any) -> None:
-        """List the directories in pages, where few pages do, for Spark to find them listed."""
+        """List all directories together, if few pages are enough, and fill Spark's cache."""
         names, _ = self.names()
         if self._is_apart or len(names) < _TOGETHER:
             return
@@ -239,16 +240,16 @@ class PartitionsByName:
         self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
 
     def statuses(self, paths: Sequence[str]) -> Any:
-        """Some files that were listed, as their filesystem shows them: a ``Seq[FileStatus]``."""
+        """Return the filesystem's entries of listed files, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
             return self._catalyst.scala.positions(rows).map(self._statuses)
 
     def check_identity(self) -> None:
-        """Make sure that the table is the one whose partitions these are.
+        """Check that the table is still the one that was opened.
 
         Raises:
-            TableNotFound: if it was dropped, also if there is another of its name by now.
+            TableNotFound: if it was dropped, even if a new table has the same name.
         """
         if not self._catalog.is_same_table():
             raise TableNotFound(
@@ -257,21 +258,21 @@ class PartitionsByName:
             )
 
     def _read(self, told: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
-        """What a request for names has given."""
+        """Count a request for names, and return the names and their values."""
         self.requests += 1
         names = pa.array(told, pa.string())
         self._check_keys(names)
         return names, split_names(names, self.schema.names)
 
     def _check_keys(self, names: pa.Array) -> None:
-        """Refuse names of other keys than the table had when it was opened."""
+        """Reject names with other keys than the table had when it was opened."""
         pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
             raise SourceError(f"A partition name has not the keys {', '.join(self.schema.names)}.")
 
     def _list_together(self) -> None:
-        """List all that were fetched and not listed, where a few pages tell the files of all."""
+        """List all fetched, unlisted partitions together, if few pages are enough."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
         pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])
@@ -281,17 +282,17 @@ class PartitionsByName:
         conf = catalyst.hadoop_conf
         directories = self._catalog.directories(self.partitions(names), conf)
         flat = flat_listing(catalyst.scala, conf, directories, pages)
-        # a directory of which no file was found is looked at alone, whatever the reason is
+        # Directories without files in the common listing are listed one by one.
         self._is_apart = flat is None or len(flat.directories) < len(names)
         if flat is not None:
             self.listings += flat.pages
             self._keep_files([names[number] for number in flat.directories], flat.found)
 
     def _most_pages(self, directories: int) -> int:
-        """How many pages may be read instead of so many directories.
+        """Return how many pages a common listing of these directories may read.
 
-        One comes after the other, and all may be for nothing: no more than take half as long as the
-        directories would, one by one in all threads.
+        Pages are read one after the other, and the result may be unusable. So they may take at most
+        half the time of listing the directories one by one in all threads.
         """
         return max(_PAGES, directories // (2 * self.threads))
 
@@ -318,7 +319,7 @@ class PartitionsByName:
         partitions = self._catalog.by_name(names)
         self.requests += partitions is not None
         self._keep(partitions, names)
-        # there may be another way to what the answer lacks
+        # Request missing partitions by a filter, and then one by one.
         missing = [name for name in names if name not in self._fetched]
         if len(missing) > _FEW:
             for offset in range(0, len(missing), _VALUES_PER_FILTER):
@@ -338,7 +339,7 @@ class PartitionsByName:
             self._check_gone(left)
 
     def _check_gone(self, names: Sequence[str]) -> None:
-        """Make sure that partitions which the catalog did not give are no longer named by it."""
+        """Check that the catalog no longer lists the partitions that it did not return."""
         self.requests += 1
         still = set(self._catalog.names()).intersection(n for n in names if not self._fetched[n])
         if still:
@@ -349,10 +350,10 @@ class PartitionsByName:
             )
 
     def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
-        """What a request has given of the partitions that it asked for, and maybe others."""
+        """Keep the requested partitions from a response, which may contain others, too."""
         if partitions is None:
             return
-        # by their values: who has made a name may spell it otherwise
+        # Compared by values, since other writers may escape names in another way.
         found = self._texts(self._catalog.names_of(partitions))
         by_values = {values: i for i, values in enumerate(found)}
         asked = dict(zip(names, self._texts(names), strict=True))
@@ -361,12 +362,12 @@ class PartitionsByName:
         self._fetched |= dict.fromkeys(positions, fetched)
 
     def _texts(self, names: Sequence[str]) -> list[tuple[str | None, ...]]:
-        """The text of the values in each name."""
+        """Return the values in each name, as text."""
         columns = split_names(pa.array(names, pa.string()), self.schema.names).columns
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
     def _condition(self, names: Sequence[str]) -> str | None:
-        """SQL that holds for these partitions; None if it cannot be said in plain literals."""
+        """Return an SQL filter that includes these partitions; None without plain literals."""
         columns = split_names(pa.array(names, pa.string()), self.schema.names)
         best: str | None = None
         most = 0
@@ -376,7 +377,7 @@ class PartitionsByName:
             if has_variable(key.name):
                 continue
             if literals and (best is None or len(literals) > most):
-                # the key with most values tells most
+                # The key with the most values is the most selective.
                 most = len(literals)
                 name = column_text(self._catalyst.spark, key.name)
                 best = f"{name} IN ({', '.join(literals)})"

@@ -1,4 +1,4 @@
-"""What a session tells of its tables through public API: SQL statements and listings of files."""
+"""Inspect tables of a session with Spark's public API: SQL statements and file listings."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from splitlib.spark.scan.paths import without_globs
 from splitlib.spark.sql_text import quoted
 from splitlib.storage import refuse_outside
 
-# Tasks of a listing: by itself Spark gives every large file one of its own.
+# Maximum number of tasks of a listing. By default Spark creates a task for every large file.
 _TASKS = 64
 
 
 class PublicStatements:
-    """Statements about tables, in any session.
+    """Runs statements about tables, in a classic or Spark Connect session.
 
     Args:
         spark: The session.
@@ -39,32 +39,32 @@ class PublicStatements:
         self._spark = spark
 
     def described(self, name: str) -> dict[str, Any]:
-        """What the catalog says of a table.
+        """Return the catalog's description of a table, parsed from JSON.
 
         Args:
-            name: As in ``spark.table(name)``.
+            name: The name, as in ``spark.table(name)``.
 
         Raises:
-            TableNotFound: if there is none.
-            UnsupportedTable: for a table of a catalog of Spark's newer interface.
+            TableNotFound: if there is no such table.
+            UnsupportedTable: if the table belongs to a DataSource V2 catalog.
         """
         with _told():
-            # the session's own parser takes the name apart
+            # IDENTIFIER makes the session's own parser split the name.
             statement = "DESCRIBE TABLE EXTENDED IDENTIFIER(:name) AS JSON"
             return _json(self._spark.sql(statement, args={"name": name}))
 
     def described_partition(
         self, table: str, values: Mapping[str, str | None]
     ) -> dict[str, Any] | None:
-        """What the catalog says of a partition and its table, None if it finds no such partition.
+        """Return the catalog's description of a partition and its table; None if not found.
 
-        Spark may take the value of a number for another spelling of it, and ask for that.
+        Spark may look up another spelling of a number, and return that partition.
 
         Args:
-            table: Its name in SQL.
-            values: The text of each key.
+            table: The table's name in SQL.
+            values: The value of each key, as text.
         """
-        # as bytes: how a quote is escaped depends on the session
+        # Values are byte literals, since the escaping of quotes depends on session settings.
         spec = ", ".join(
             f"{quoted(key)} = X'{(value or NULL_PARTITION).encode().hex()}'"
             for key, value in values.items()
@@ -77,11 +77,11 @@ class PublicStatements:
             return None
 
     def partition_names(self, table: str, leading: Mapping[str, str] | None = None) -> pa.Array:
-        """The names of all partitions, or of those with some values.
+        """Return the names of all partitions, or of partitions with some values.
 
         Args:
-            table: Its name in SQL.
-            leading: Values of keys, each with letters, digits and ``_.-`` only.
+            table: The table's name in SQL.
+            leading: Values of the first keys, with letters, digits and ``_.-`` only; None for all.
         """
         statement = f"SHOW PARTITIONS {table}"
         if leading:
@@ -92,20 +92,20 @@ class PublicStatements:
         return names.column(0).combine_chunks().cast(pa.string())
 
     def schema(self, table: str) -> dict[str, Any]:
-        """The columns of a table, as Spark writes a schema in JSON.
+        """Return the columns of a table as a schema in Spark's JSON format.
 
         Args:
-            table: Its name in SQL.
+            table: The table's name in SQL.
         """
         with _told():
             found: dict[str, Any] = self._spark.table(table).schema.jsonValue()
         return found
 
     def analyzed_plan(self, table: str) -> str:
-        """How Spark reads all rows of a table, as text.
+        """Return the analyzed plan of a query for all rows of a table, as text.
 
         Args:
-            table: Its name in SQL.
+            table: The table's name in SQL.
         """
         with _told():
             found = self._spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {table}").collect()
@@ -113,18 +113,18 @@ class PublicStatements:
         return rest.partition("\n\n== ")[0]
 
     def files(self, directories: Sequence[str]) -> pa.Table:
-        """The data files in some directories and below them: ``path``, ``size``, ``modified``.
+        """List data files in and below directories, with ``path``, ``size`` and ``modified``.
 
-        No file is opened; each is asked for its status by an executor.
+        Executors request the status of each file, but do not open it.
 
         Raises:
             MissingPartition: if a directory does not exist.
-            LocationNotAllowed: if one is outside of ``allowed_locations``.
+            LocationNotAllowed: if a directory is outside of ``allowed_locations``.
         """
         refuse_outside(*directories)
         paths = without_globs(pa.array(directories, pa.string()))
         with _told():
-            # the format that gives a row for each file, whose columns are read only if selected
+            # This format returns a row for each file, and reads the content only if selected.
             found = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
             columns = [
                 F.col("path"),
@@ -142,7 +142,7 @@ def _json(answer: DataFrame) -> dict[str, Any]:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Raise an error of Spark's as one of splitlib's, without the stack of a JVM in its text."""
+    """Convert Spark's errors to splitlib errors, without the Java stack trace."""
     try:
         yield
     except JVM_ERRORS as error:
@@ -168,7 +168,7 @@ _NO_TABLE = (
     "TABLE_OR_VIEW_NOT_FOUND",
     "SCHEMA_NOT_FOUND",
     "CATALOG_NOT_FOUND",
-    "REQUIRES_SINGLE_PART_NAMESPACE",  # whose first part is no catalog
+    "REQUIRES_SINGLE_PART_NAMESPACE",  # the first part of the name is not a catalog
 )
 _NEWER = ("NOT_SUPPORTED_COMMAND_FOR_V2_TABLE",)
 _DENIED = ("AccessControlException", "AccessDenied", "Permission denied")

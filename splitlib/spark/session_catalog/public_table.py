@@ -1,4 +1,4 @@
-"""A table of the session's catalog, asked through public API alone, as Spark Connect needs it."""
+"""Tables of the session's catalog, read only with Spark's public API, as in Spark Connect."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate, flag
 from splitlib.storage import refuse_outside
 
-# By the format of a table of Hive's, whether Spark reads it with a reader of its own.
+# Settings that make Spark read Hive tables of a format with its own reader.
 _CONVERTED: Final = {
     "orc": "spark.sql.hive.convertMetastoreOrc",
     "parquet": "spark.sql.hive.convertMetastoreParquet",
 }
 _MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
-# Each is a statement.
+# Each prefix takes one statement.
 _MOST_PREFIXES: Final = 4
-# Operators that show rows as files have them.
+# Operators that do not change rows.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
-# The handle of a partition once its details are known; before that it is its name.
+# Type of a partition's handle after its details are loaded. Before, the handle is the name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
 class PublicTable(Connector):
-    """A table whose catalog is asked by SQL, and whose files Spark lists as data.
+    """A table whose partitions come from SQL statements, and whose files a Spark query lists.
 
     Args:
         spark: The session.
-        name: As in ``spark.table(name)``.
-        threads: Statements at the same time.
-        canonical: Whether integers and dates in partition values have one spelling each; None = as
-            the table's property says.
+        name: The name, as in ``spark.table(name)``.
+        threads: Number of concurrent statements.
+        canonical: Whether integers and dates in partition values have only one spelling; None to
+            read it from the table's properties.
 
     Raises:
-        TableNotFound: if there is none.
-        UnsupportedTable: if reading its files could give other rows than ``spark.table``.
+        TableNotFound: if there is no such table.
+        UnsupportedTable: if reading its files could return other rows than ``spark.table``.
     """
 
     def __init__(
@@ -69,9 +69,10 @@ class PublicTable(Connector):
         said = properties.get(CANONICAL_VALUES, False) if canonical is None else canonical
         self._canonical = flag({CANONICAL_VALUES: said}, CANONICAL_VALUES)
         if location := self._described.get("location"):
-            refuse_outside(location)  # before Spark lists it to know its columns
+            refuse_outside(location)  # before Spark lists it to infer its columns
         self._threads = threads
-        # some rounds of all threads: enough to keep them busy, few enough to have the first soon
+        # A few partitions for each thread: enough to keep all threads busy, and few enough to
+        # return the first files soon.
         self.partitions_per_details = self.partitions_per_listing = 4 * threads
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
@@ -81,7 +82,7 @@ class PublicTable(Connector):
         self._is_converted = (
             converted is not None and str(spark.conf.get(converted, "true")).lower() == "true"
         )
-        # whatever the session's current schema will be
+        # The full name, since the session's current catalog and database may change.
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
         refuse_guarded(self._ask.analyzed_plan(self._table))
@@ -96,7 +97,7 @@ class PublicTable(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Not the way to it: see :class:`splitlib.spark.session_catalog.SessionConnector`."""
+        """Not supported. Use :class:`splitlib.spark.session_catalog.SessionConnector`."""
         raise NotImplementedError
 
     def describe(self) -> TableMetadata:
@@ -105,14 +106,14 @@ class PublicTable(Connector):
 
     @property
     def name_in_catalog(self) -> str:
-        """The table's name, without its database."""
+        """Name of the table, without its database."""
         return str(self._described["table_name"])
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`.
 
-        Asked for by the start of the name if the predicate says that, else all names in one
-        request. The whole of a name is its start, too.
+        If the predicate implies a few prefixes of names, or whole names, only these are requested.
+        Otherwise one request lists all names.
         """
         keys = self._metadata.partition_keys
         if not keys:
@@ -129,7 +130,7 @@ class PublicTable(Connector):
         yield PartitionBatch(split_names(names, keys), names, Requests(catalog=1))
 
     def _with(self, leading: dict[str, str]) -> PartitionBatch:
-        """The partitions with some values of leading keys."""
+        """Request the partitions with these values of the first keys."""
         names = self._ask.partition_names(self._table, leading)
         columns = split_names(names, self._metadata.partition_keys)
         exact = rows_with(columns, tuple(leading.values()))
@@ -138,7 +139,7 @@ class PublicTable(Connector):
         return PartitionBatch(*kept, asked_for="prefix")
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`: one request for each partition."""
+        """See :class:`splitlib.spi.SupportsPartitionDetails`. Each partition takes one request."""
         keys = self._metadata.partition_keys
         if not keys:
             return partitions
@@ -183,14 +184,14 @@ class PublicTable(Connector):
 
     @property
     def _below(self) -> Below:
-        """What is done about files in directories below a partition's."""
+        """How to treat files in subdirectories of a partition's directory."""
         form = self._metadata.read_format
         if is_recursive(form):
             return "read"
         if not _is_source(self._described) and not self._is_converted:
-            # Hive's own reader fails there, or reads them, by Hadoop's settings
+            # Hadoop's settings decide whether Hive's reader reads such files or fails.
             return "refused"
-        # Spark may find partitions there, or Hive the rows of some values
+        # Such directories may hold partitions that Spark infers, or list-bucketed rows of Hive.
         in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
         return "keys refused" if in_doubt else "ignored"
 
@@ -200,23 +201,23 @@ class PublicTable(Connector):
         except MissingPartition as error:
             if len(locations) == 1:
                 error.partition = names[0]
-            else:  # the one that is missing says so
+            else:  # list them one by one to find the missing partition
                 for location, name in zip(locations, names, strict=True):
                     self._files([location], [name])
             raise
 
     def _described_partition(self, spec: dict[str, str | None]) -> dict[str, Any] | None:
-        """What the catalog says of a partition; None if it has it not, or by another spelling."""
+        """Return the catalog's description of a partition; None without one of this spelling."""
         found = self._ask.described_partition(self._table, spec)
         if found is None or _named(found["partition_values"]) != _named(spec):
             return None
         return found
 
     def _refuse_respelled(self, names: list[str]) -> None:
-        """Make sure that partitions which were not found have gone.
+        """Check that partitions that were not found do not exist.
 
         Raises:
-            UnsupportedTable: if one has not; Spark looks for ``k=7`` when asked for ``k=07``.
+            UnsupportedTable: if one exists. For ``k=07``, Spark only looks up ``k=7``.
         """
         there = self._ask.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
@@ -237,24 +238,24 @@ class PublicTable(Connector):
 
 
 def _named(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Values as they stand in a name, in which null and the empty text are the same."""
+    """Return the values as spelled in a name, where null and the empty string are equal."""
     return {key: value or NULL_PARTITION for key, value in values.items()}
 
 
 def _is_source(described: Mapping[str, Any]) -> bool:
-    """Whether Spark reads the table through its own data source and not through a SerDe."""
+    """Return whether the table is of one of Spark's data sources and not of a Hive SerDe."""
     return str(described.get("provider", "hive")).lower() != "hive"
 
 
 def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
-    """Refuse a table whose rows are not simply those in its files, or whose partitions nobody has.
+    """Reject tables with rows that are not in plain files, or with unregistered partitions.
 
     Args:
-        described: The table.
-        managed: The setting by which the catalog has the partitions of Spark's own tables.
+        described: The catalog's description of the table.
+        managed: The value of ``spark.sql.hive.manageFilesourcePartitions``.
 
     Raises:
-        UnsupportedTable: so.
+        UnsupportedTable: if the table is rejected.
     """
     refuse_unreadable(
         described["type"],
@@ -282,15 +283,15 @@ def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
 
 
 def refuse_guarded(plan: str) -> None:
-    """Refuse a table whose rows Spark filters or masks before anybody sees them.
+    """Reject tables with row filters, column masks or other operators above the files.
 
     Args:
-        plan: Of all its rows: a line of columns, then the operators.
+        plan: Analyzed plan of a query for all rows, as text. The first line lists the columns.
 
     Raises:
-        UnsupportedTable: naming what stands between the reader and the files.
+        UnsupportedTable: if the plan has such an operator. The message names it.
     """
-    for line in plan.split("\n")[2:]:  # the first operator selects the columns
+    for line in plan.split("\n")[2:]:  # skip the columns and the projection of SELECT *
         found = re.match(r"[\s:+-]*(\w+)", line)
         is_plain = found is not None and found[1] in _PLAIN
         if found and not is_plain and "readSidePadding" not in line:
@@ -303,10 +304,10 @@ def refuse_guarded(plan: str) -> None:
 def _read_format(
     described: Mapping[str, Any], partition: Mapping[str, Any] | None = None
 ) -> ReadFormat:
-    """How the files of a table, or of one partition of it, are read.
+    """Return the read format of a table, or of one of its partitions.
 
     Raises:
-        UnsupportedTable: for formats that cannot be read, and for what Spark hides.
+        UnsupportedTable: if the format is not supported or Spark redacts an option.
     """
     given = dict(described.get("storage_properties", {}))
     if _is_source(described):
@@ -325,6 +326,6 @@ def _read_format(
 
 
 def _identity(described: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells a table from another one of its name."""
+    """Return properties that differ between a table and a new one of the same name."""
     names = ("created_time", "type", "provider", "location", "partition_columns")
     return tuple(described.get(name) for name in names)

@@ -1,4 +1,4 @@
-"""A table as a leaf of a plan: Spark's own relation, which is told the files that it reads."""
+"""Tables that Spark reads with its own relation, limited to the selected files or partitions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _REF = "ref"
 
 
 class RelationTable(Connector):
-    """A table over whose files Spark has a relation.
+    """Base class of tables with a Spark relation over their files.
 
     Args:
-        catalyst: Of the session that reads.
-        leaf: The relation as it stands in a plan; a scan of it keeps its attributes.
+        catalyst: The plans of the session that reads.
+        leaf: The relation from a plan. Scans of the table have the same attributes.
     """
 
     def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
@@ -41,21 +41,21 @@ class RelationTable(Connector):
         self._metadata = _metadata(catalyst, leaf)
 
     def read_by(self, plan: Any) -> Self:
-        """The same table, whose rows are read by a plan over the relation, such as one that pads.
+        """Set the plan above the relation that reads the rows, for example to pad CHAR columns.
 
         Args:
-            plan: Each of its nodes has one child, the last is the relation.
+            plan: A plan in which each node has one child. The leaf is the relation.
         """
         self._plan = plan
         return self
 
     def named_by(self, alias: Any) -> Self:
-        """The same table, whose columns :meth:`named` qualifies by a ``SubqueryAlias``."""
+        """Set the ``SubqueryAlias`` with which :meth:`named` qualifies columns; None for none."""
         self._alias = alias
         return self
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Rows of the table, whose columns may be named by it as those of ``spark.table`` may."""
+        """Qualify the columns of rows with the table's name, as ``spark.table`` does."""
         if self._alias is None:
             return rows
         plan = self._catalyst.scala.seq([analyzed_plan(rows)])
@@ -63,7 +63,7 @@ class RelationTable(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Not the way to it: see :class:`splitlib.spark.session_catalog.SessionConnector`."""
+        """Not supported. Use :class:`splitlib.spark.session_catalog.SessionConnector`."""
         raise NotImplementedError
 
     def describe(self) -> TableMetadata:
@@ -73,54 +73,54 @@ class RelationTable(Connector):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Of the table, or its directories."""
+        """Name of the table, or its directories if it has no name."""
 
     @property
     def leaf(self) -> Any:
-        """The relation."""
+        """Relation from the plan."""
         return self._leaf
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
-        """Files and bytes of all that Spark has listed by itself; None = it has not."""
+        """Number and total bytes of the files that Spark has listed; None if it has listed none."""
         return None, None
 
     @property
     def can_read_nothing(self) -> bool:
-        """Whether a scan of no files saves something."""
+        """Whether replacing the scan by one without files avoids work."""
         return False
 
     def prepare(self, *, by_name: bool) -> None:
-        """Ask for what will be needed, in whatever thread.
+        """Make catalog requests ahead of time. May be called in any thread.
 
         Args:
-            by_name: Whether it will be known what the partitions are called that are needed.
+            by_name: Whether the filters will imply the names of the partitions.
         """
 
     def listed_by_spark(self) -> RelationTable:
-        """The same table, with the files of all partitions as Spark lists them and keeps that."""
+        """Return the same table with the files of all partitions listed and cached by Spark."""
         return self
 
     @property
     def has_names(self) -> bool:
-        """Whether it is known which partitions there are, so that none is asked for by name."""
+        """Whether all partition names are known, so that requests by name are not needed."""
         return True
 
     @property
     def has_canonical_values(self) -> bool:
-        """Whether integers and dates in partition values are said to have one spelling each."""
+        """Whether integers and dates in partition values are declared to have one spelling."""
         return False
 
     @property
     def names_files(self) -> bool:
-        """Whether Spark can be told the files to read, and not only the partitions."""
+        """Whether scans can be limited to single files, and not only to partitions."""
         return not self._catalyst.is_of_hive(self._leaf)
 
     def scan_of_files(self, selected: Iterable[SelectedFiles]) -> DataFrame:
-        """The rows of some files, under the attributes of the relation.
+        """Return the rows of the selected files, with the attributes of the relation.
 
         Raises:
-            RuntimeError: if Spark would read other files than those.
+            RuntimeError: if Spark would not read exactly these files.
         """
         group = FileGroup()
         for one in selected:
@@ -133,21 +133,21 @@ class RelationTable(Connector):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        with errors_of_the_jvm(self._catalyst.spark):  # a value may be none of its type
+        with errors_of_the_jvm(self._catalyst.spark):  # a partition value may not parse
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
         )
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """The rows of some partitions, under the attributes of the relation.
+        """Return the rows of the selected partitions, with the attributes of the relation.
 
-        Only asked for where :attr:`names_files` is false.
+        Only called if :attr:`names_files` is false.
         """
         raise NotImplementedError
 
     def _rows_of(self, relation: Any) -> DataFrame:
-        """The rows of a relation that stands in place of the table's."""
+        """Return the rows of another relation, read by the table's plan."""
         depth, node = 0, self._plan
         while not node.children().isEmpty():
             depth, node = depth + 1, node.children().head()
@@ -157,21 +157,21 @@ class RelationTable(Connector):
 
     @abstractmethod
     def _rows(self, refs: pa.Array) -> Any:
-        """The values of some partitions, an ``Array[InternalRow]``."""
+        """Return the values of partitions, an ``Array[InternalRow]``."""
 
     @abstractmethod
     def _statuses(self, files: pa.Table) -> Any:
-        """Some files as their filesystem shows them, a ``Seq[FileStatus]``; None = not known."""
+        """Return the filesystem's entries of files, a ``Seq[FileStatus]``; None if not known."""
 
 
 def relation_of(table: Table) -> RelationTable | None:
-    """The relation that Spark reads a table by; None if it has to be told how to read its files."""
+    """Return the table as a :class:`RelationTable`; None if Spark has no relation for it."""
     connector = table.connector
     return connector if isinstance(connector, RelationTable) else None
 
 
 def public_name_of(table: Table) -> str | None:
-    """The name, without database, of a table that is read by Spark's public API; else None."""
+    """Return the name, without database, of a table read with Spark's public API; else None."""
     connector = table.connector
     return connector.name_in_catalog if isinstance(connector, PublicTable) else None
 
@@ -181,7 +181,7 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # where Spark pads CHAR itself, the relation's own columns no longer say that they are
+    # If Spark pads CHAR columns, the relation's columns lack the metadata for CHAR.
     declared = {f["name"]: f["metadata"] for f in catalyst.declared_schema(leaf)["fields"]}
     for field in schema["fields"]:
         if SPARK_CHAR_VARCHAR in declared.get(field["name"], {}):

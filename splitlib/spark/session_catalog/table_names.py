@@ -1,4 +1,4 @@
-"""The tables that a session's catalog has, asked through SQL, which every session understands."""
+"""List the tables of a session's catalog with SQL, which works in all kinds of sessions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from splitlib.errors import TableNotFound
 
 
 def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple[str, str]]:
-    """Database and table of each table of the current catalog, in order.
+    """Yield database and name of each table of the current catalog, sorted.
 
     Args:
         spark: The session.
-        database: None = of all.
+        database: The database to list; None for all databases.
 
     Raises:
-        TableNotFound: if there is no such database.
+        TableNotFound: if the database does not exist.
     """
     databases = [database]
     if database is None:

@@ -1,4 +1,4 @@
-"""A table of Hive's without partitions: there is nothing to prune, and Spark lists it."""
+"""Hive tables without partitions. There is nothing to prune, and Spark lists the files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from splitlib.spi import Predicate
 
 
 class WholeTable(RelationTable):
-    """One partition without values.
+    """A Hive table without partitions, treated as one partition without values.
 
     Args:
-        catalyst: Of the session that reads.
+        catalyst: The plans of the session that reads.
         leaf: A ``HiveTableRelation`` without partitions.
-        threads: Directories listed at the same time.
+        threads: Number of directories listed concurrently.
     """
 
     def __init__(self, catalyst: Catalyst, leaf: Any, threads: int) -> None:
@@ -53,7 +53,7 @@ class WholeTable(RelationTable):
         yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """See :class:`RelationTable`; all or nothing."""
+        """See :class:`RelationTable`. Returns all rows, or none without a selected partition."""
         rows = self._rows_of(self._leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
 
