@@ -1,7 +1,7 @@
-"""What Spark itself would read of a query, compared with ``allowed_locations``.
+"""Check the locations that Spark itself would read for a query against ``allowed_locations``.
 
-Scans that splitlib lists are checked as they are listed; all others here, before the query is given
-back or run.
+Scans that splitlib lists are checked when they are listed. All other scans are checked here, before
+the query is returned or executed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ from splitlib.storage import only_within, refuse_files_outside, refuse_outside
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations, or run it with Spark alone, where it is trusted."
-# What the list of a query's files leaves out, as its plan spells it.
+# Parts of a plan's text whose files ``DataFrame.inputFiles`` does not list.
 _OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
 _AT_ONCE: Final = 1000
-"""Partitions fetched by one call."""
-# Behind white space, comments without others in them, which Spark nests, and parentheses.
+"""Maximum number of partitions requested in one call."""
+# SELECT or VALUES after any white space, comments and opening parentheses. Spark allows nested
+# comments, which this pattern does not match.
 _QUERY: Final = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*(?:(?!/\*|\*/).)*\*/)*(?:SELECT|VALUES)\b", re.IGNORECASE | re.DOTALL
 )
 
 
 def allowed_by(spark: SparkSession) -> SplitConfig:
-    """The setting that the session has for this; what else is set may be wrong and is left alone.
+    """Return a configuration with only the session's ``allowed_locations``.
+
+    Other settings are not read, so that invalid ones cause no error here.
 
     Raises:
-        ConfigError: if this setting is malformed.
+        ConfigError: if ``allowed_locations`` is malformed.
     """
     key, variable = f"{SPARK_PREFIX}{option_name(_SETTING)}", f"{ENV_PREFIX}{_SETTING.upper()}"
     return SplitConfig.resolve(
@@ -54,12 +57,18 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
 
 
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> None:
-    """:func:`refuse_scans` of a query, in whatever session.
+    """Check all locations that a query reads, in a classic or Spark Connect session.
 
-    Where Spark's internals are out of reach Spark is asked for the files, which it lists for that.
+    Without access to Spark's internals, Spark has to list the files of the query for this.
+
+    Args:
+        df: The query.
+        config: The configuration with ``allowed_locations``.
+        partitions: Whether to check the optimized plan and the locations of partitions. If false,
+            only the directories of tables in the analyzed plan are checked.
 
     Raises:
-        LocationNotAllowed: naming what the query must not read.
+        LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     if config.allowed_locations is None:
         return
@@ -72,10 +81,10 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
                 f"What the query reads cannot be compared with allowed_locations: {refused[0]}.",
                 hint=_IN_SPARK,
             )
-    elif not ran_a_command(df):  # what is made of its plan would run it again
+    elif not ran_a_command(df):  # planning it again would execute the command again
         catalyst = Catalyst(df.sparkSession)
         plan = analyzed_plan(df)
-        if partitions:  # without the relations that only stand beside a pruned scan
+        if partitions:  # the optimizer removes relations that are in the plan but are not read
             plan = catalyst.optimized(catalyst.analyzed(df))
             if any(catalyst.kind(leaf) == _CACHED for leaf in catalyst.all_leaves(plan)):
                 refuse_scans(catalyst, analyzed_plan(df), config)
@@ -83,10 +92,10 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
 
 
 def refuse_dataframe(df: DataFrame, config: SplitConfig) -> None:
-    """:func:`refuse_query`, with partitions, of a DataFrame that was not checked before.
+    """Check all locations of a DataFrame that was not checked before, including partitions.
 
     Raises:
-        LocationNotAllowed: naming what it must not read.
+        LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     refuse_query(df, config, partitions=False)
     refuse_query(df, config, partitions=True)
@@ -95,39 +104,39 @@ def refuse_dataframe(df: DataFrame, config: SplitConfig) -> None:
 def refuse_condition(
     spark: SparkSession, condition: Column, schema: StructType, config: SplitConfig
 ) -> None:
-    """Make sure that the subqueries of a condition may be read.
+    """Check the locations that subqueries of a condition read.
 
     Args:
         spark: The session.
-        condition: On rows of ``schema``.
-        schema: The table's, for Spark.
-        config: Says what is allowed.
+        condition: A condition on rows of ``schema``.
+        schema: The schema of the table.
+        config: The configuration with ``allowed_locations``.
 
     Raises:
-        LocationNotAllowed: naming what must not be read.
+        LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     if config.allowed_locations is not None:
         rows = spark.createDataFrame([], schema).where(condition)
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config, partitions=True)
-        else:  # the optimizer would drop subqueries on no rows
+        else:  # not optimized, since the optimizer drops subqueries if there are no rows
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
 
 def refuse_scans(
     catalyst: Catalyst, plan: Any, config: SplitConfig, *, partitions: bool = True
 ) -> None:
-    """Make sure that all that a plan reads may be read.
+    """Check all locations that a plan reads.
 
     Args:
-        catalyst: Of the session.
+        catalyst: The plans of the session.
         plan: Any resolved plan.
-        config: Says what is allowed.
-        partitions: Whether the catalog is asked where all partitions are of tables that it has;
-            without it only the tables' own directories are compared.
+        config: The configuration with ``allowed_locations``.
+        partitions: Whether to request all partitions of catalog tables and check their locations.
+            If false, only the tables' own directories are checked.
 
     Raises:
-        LocationNotAllowed: naming what must not be read.
+        LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     if config.allowed_locations is None:
         return
@@ -157,20 +166,20 @@ def refuse_scans(
 def refuse_statement(
     spark: SparkSession, text: str, config: SplitConfig, *, has_parameters: bool
 ) -> None:
-    """Refuse a statement unless it is understood, and what it changes may be read.
+    """Check the locations that a statement reads, and reject kinds of statements not known here.
 
-    Of queries, and of the query that INSERT or CREATE TABLE AS writes, that is compared when they
+    Queries are accepted here, also as part of INSERT or CREATE TABLE AS. They are checked when they
     are planned, or by :func:`refuse_written_query`.
 
     Args:
-        spark: Where it is to run.
-        text: A statement, with its parameters still in it.
-        config: Says what is allowed.
-        has_parameters: Whether there are values for parameters.
+        spark: The session that will run the statement.
+        text: The statement, with its parameter markers.
+        config: The configuration with ``allowed_locations``.
+        has_parameters: Whether there are values for parameter markers.
 
     Raises:
-        LocationNotAllowed: naming what must not be read, or a statement that is not understood.
-        ConfigError: if that cannot be found out before it runs, and it may not be a query.
+        LocationNotAllowed: if a location is not allowed, or the kind of statement is not known.
+        ConfigError: if the session cannot check commands and the statement may be one.
     """
     if config.allowed_locations is None:
         return
@@ -194,15 +203,15 @@ def refuse_statement(
         )
     if command.kind != "query":
         analyzed = catalyst.analyzed_statement(command.node)
-        if analyzed.resolved():  # else Spark says what is wrong with it
+        if analyzed.resolved():  # otherwise Spark will raise the error
             refuse_scans(catalyst, analyzed, config)
 
 
 def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) -> None:
-    """Make sure that what INSERT and CREATE TABLE AS write may be read.
+    """Check the locations that the query of INSERT or CREATE TABLE AS reads.
 
     Raises:
-        LocationNotAllowed: naming what must not be read.
+        LocationNotAllowed: if a location is not allowed or not known. The message names it.
     """
     if config.allowed_locations is None or internals_unavailable(spark) is not None:
         return
@@ -213,7 +222,7 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
 
 
 def is_query(text: str) -> bool:
-    """Whether the beginning of a statement says that it is a query, and so no command."""
+    """Return whether a statement begins with SELECT or VALUES, and so is not a command."""
     return _QUERY.match(text) is not None
 
 
@@ -225,9 +234,9 @@ def _refuse_partitions(partitions: PartitionsByName) -> None:
 
 
 def _refuse_python(catalyst: Catalyst, leaf: Any, allowed: Sequence[str]) -> None:
-    """Refuse a source in Python, unless it is splitlib's own and has the same setting.
+    """Reject a data source in Python, unless its option ``allowedLocations`` has the same value.
 
-    Spark does not tell such a source the settings of the session.
+    Spark does not pass the session's settings to such sources.
     """
     given = catalyst.option_of_source(leaf, option_name(_SETTING)) or ""
     if [place.strip() for place in given.split(",")] != list(allowed):

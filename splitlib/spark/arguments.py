@@ -1,4 +1,4 @@
-"""What users hand over: taken for what it means, or refused with what is taken instead."""
+"""Convert arguments of users, or reject them with an error that lists what is accepted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KEYS = (
 
 
 def given_dataframe(value: Any) -> DataFrame:
-    """A DataFrame of Spark's.
+    """Return the argument if it is a Spark DataFrame.
 
     Raises:
-        InvalidFilter: for anything else.
+        InvalidFilter: if it is not.
     """
     if isinstance(value, DataFrame):
         return value
@@ -39,10 +39,10 @@ def given_dataframe(value: Any) -> DataFrame:
 
 
 def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
-    """Where keys come from: a table whose columns are named, or a filter as it is.
+    """Convert join keys to a DataFrame or Arrow table. A filter is returned unchanged.
 
     Raises:
-        InvalidFilter: for what is none.
+        InvalidFilter: if the argument has no named columns.
     """
     if isinstance(value, DataFrame | DynamicFilteringData | pa.Table):
         return value
@@ -67,13 +67,14 @@ def _columns_of(data: DynamicFilteringData) -> Iterable[tuple[str, pa.ChunkedArr
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
-    """A table of anything that hands over Arrow's columns; None if it does not."""
+    """Convert an object that can export Arrow data to a table; None for other objects."""
     try:
         if hasattr(value, "__arrow_c_stream__") or isinstance(value, pa.RecordBatch):
             return pa.table(value)
         if hasattr(value, "to_arrow"):
             return pa.table(value.to_arrow())
-        if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):  # of old
+        # pandas before 2.2, without __arrow_c_stream__
+        if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):
             return pa.Table.from_pandas(value, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidFilter(
@@ -83,10 +84,13 @@ def _arrow_table(value: Any) -> pa.Table | None:
 
 
 def given_pairs(on: Any) -> dict[str, str]:
-    """Fact column to key column: of a mapping, a name, names, or pairs of names.
+    """Return a mapping from fact columns to key columns.
+
+    Args:
+        on: A mapping, one name, several names, or pairs of names.
 
     Raises:
-        InvalidFilter: for anything else, and for nothing.
+        InvalidFilter: if ``on`` is empty or anything else.
     """
     if isinstance(on, str):
         return {on: on}
@@ -115,15 +119,17 @@ def _shown(item: Any) -> str:
 
 
 def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
-    """The key columns under the fact's names; text for dates and whole numbers is read as such.
+    """Return the key columns with the names of the fact columns.
+
+    Text is converted if the fact column is an integer or a date.
 
     Args:
-        table: With the keys.
-        on: Fact column to key column.
-        columns: The fact's, with their types.
+        table: The table with the keys.
+        on: Mapping from fact columns to key columns.
+        columns: Schema of the fact table.
 
     Raises:
-        InvalidFilter: if a column is missing, or a text is not what its column holds.
+        InvalidFilter: if a column is missing, or a text cannot be converted.
     """
     if missing := [column for column in on.values() if column not in table.column_names]:
         raise InvalidFilter(

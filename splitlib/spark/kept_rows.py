@@ -1,7 +1,7 @@
-"""Rows that are computed once and outlive the executors that computed them.
+"""Compute rows once, and keep them even if the executors that computed them are lost.
 
-What is small goes to the driver and stands in the plan. What is not goes to the checkpoint
-directory, if the session has one, else to blocks that two executors keep.
+Small results go to the driver and become part of the plan. Larger results go to the checkpoint
+directory if the session has one, and otherwise to blocks on two executors.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from splitlib.spark.jvm.probe import internals_unavailable
 _log = get_logger(__name__)
 
 DRIVER_BYTES: Final = 8 << 20
-"""Up to so much, as the executors store it, goes to the driver."""
+"""Maximum size of rows that go to the driver, in bytes of executor storage."""
 _ATTEMPTS: Final = 3
-# The error of Spark's where the executor is gone that had computed some rows.
+# Texts in Spark's error if the executor that computed some rows is lost.
 _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
 
 
 def kept_rows(df: DataFrame, *, is_opaque: bool = False) -> DataFrame:
-    """The rows of ``df`` as they are computed now, under the same columns.
+    """Compute the rows of ``df`` now, and return them with the same columns.
 
     Args:
         df: Any query.
-        is_opaque: Whether the optimizer must not look into the rows, nor see that there are none.
+        is_opaque: Whether to hide the rows from the optimizer, even that there are none.
     """
     return interruptibly(df.sparkSession, lambda: _kept(df, is_opaque=is_opaque))
 
 
 def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
     spark = df.sparkSession
-    # one process alone has no executor to lose, and nowhere to copy a block
+    # In local mode there are no other executors: none can be lost, and none can hold a copy.
     is_local = (spark.conf.get("spark.master", "") or "").startswith("local")
     level = StorageLevel.MEMORY_AND_DISK if is_local else StorageLevel.MEMORY_AND_DISK_2
     if internals_unavailable(spark) is not None:
@@ -49,7 +49,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
         try:
             return _safe(spark, stored, is_opaque=is_opaque)
         except JVM_ERRORS as error:
-            # nobody has seen the rows yet, so that others may take their place
+            # The rows have not been used yet, so they may be computed again with another result.
             if attempt == _ATTEMPTS or not any(said in str(error) for said in _LOST):
                 raise
             _log.debug("Rows were lost with an executor, and are computed again.", exc_info=True)
@@ -57,7 +57,7 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
 
 
 def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFrame:
-    """The rows of a local checkpoint, in a safer place if there is one."""
+    """Move the rows of a local checkpoint to a safer place, if there is one."""
     catalyst = Catalyst(spark)
     leaf: Any = analyzed_plan(stored)
     if catalyst.stored_bytes(leaf) <= DRIVER_BYTES:

@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames."""
+"""Convert Arrow tables to DataFrames."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pyspark.sql.types import NullType, StringType, StructField, StructType
 
 
 def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """The rows of ``table``, whose local times stay local times.
+    """Return a DataFrame with the rows of an Arrow table.
 
-    By itself Spark would take those for instants of the session's time zone, and fail on times that
-    its clocks skip.
+    Timestamps without time zone keep their type. By default Spark would interpret them in the
+    session's time zone, and fail on times that daylight saving skips.
     """
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    # in one batch: of several, the server of Spark Connect 4.0 takes the first and drops the others
+    # One batch, since the server of Spark Connect 4.0 ignores all batches after the first.
     return spark.createDataFrame(table.combine_chunks(), schema)
 
 
 def typed_columns(
     spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
 ) -> DataFrame:
-    """The columns of ``values``, by position, with the names and types of ``schema``.
+    """Return the columns of ``values``, by position, with the names and types of ``schema``.
 
-    Text becomes the type as Spark casts it in the session's time zone; what does not parse becomes
-    null. The order of rows is kept.
+    Spark casts text to the type of the field, in the session's time zone. Text that does not parse
+    becomes null. The rows stay in the same order.
 
     Args:
-        spark: Session to make the rows in.
-        values: One column a field of ``schema``: text, or of the field's type.
-        schema: Names and types wanted.
-        more: Further columns, which follow unchanged.
+        spark: The session of the DataFrame.
+        values: A column for each field of ``schema``, as text or of the field's type.
+        schema: Names and types of the result.
+        more: Further columns, appended unchanged.
 
     Raises:
         ValueError: if a column is neither text nor of the field's type.
     """
-    # Numbered names: keys may hold dots, or differ in case only.
+    # Columns get numbered names, since keys may contain dots or differ only in case.
     numbered = [f"c{i}" for i in range(len(schema))]
     arrow = pa.table([*values.columns, *more.values()], names=[*numbered, *more])
     frame = local_rows(spark, arrow)

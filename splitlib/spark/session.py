@@ -1,4 +1,4 @@
-"""splitlib's own settings in a session's configuration."""
+"""Read settings from a session's configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from splitlib.hive.file_types import SETTINGS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_settings import setting_names
 
-# By what Spark infers the schema of directories.
+# Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
     "spark.sql.orc.mergeSchema",
     "spark.sql.parquet.mergeSchema",
@@ -19,7 +19,7 @@ _OF_DIRECTORIES = (
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """Every ``spark.splitlib.*`` that the session has."""
+    """Return all ``spark.splitlib.*`` settings of the session."""
     if internals_unavailable(spark) is not None:
         return {k: v for k, v in spark.conf.getAll.items() if k.startswith(SPARK_PREFIX)}
     names = [name for name in setting_names(spark) if name.startswith(SPARK_PREFIX)]
@@ -27,6 +27,6 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 
 def settings_of_directories(spark: SparkSession) -> dict[str, str]:
-    """The settings by which a session infers columns and partition keys of directories."""
+    """Return the session's settings for inferring columns and partition keys of directories."""
     found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
     return {name: str(value) for name, value in found.items() if value is not None}

@@ -1,4 +1,7 @@
-"""What names and literals mean in a session: the same again, or an error."""
+"""Detect changes of a session that would change the meaning of a query.
+
+Such changes are another current database, other settings and other temporary views.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_settings import all_settings, temporary_views
 
 _SQL: Final = "spark.sql."
-# They change how a query runs, and not what it means; nearly as Spark has it for its views.
+# Settings that change how a query runs, but not its result. Most of them are also settings that
+# Spark does not store with views.
 _HOW: Final = (
     "spark.sql.adaptive.",
     "spark.sql.autoBroadcastJoinThreshold",
@@ -35,22 +39,24 @@ _HOW: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a session was when something was planned in it."""
+    """The state of a session at the time when a query was planned."""
 
     catalog: str
+    """Current catalog."""
     database: str
+    """Current database."""
     settings: Mapping[str, str]
-    """Those that change what a query means."""
+    """Settings that may change the result of a query."""
     views: Mapping[str, int]
-    """A number for each temporary view that the query may read; another view has another one."""
+    """A number for each temporary view that the query may read. A new view gets a new number."""
 
     @classmethod
     def of(cls, spark: SparkSession, text: str = "") -> Self:
-        """The state of a session as it is now.
+        """Return the current state of a session.
 
         Args:
             spark: The session.
-            text: A query, for the temporary views whose names occur in it.
+            text: The text of a query. Temporary views are included if their names occur in it.
         """
         inside = internals_unavailable(spark) is None
         settings = all_settings(spark) if inside else dict(spark.conf.getAll)
@@ -69,16 +75,16 @@ class SessionState:
         catalog: bool = True,
         database: bool = True,
     ) -> None:
-        """Make sure that a session is as it was.
+        """Check that the session has not changed since this state.
 
         Args:
             spark: The session.
-            text: The query, as for :meth:`of`.
-            catalog: Whether a table is looked for in the current catalog.
-            database: Whether it is looked for in the current database.
+            text: The text of the query, as for :meth:`of`.
+            catalog: Whether to compare the current catalog.
+            database: Whether to compare the current database.
 
         Raises:
-            ConfigError: if not.
+            ConfigError: if the session has changed.
         """
         now = self.of(spark, text)
         moved = catalog and now.catalog != self.catalog

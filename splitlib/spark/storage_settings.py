@@ -1,4 +1,4 @@
-"""What a session knows of its storage, as options of the driver's own clients."""
+"""Translate a session's Hadoop settings for storage into options of fsspec filesystems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = (
     "session.token",
 )
 _AZURE = "fs.azure."
-# Of these all settings are asked for, as their names hold those of buckets and accounts.
+# Prefixes of settings whose names contain buckets or accounts. All settings below are read.
 _BELOW = (
     _S3A_BUCKET,
     "fs.azure.account.",
@@ -36,23 +36,23 @@ _BELOW = (
     "google.cloud.auth.",
 )
 _OF_A_BUCKET = re.compile(rf"{re.escape(_S3A_BUCKET)}(.+)\.({'|'.join(map(re.escape, _NAMES))})")
-# Providers of credentials that take them from access.key and secret.key.
+# Credential providers that use access.key and secret.key.
 _WITH_KEYS = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
-# Settings of single accounts of Azure end with the host of the account.
+# Settings of a single Azure account end with the account's host.
 _ACCOUNT = re.compile(r"\.([a-z0-9]+)\.(?:dfs|blob)\.core\.[a-z.]+$")
 _TENANT = re.compile(r"https://[^/]+/([^/]+)/oauth2/")
 _CLIENT_CREDENTIALS = "ClientCredsTokenProvider"
 
 
 def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
-    """Options of fsspec for what Spark itself reaches by Hadoop's settings.
+    """Return fsspec options that follow from the session's Hadoop settings.
 
-    What fsspec cannot reach, such as HDFS without Hadoop's libraries, is reached by Spark's own
-    filesystems, where the session is not one of Spark Connect.
+    S3 uses ``fs.s3a.*``, Azure ``fs.azure.*`` and Google ``fs.gs.*``. Unset options are omitted, so
+    that the client applies its defaults. S3 buckets and Azure accounts with their own settings get
+    their own options.
 
-    Of S3 ``fs.s3a.*``, of Azure ``fs.azure.*``, of Google ``fs.gs.*``. What is not set is left out,
-    so that the client looks for it where it always does. Buckets of S3 and accounts of Azure that
-    have settings of their own have options of their own.
+    For schemes without an fsspec implementation, such as HDFS without Hadoop's libraries, a classic
+    session provides its Hadoop filesystems.
     """
     settings = _settings(spark)
     general, of_accounts = _by_account(settings)
@@ -70,7 +70,7 @@ def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
 
 
 def _by_bucket(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Of S3 the settings of each bucket that has some of its own, which win, as in Hadoop."""
+    """Return the settings of each S3 bucket that has its own, which override the general ones."""
     general = _below(_S3A, settings)
     found: dict[str, dict[str, str]] = {}
     for name, value in settings.items():
@@ -80,7 +80,7 @@ def _by_bucket(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _by_account(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Of Azure the settings of all accounts, and those of each that has some of its own."""
+    """Return Azure settings for all accounts, and settings of each account that has its own."""
     of_azure = _below(_AZURE, settings)
     general = {name: value for name, value in of_azure.items() if not _ACCOUNT.search(name)}
     found: dict[str, dict[str, str]] = {}
@@ -91,7 +91,7 @@ def _by_account(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Options of s3fs for settings of Hadoop's S3A, whose names come without ``fs.s3a.``."""
+    """Translate S3A settings into options of s3fs. The names lack the prefix ``fs.s3a.``."""
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     options: dict[str, Any] = {}
     provider = given.get("aws.credentials.provider", "")
@@ -105,7 +105,7 @@ def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
     if endpoint := given.get("endpoint"):
         is_secure = given.get("connection.ssl.enabled", "true").lower() == "true"
         scheme = "https" if is_secure else "http"
-        # the global endpoint says nothing, and would be taken for a server that is not AWS
+        # The global endpoint is the default. s3fs would treat it as a server other than AWS.
         if endpoint.rpartition("/")[2] != "s3.amazonaws.com":
             options["endpoint_url"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
     if region := given.get("endpoint.region"):
@@ -118,9 +118,9 @@ def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def azure_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Options of adlfs for settings of Hadoop's ABFS: a key, a signature, or a client's secret.
+    """Translate ABFS credentials into options of adlfs: account key, SAS token or client secret.
 
-    Their names come without ``fs.azure.`` before and an account behind them.
+    The names of the settings lack the prefix ``fs.azure.`` and the account.
     """
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     if key := given.get("account.key"):
@@ -136,7 +136,10 @@ def azure_options(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def google_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Options of gcsfs for settings of Hadoop's connector: a key file, or nobody; the project."""
+    """Translate settings of Hadoop's GCS connector into options of gcsfs.
+
+    These are the key file or anonymous access, and the project.
+    """
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     options: dict[str, Any] = {}
     if given.get("fs.gs.auth.type", "").upper() == "UNAUTHENTICATED":
@@ -151,7 +154,7 @@ def google_options(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
-    """All of Hadoop's settings that matter here, and are set."""
+    """Return the session's Hadoop settings for storage."""
     names = [_S3A + name for name in _NAMES]
     if internals_unavailable(spark) is None:
         return hadoop_settings(spark, names, _BELOW)
@@ -160,13 +163,13 @@ def _settings(spark: SparkSession) -> dict[str, str]:
 
 
 def _below(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Those that begin so, by the rest of their names."""
+    """Return the settings with a prefix, which is removed from their names."""
     begin = len(prefix)
     return {name[begin:]: value for name, value in settings.items() if name.startswith(prefix)}
 
 
 def _told_to_spark(spark: SparkSession) -> Iterator[tuple[str, str]]:
-    """Hadoop's settings that were set in Spark, not in Hadoop's files; those that win come last."""
+    """Yield Hadoop settings that are set in Spark. For repeated names, the last value applies."""
     known = spark.conf.getAll
     for prefix in ("spark.hadoop.", ""):
         for name, value in known.items():

@@ -1,6 +1,7 @@
-"""Request partitions of one table from a session's catalog: first names, then the matching ones.
+"""Request the partitions of one table from a session's catalog.
 
-If the filters imply the names, the names are not listed.
+The first request lists all names, the next ones load the matching partitions. If the filters imply
+the names, they are not listed.
 """
 
 from __future__ import annotations
