@@ -29,7 +29,7 @@ from splitlib.storage import only_within, refuse_files_outside, refuse_outside
 
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
-_IN_SPARK: Final = "unset allowed_locations, or run it with Spark alone, where it is trusted."
+_IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
 # Parts of a plan's text whose files ``DataFrame.inputFiles`` does not list.
 _OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
 _AT_ONCE: Final = 1000
@@ -78,7 +78,8 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
         refused = _OUT_OF_SIGHT.search(explained(df))
         if refused:
             raise LocationNotAllowed(
-                f"What the query reads cannot be compared with allowed_locations: {refused[0]}.",
+                f"The query's plan contains {refused[0]}, which cannot be checked against "
+                "allowed_locations.",
                 hint=_IN_SPARK,
             )
     elif not ran_a_command(df):  # planning it again would execute the command again
@@ -145,8 +146,8 @@ def refuse_scans(
             source = catalyst.kind_of_source(leaf)
             if source == "unknown":
                 raise LocationNotAllowed(
-                    f"Where {catalyst.kind(leaf)} reads is not known, and so cannot be compared "
-                    "with allowed_locations.",
+                    f"The location that {catalyst.kind(leaf)} reads is not known, so it cannot be "
+                    "checked against allowed_locations.",
                     hint=_IN_SPARK,
                 )
             if source == "python":
@@ -188,8 +189,9 @@ def refuse_statement(
         if is_query(text):
             return
         raise ConfigError(
-            f"What a command reads cannot be compared with allowed_locations: {reason}.",
-            hint="a query begins with SELECT; run others with spark.sql, or in a classic session.",
+            f"Commands cannot be checked against allowed_locations in this session: {reason}.",
+            hint="a query begins with SELECT; run other statements with spark.sql, or in a classic "
+            "session.",
         )
     parsed = parsed_statement(spark, text)
     if is_query_plan(spark, parsed) or only_reads_settings(parsed):
@@ -197,9 +199,10 @@ def refuse_statement(
     catalyst = Catalyst(spark)
     command = ParsedCommand.of(spark, catalyst, text)
     if command is None or has_parameters:
-        what = "the parameters of a command" if command else f"a statement {catalyst.kind(parsed)}"
+        what = "a command with parameters" if command else f"the statement {catalyst.kind(parsed)}"
         raise LocationNotAllowed(
-            f"What is read by {what} cannot be compared with allowed_locations.", hint=_IN_SPARK
+            f"The locations that {what} reads cannot be checked against allowed_locations.",
+            hint=_IN_SPARK,
         )
     if command.kind != "query":
         analyzed = catalyst.analyzed_statement(command.node)
@@ -242,6 +245,6 @@ def _refuse_python(catalyst: Catalyst, leaf: Any, allowed: Sequence[str]) -> Non
     if [place.strip() for place in given.split(",")] != list(allowed):
         places = ",".join(allowed)
         raise LocationNotAllowed(
-            "A data source in Python does not know the session's allowed_locations.",
-            hint=f'for format("splitlib"): .option("{option_name(_SETTING)}", {places!r}).',
+            "A data source in Python does not get the session's allowed_locations.",
+            hint=f'for format("splitlib"), add .option("{option_name(_SETTING)}", {places!r}).',
         )

@@ -32,9 +32,9 @@ def given_dataframe(value: Any) -> DataFrame:
     if hasattr(value, "filtered_by"):
         hint = "call .load() on the reader first."
     elif hasattr(value, "__arrow_c_stream__"):
-        hint = "spark.createDataFrame(…) makes one of it."
+        hint = "convert it with spark.createDataFrame(…)."
     else:
-        hint = "spark.table('db.t') is one."
+        hint = "pass a DataFrame, such as spark.table('db.t')."
     raise InvalidFilter(f"Expected a Spark DataFrame, not a {type(value).__name__}.", hint=hint)
 
 
@@ -49,14 +49,14 @@ def given_keys(value: Any) -> DataFrame | DynamicFilteringData | pa.Table:
     if isinstance(value, Mapping):
         return pa.table(dict(_columns_of(DynamicFilteringData.from_values(value))))
     if isinstance(value, Column):
-        hint = "a condition goes into .where(…); filtered_by takes keys: "
+        hint = "pass a condition to .where(…); filtered_by takes "
     elif hasattr(value, "filtered_by"):
-        hint = "call .load() on the reader first; or give "
+        hint = "call .load() on the reader first, or pass "
     else:
         table = _arrow_table(value)
         if table is not None:
             return table
-        hint = "to name the column, {'day': […]}; keys are "
+        hint = "name the column, as in {'day': […]}; keys are "
     raise InvalidFilter(f"A {type(value).__name__} has no key columns.", hint=hint + _KEYS)
 
 
@@ -78,7 +78,8 @@ def _arrow_table(value: Any) -> pa.Table | None:
             return pa.Table.from_pandas(value, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidFilter(
-            f"A {type(value).__name__} is no table of keys: {error}", hint=f"keys are {_KEYS}"
+            f"A {type(value).__name__} cannot be converted to a table of keys: {error}",
+            hint=f"keys are {_KEYS}",
         ) from error
     return None
 
@@ -101,7 +102,7 @@ def given_pairs(on: Any) -> dict[str, str]:
     else:
         items = [on]
     if not items:
-        raise InvalidFilter("'on' names no column.", hint=_PAIRS)
+        raise InvalidFilter("'on' is empty.", hint=_PAIRS)
     pairs: dict[str, str] = {}
     for item in items:
         match item:
@@ -109,7 +110,9 @@ def given_pairs(on: Any) -> dict[str, str]:
                 pairs[name] = column
             case _:
                 raise InvalidFilter(
-                    f"'on' has {_shown(item)}, which does not pair two names.", hint=_PAIRS
+                    f"'on' contains {_shown(item)}. Each item must be a pair of column names, and "
+                    "each fact column may occur once.",
+                    hint=_PAIRS,
                 )
     return pairs
 
@@ -134,7 +137,7 @@ def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) ->
     if missing := [column for column in on.values() if column not in table.column_names]:
         raise InvalidFilter(
             f"The keys have no column {', '.join(missing)}.",
-            hint=f"their columns are {', '.join(table.column_names)}.",
+            hint=f"the columns of the keys are {', '.join(table.column_names)}.",
         )
     kinds = {field.name: field.type for field in columns}
     found = {name: _as_type(table[column], name, kinds.get(name)) for name, column in on.items()}
@@ -155,8 +158,8 @@ def _as_type(keys: pa.ChunkedArray, name: str, kind: pa.DataType | None) -> pa.C
     other = texts.filter(pc.and_(pc.is_valid(texts), pc.invert(same)))
     if len(other):
         raise InvalidFilter(
-            f"Key {other[0].as_py()!r} for column {name!r} is no {kind}.",
-            hint="keys of the column's own type, such as datetime.date(2024, 1, 5), or text that "
-            "is spelled as Spark shows it.",
+            f"Key {other[0].as_py()!r} for column {name!r} cannot be converted to {kind}.",
+            hint="pass keys of the column's type, such as datetime.date(2024, 1, 5), or text in "
+            "Spark's format, such as '2024-01-05'.",
         )
     return pa.chunked_array([typed])

@@ -53,5 +53,5 @@ def _typed(column: Column, given: object, field: StructField) -> Column:
         return column.alias(field.name)
     if isinstance(given, (StringType, NullType)):
         return column.try_cast(field.dataType).alias(field.name)
-    msg = f"Partition values of {field.name!r} are {given}, neither text nor {field.dataType}"
+    msg = f"Partition values of {field.name!r} are {given}, not text or {field.dataType}"
     raise ValueError(msg)

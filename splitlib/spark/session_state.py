@@ -91,18 +91,20 @@ class SessionState:
         if moved or (database and now.database != self.database):
             before, after = (f"`{s.catalog}`.`{s.database}`" for s in (self, now))
             raise ConfigError(
-                f"It was planned in {before}, and the current database is {after} now.",
-                hint=f"USE {before} before replan; or make it anew, with full names.",
+                f"The query was planned in {before}, but the current database is now {after}.",
+                hint=f"run USE {before} before replan, or create the DataFrame again with full "
+                "table names.",
             )
         if changed := _different(self.settings, now.settings):
             raise ConfigError(
-                f"Other settings have changed what it means: {', '.join(changed)}.",
-                hint="set them as they were before replan; or make it anew.",
+                f"Settings have changed since the query was planned: {', '.join(changed)}.",
+                hint="restore them before replan, or create the DataFrame again.",
             )
         if changed := _different(self.views, now.views):
             raise ConfigError(
-                f"Temporary views have been made, replaced or dropped: {', '.join(changed)}.",
-                hint="make it anew.",
+                "Temporary views were created, replaced or dropped since the query was planned: "
+                f"{', '.join(changed)}.",
+                hint="create the DataFrame again.",
             )
 
 

@@ -110,10 +110,10 @@ def test_an_index_that_lists_something_else(
     spark: SparkSession, asked_anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other(*arguments: object) -> None:
-        raise RuntimeError("Spark took 0 files (0 distinct) of 1 given")
+        raise RuntimeError("Spark would read 0 files (0 distinct) instead of 1")
 
     monkeypatch.setattr(probe, "pinned_index", other)
-    assert "Spark took 0 files" in str(internals_unavailable(spark))
+    assert "Spark would read 0 files" in str(internals_unavailable(spark))
 
 
 def test_rows_are_right(spark: SparkSession, days: Path, hidden: None, touched: set[str]) -> None:

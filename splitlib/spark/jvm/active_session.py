@@ -132,7 +132,7 @@ class SessionThreads(ThreadPoolExecutor):
             try:
                 self._spark.sparkContext.cancelJobsWithTag(self._tag)
             except JVM_ERRORS:
-                _log.debug("The jobs cannot be cancelled.", exc_info=True)
+                _log.debug("The jobs could not be cancelled.", exc_info=True)
                 return
             # Cancel repeatedly: after one job is cancelled, the same call may start another one.
             running = wait(running, _CANCEL_AGAIN_SECONDS).not_done

@@ -89,7 +89,7 @@ def _why_later(catalyst: Catalyst, condition: Any) -> str | None:
     if not condition.deterministic():
         return "it calls a function that is not deterministic"
     if condition.containsPattern(patterns.CURRENT_LIKE()):
-        return "it asks for the current time"
+        return "it uses the current time"
     if condition.containsPattern(patterns.PLAN_EXPRESSION()):
-        return "it holds a query"
+        return "it contains a subquery"
     return None

@@ -19,7 +19,7 @@ from splitlib.spark.jvm.listing import PATH
 from splitlib.spark.jvm.scala import Scala
 
 # Spark considers two indexes equal if their roots are equal, and then reads only one of them or
-# uses cached rows. So the root of a scan ends with a digest of what the scan reads.
+# uses cached rows. So the root of a scan ends with a digest of its files and partition values.
 # The scheme is http because listing it is an error. Spark treats other missing roots as empty, so
 # REFRESH TABLE on a view of the scan would silently drop the files. With http it fails.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
@@ -73,8 +73,8 @@ def pinned_index(
     distinct = pc.count_distinct(files["path"]).as_py()
     if (_files_read(scala, index), index.allFiles().size()) != (files.num_rows, distinct):
         raise RuntimeError(
-            f"Spark took {_files_read(scala, index)} files ({index.allFiles().size()} distinct) "
-            f"of {files.num_rows} given"
+            f"Spark would read {_files_read(scala, index)} files ({index.allFiles().size()} "
+            f"distinct) instead of the given {files.num_rows} ({distinct} distinct)"
         )
     return index
 

@@ -110,7 +110,7 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
             return None
         statuses = _listed(scala, filesystem, path, pages * page)
     except JVM_ERRORS:
-        _log.info("Directories are listed one by one.", exc_info=True)
+        _log.info("The common listing failed. Directories are listed one by one.", exc_info=True)
         return Below(None, 1)
     if statuses is None:  # S3A has read one page beyond the limit, and requested the next
         return Below(None, pages + 2)

@@ -77,7 +77,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> AbstractBufferedFile:
         if mode != "rb":
-            raise NotImplementedError("Files are only read.")
+            raise NotImplementedError("This filesystem is read-only.")
         options.pop("autocommit", None)
         return _HadoopFile(self, path, mode, **options)
 

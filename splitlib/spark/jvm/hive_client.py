@@ -69,7 +69,7 @@ class HivePartitions:
             if catalog.getClass().getName() == _CATALOG:
                 return cls(scala, catalog, table)
         except JVM_ERRORS:
-            _log.debug("Hive's client is not found.", exc_info=True)
+            _log.debug("Spark's Hive client is not accessible.", exc_info=True)
         return None
 
     def by_name(self, names: Sequence[str]) -> Any:

@@ -32,7 +32,7 @@ def plan_text(df: DataFrame) -> PlanText:
     if not plan.deterministic():
         volatile = "it calls a function that is not deterministic"
     elif plan.containsPattern(patterns.CURRENT_LIKE()):
-        volatile = "it asks for the current time"
+        volatile = "it uses the current time"
     plans = [plan, *each(plan.subqueriesAll())]
     aggregates = "\n".join(text for one in plans for text in _aggregates(one))
     return PlanText(volatile, str(plan.treeString()), aggregates)

@@ -51,19 +51,19 @@ def internals_unavailable(session: object, how: str = "auto") -> str | None:
 
 def _probed(spark: SparkSession) -> str | None:
     if not has_threads_of_its_own(spark):
-        return "Python's threads share those of the JVM (PYSPARK_PIN_THREAD), and their settings"
+        return "Python threads share JVM threads and their settings (PYSPARK_PIN_THREAD=false)"
     try:
         scala = scala_of(spark)
         missing = _missing_internals(scala, spark)
         if missing is None:
             _list_made_up_file(scala, spark._jsparkSession)
     except (*JVM_ERRORS, RuntimeError) as error:
-        _log.debug("Spark's internals fail.", exc_info=True)
+        _log.debug("The check of Spark's internals failed.", exc_info=True)
         message = str(error).partition("\n")[0]
         return f"the internals of this Spark {spark.version} fail: {message}"
     if missing is None:
         return None
-    return f"the internals of this Spark {spark.version} are others: {missing}"
+    return f"the internals of this Spark {spark.version} differ: {missing}"
 
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
@@ -146,4 +146,4 @@ def _list_made_up_file(scala: Scala, session: Any) -> None:
     index = pinned_index(scala, session, files, keys, rows, "probe")
     listed = str(index.listFiles(scala.nil, scala.nil).mkString())
     if "[7]" not in listed or "file:/splitlib/f" not in listed:
-        raise RuntimeError(f"Spark took one file for {listed}")
+        raise RuntimeError(f"Spark listed one made-up file as {listed}")

@@ -117,7 +117,7 @@ class CatalogPartitions:
         try:
             found = self._catalog.listPartitionNames(self._identifier, spec)
         except JVM_ERRORS:
-            _log.debug("The catalog tells no names by %s.", list(values), exc_info=True)
+            _log.debug("The catalog cannot list names by %s.", list(values), exc_info=True)
             return None
         return _lines(self._scala.text(found, "\n"))
 
@@ -129,7 +129,7 @@ class CatalogPartitions:
         try:
             return hive.by_name(names)
         except JVM_ERRORS:
-            _log.debug("The catalog gives no partitions by name.", exc_info=True)
+            _log.debug("The catalog cannot return partitions by name.", exc_info=True)
             return None
 
     def by_condition(self, condition: str) -> Any | None:
@@ -140,7 +140,7 @@ class CatalogPartitions:
         try:
             return self._catalog.listPartitionsByFilter(self._identifier, conditions)
         except JVM_ERRORS:
-            _log.debug("The catalog refuses %s.", condition, exc_info=True)
+            _log.debug("The catalog rejected the filter %s.", condition, exc_info=True)
             return None
 
     def by_values(self, values: Mapping[str, str]) -> Any | None:
@@ -269,7 +269,7 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
             return
         location = state.catalog().getTableMetadata(identifier).storage().locationUri()
     except JVM_ERRORS:
-        _log.debug("The session does not know %s.", name, exc_info=True)
+        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
         return
     if location.isDefined():
         refuse_outside(str(catalyst.scala.jvm.class_(PATH)(location.get()).toString()))
@@ -327,7 +327,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
         read = read_of_table(catalyst, metadata.identifier().quotedString())
         return read.leaf if read is not None and catalyst.is_table(read.leaf) else None
     except JVM_ERRORS:
-        _log.debug("The session does not know %s.", name, exc_info=True)
+        _log.debug("The catalog lookup of %s failed.", name, exc_info=True)
         return None
 
 

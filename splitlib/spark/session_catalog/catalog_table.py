@@ -164,7 +164,7 @@ class CatalogTable(RelationTable):
             listed, requests = self._partitions.files(names)
         for row, (name, files) in enumerate(zip(names, listed, strict=True)):
             if files is None:
-                raise MissingPartition("Its directory does not exist.", partition=name)
+                raise MissingPartition("The partition's directory does not exist.", partition=name)
             number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
             batches.append(files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), number))
         # Built from columns, since a table without files has no batch.

@@ -94,8 +94,8 @@ def _session(options: Mapping[str, Any]) -> Any:
     spark: Any = options.get("spark") or SparkSession.getActiveSession()
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(
-            "Tables of the session's catalog need a session, and none is active.",
-            hint="pass spark=..., or another connector.",
+            "The connector 'session' needs a Spark session, but no session is active.",
+            hint="pass spark=..., or use another connector.",
         )
     return spark
 
@@ -122,7 +122,9 @@ def _opened(
     if table is None:
         kind = catalyst.kind(leaf)
         raise UnsupportedTable(
-            "It is a view." if kind == "View" else f"Spark reads it by {kind}, not as files.",
-            hint="use splitlib.sql, which plans the query that reads it.",
+            "The table is a view."
+            if kind == "View"
+            else f"Spark reads the table with {kind}, not from files.",
+            hint="query it with splitlib.sql.",
         )
     return table.read_by(read.plan).named_by(read.alias)

@@ -92,9 +92,9 @@ class _Places:
             name = directory.rpartition("/")[2]
             of_keys = refused == "keys refused" and ("=" in name or name == _LIST_BUCKET)
             if not rows and (refused == "refused" or of_keys):
-                raise UnsupportedTable(f"Rows may lie below it, in {directory!r}.")
+                raise UnsupportedTable(f"The subdirectory {directory!r} may contain rows.")
             return rows
-        raise SourceError(f"Spark lists files of {directory!r}, which is no directory asked for.")
+        raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
         """Return the positions of a directory and of all its parents."""
@@ -108,7 +108,7 @@ class _Places:
         if self._loose.isdisjoint(spelled):
             return spelled.get(directory, [])
         if len(spelled) > 1:
-            raise SourceError(f"Which of these directories are the same? {', '.join(spelled)}")
+            raise SourceError(f"These locations may be the same directory: {', '.join(spelled)}.")
         (rows,) = spelled.values()
         return rows
 

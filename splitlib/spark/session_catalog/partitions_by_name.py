@@ -254,7 +254,7 @@ class PartitionsByName:
         """
         if not self._catalog.is_same_table():
             raise TableNotFound(
-                f"{self.table} was dropped, created anew or moved since it was opened.",
+                f"{self.table} was dropped, recreated or moved since it was opened.",
                 hint="open it again.",
             )
 
@@ -270,7 +270,8 @@ class PartitionsByName:
         pattern = "/".join(f"{re.escape(escape(key))}=[^/]*" for key in self.schema.names)
         if not pc.all(pc.match_substring_regex(names, f"(?i)^{pattern}$"), min_count=0).as_py():
             self.check_identity()
-            raise SourceError(f"A partition name has not the keys {', '.join(self.schema.names)}.")
+            keys = ", ".join(self.schema.names)
+            raise SourceError(f"A partition name does not have the keys {keys}.")
 
     def _list_together(self) -> None:
         """List all fetched, unlisted partitions together, if few pages are enough."""
@@ -347,7 +348,7 @@ class PartitionsByName:
             for name in still:
                 del self._fetched[name]
             raise SourceError(
-                "The catalog names a partition that it does not give.", partition=min(still)
+                "The catalog lists this partition, but does not return it.", partition=min(still)
             )
 
     def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:

@@ -152,16 +152,16 @@ def _told() -> Iterator[None]:
         if condition == "PARTITIONS_NOT_FOUND":
             raise MissingPartition(first) from error
         if condition == "PATH_NOT_FOUND":
-            raise MissingPartition("Its directory does not exist.") from error
+            raise MissingPartition("The directory does not exist.") from error
         if condition.startswith(_NO_TABLE):
             raise TableNotFound("The session has no such table.") from error
         if condition in _NEWER:
             raise UnsupportedTable(
-                "Spark reads it through an interface of its catalog, not as files.",
-                hint="use the connector of its catalog, such as connector='iceberg'.",
+                "The table belongs to a DataSource V2 catalog. Spark does not read it from files.",
+                hint="use the connector for this catalog, such as connector='iceberg'.",
             ) from error
         kind = AccessDenied if any(word in text for word in _DENIED) else SourceError
-        raise kind(f"The session says: {first}") from error
+        raise kind(f"Spark raised an error: {first}") from error
 
 
 _NO_TABLE = (

@@ -164,7 +164,7 @@ class PublicTable(Connector):
         """See :class:`splitlib.spi.SupportsIdentityCheck`."""
         if _identity(self._ask.described(self._table)) != _identity(self._described):
             raise TableNotFound(
-                "The table was dropped and created anew, or moved, since it was opened.",
+                "The table was dropped, recreated or moved since it was opened.",
                 hint="open it again.",
             )
 
@@ -224,7 +224,7 @@ class PublicTable(Connector):
         for name, is_there in zip(names, still, strict=True):
             if is_there:
                 raise UnsupportedTable(
-                    "Spark's public API finds no partition whose values are spelled so.",
+                    "Spark's public API cannot find a partition with this spelling of its values.",
                     hint="use a classic session with spark_scan='auto', or connector='hive'.",
                     partition=name,
                 )
@@ -264,22 +264,22 @@ def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
         described.get("table_properties", {}),
     )
     if not described.get("location"):
-        raise UnsupportedTable("Spark does not read it as files.")
+        raise UnsupportedTable("The table has no location. Spark does not read it from files.")
     if not described.get("partition_columns"):
         return
     if _is_source(described):
         if described.get("partition_provider") != "Catalog":
             raise UnsupportedTable(
-                "Its partitions are not in the session's catalog.",
+                "The table's partitions are not in the session's catalog.",
                 hint="run MSCK REPAIR TABLE on it in Spark, or use connector='files'.",
             )
         if managed == "false":
             raise UnsupportedTable(
-                f"Spark asks the catalog for no partitions while {_MANAGED} is false.",
+                f"Spark does not use the catalog's partitions while {_MANAGED} is false.",
                 hint=f"set {_MANAGED} to true, or use connector='files'.",
             )
         if is_recursive(_read_format(described)):
-            raise UnsupportedTable("Spark reads no partitions with recursiveFileLookup.")
+            raise UnsupportedTable("With recursiveFileLookup, Spark does not read partitions.")
 
 
 def refuse_guarded(plan: str) -> None:
@@ -296,8 +296,8 @@ def refuse_guarded(plan: str) -> None:
         is_plain = found is not None and found[1] in _PLAIN
         if found and not is_plain and "readSidePadding" not in line:
             raise UnsupportedTable(
-                f"Spark does not read its files as they are, but through {found[1]}.",
-                hint="use spark.table, which does as the catalog says.",
+                f"Spark does not return the rows of the files unchanged, but applies {found[1]}.",
+                hint="use spark.table, which applies the catalog's row filters and masks.",
             )
 
 
@@ -321,7 +321,7 @@ def _read_format(
         storage = described if partition is None else partition
         form = serde_format(storage.get("serde_library"), storage.get("input_format"), given)
     if hidden := [name for name, value in form.options if value == _REDACTED]:
-        raise UnsupportedTable(f"Spark does not show its options {', '.join(hidden)}.")
+        raise UnsupportedTable(f"Spark redacts the table's options {', '.join(hidden)}.")
     return form
 
 

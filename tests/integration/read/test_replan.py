@@ -100,7 +100,7 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
         by_text = splitlib.sql(session, "SELECT v FROM r_fact JOIN r_names ON day = id")
         session.sql("USE r_other")
         for df in (by_name, by_text):
-            with pytest.raises(splitlib.ConfigError, match=r"`default`.*`r_other` now"):
+            with pytest.raises(splitlib.ConfigError, match=r"`default`.*`r_other`"):
                 splitlib.replan(df)
         assert splitlib.replan(full).count() == 40
         session.sql("USE default")
@@ -113,7 +113,7 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
         assert splitlib.replan(by_name).count() == 40
         assert splitlib.replan(by_text).count() == 24
         session.range(1).createOrReplaceTempView("r_names")
-        with pytest.raises(splitlib.ConfigError, match=r"replaced or dropped: r_names"):
+        with pytest.raises(splitlib.ConfigError, match=r"replaced or dropped .*: r_names"):
             splitlib.replan(by_text)
     finally:
         # the database stays, as DROP DATABASE ends in an error of this metastore

@@ -65,7 +65,7 @@ def test_tables_of_hive(spark, metastore, database):
 
     metastore.bulk_add_partitions(database, "t", [("07",)])
     same(reader.where("k < 3").load(), spark.table("t").where("k < 3"))
-    with pytest.raises(UnsupportedTable, match="spelled so") as raised:
+    with pytest.raises(UnsupportedTable, match="this spelling") as raised:
         reader.where("k > 2").load()
     assert raised.value.partition == "k=07"
 
@@ -157,7 +157,7 @@ def test_files_of_directories():
         rows(["file:/t", *everywhere[1:]], "keys refused")
     with pytest.raises(UnsupportedTable, match="k=1/sub"):
         rows(everywhere, "refused")
-    with pytest.raises(SourceError, match="no directory asked for"):
+    with pytest.raises(SourceError, match="not requested"):
         rows(everywhere[:2])
     with pytest.raises(SourceError, match="same"):
         rows([*everywhere, "hdfs://n/x"])
