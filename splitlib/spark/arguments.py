@@ -1,4 +1,4 @@
-"""Convert arguments of users, or reject them with an error that lists what is accepted."""
+"""Convert arguments of users, or reject them with an error that names the accepted types."""
 
 from __future__ import annotations
 

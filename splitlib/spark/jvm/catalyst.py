@@ -37,7 +37,7 @@ _EXCLUDED = "spark.sql.optimizer.excludedRules"
 
 
 class Catalyst(Relations):
-    """Analyzes, optimizes and executes plans of one session.
+    """Analyzes and optimizes plans of one session, and turns them into DataFrames.
 
     Args:
         spark: A session whose internals are available.

@@ -115,7 +115,7 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
     if statuses is None:  # S3A has read one page beyond the limit, and requested the next
         return Below(None, pages + 2)
     files = files_of(scala, statuses, scala.seq([statuses.size()]))
-    # After a full last page, S3A makes one more request, which returns nothing.
+    # If the last page was full, one more request may have followed.
     return Below(files, len(files.files) // page + 1)
 
 

@@ -276,7 +276,7 @@ _KNOWN: Final = {
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
 
-# Types in signatures that are not among these classes or that have another name in signatures.
+# Further types in signatures: classes that are not listed above, and other names of listed ones.
 _TYPES: Final = {
     "AttributeSet": f"{_CATALYST}.expressions.AttributeSet",
     "BaseRelation": "org.apache.spark.sql.sources.BaseRelation",

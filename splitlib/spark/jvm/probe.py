@@ -87,7 +87,7 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
                 _find_all(scala, loader, loaded, finder, found)
     except Py4JJavaError as error:
         cause = error.java_exception
-        while cause.getMessage() is None:  # a wrapper
+        while cause.getMessage() is None:  # skip wrapper exceptions
             cause = cause.getCause()
         return str(cause.getMessage())
     return None

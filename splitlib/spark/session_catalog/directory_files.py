@@ -92,7 +92,7 @@ class _Places:
             name = directory.rpartition("/")[2]
             of_keys = refused == "keys refused" and ("=" in name or name == _LIST_BUCKET)
             if not rows and (refused == "refused" or of_keys):
-                raise UnsupportedTable(f"The subdirectory {directory!r} may contain rows.")
+                raise UnsupportedTable(f"The subdirectory {directory!r} may contain table rows.")
             return rows
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 

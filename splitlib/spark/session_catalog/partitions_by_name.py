@@ -369,7 +369,10 @@ class PartitionsByName:
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
     def _condition(self, names: Sequence[str]) -> str | None:
-        """Return an SQL filter that includes these partitions; None without plain literals."""
+        """Return an SQL filter that matches at least these partitions.
+
+        The filter lists the values of one key. None if no key's values have plain SQL literals.
+        """
         columns = split_names(pa.array(names, pa.string()), self.schema.names)
         best: str | None = None
         most = 0

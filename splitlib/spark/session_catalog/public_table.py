@@ -191,7 +191,7 @@ class PublicTable(Connector):
         if not _is_source(self._described) and not self._is_converted:
             # Hadoop's settings decide whether Hive's reader reads such files or fails.
             return "refused"
-        # Such directories may hold partitions that Spark infers, or list-bucketed rows of Hive.
+        # Such directories may be partitions that Spark would infer, or list buckets of Hive.
         in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
         return "keys refused" if in_doubt else "ignored"
 
