@@ -1,1 +1,1 @@
-"""The data source ``splitlib``, through Spark's public Python API alone."""
+"""The Spark data source ``splitlib``. It uses only Spark's public Python API."""

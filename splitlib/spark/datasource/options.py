@@ -1,4 +1,4 @@
-"""The options of ``spark.read.format("splitlib")``, checked and typed."""
+"""Options of ``spark.read.format("splitlib")``, checked and typed."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _MAX_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which table to read, and how. Its representation leaves out what may be secret."""
+    """Parsed options of the data source. ``repr`` leaves out values that may be secret."""
 
     table: str
     connector: str | None
     columns: tuple[str, ...] | None
-    """In the order wanted; None = all."""
+    """Names of the columns to read, in this order; None = all columns."""
     filters: tuple[DynamicFilteringData, ...] = field(repr=False)
     time_zone: str | None
     max_bytes_per_trigger: int
     config: SplitConfig
     storage: Mapping[str, Any] = field(repr=False)
     others: Mapping[str, Any] = field(repr=False)
-    """The connector's own."""
+    """Options of the connector."""
 
     __repr__ = show
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Options as Spark hands them over: names in any case, values as text.
+        """Parse the options that Spark passes: names in any case, values as text.
 
         Raises:
             ConfigError: for a missing, unknown or malformed option.
-            InvalidFilter: for a filter that is none.
+            InvalidFilter: for a filter that cannot be decoded.
         """
         settings = {option_name(spec.name).lower(): spec.name for spec in fields(SplitConfig)}
         own = {name.lower() for name in _OWN}
@@ -85,14 +85,14 @@ class ReadOptions:
         )
 
     def open(self) -> Table:
-        """The table, its timestamp keys in the time zone of the session.
+        """Open the table, with its timestamp keys in the time zone of the session.
 
         Raises:
-            ConfigError: if that zone is needed and not given.
+            ConfigError: if the table needs a time zone and ``timeZone`` is missing.
             SplitlibError: as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
-        # Spark reads, but does not tell a Python data source its settings
+        # A Python data source cannot read the settings of the Spark session.
         table = open_table(
             self.table,
             self.connector,
@@ -123,13 +123,13 @@ class ReadOptions:
         return table
 
     def filters_in_zone(self) -> list[DynamicFilteringData]:
-        """The filters, whose instants have the dates of the session's time zone."""
+        """Return the filters, with timestamps as local times of the session's time zone."""
         zone = self.time_zone
         return [data if zone is None else data.in_time_zone(zone) for data in self.filters]
 
 
 def _byte_count(options: Mapping[str, str], name: str, default: int) -> int:
-    """A size such as ``512m``, by the rules for sizes in the settings."""
+    """Parse a size such as ``512m``, by the same rules as sizes in the settings."""
     text = options.get(name.lower())
     if text is None:
         return default
@@ -140,7 +140,7 @@ def _byte_count(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _refuse_misspelt(name: str, known: list[str]) -> None:
-    """What looks like an option of splitlib is none of a connector."""
+    """Reject misspelled splitlib options before the connector sees them."""
     meant = nearest(name, known, similarity=_NEAR)
     if meant:
         raise ConfigError(f"Unknown option {name!r}.", hint=f"did you mean {meant!r}?")

@@ -1,4 +1,4 @@
-"""From options to splits, on the driver; and from splits to rows, on the executors."""
+"""Plan the splits of a table on the driver, and read their rows on the executors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ LOAD_AGAIN: Final = (
 
 
 class SplitsPartition(InputPartition):
-    """The splits that one task reads."""
+    """The splits that one Spark task reads."""
 
     def __init__(self, splits: Iterable[FileSplit]) -> None:
         self.splits = tuple(splits)
 
 
 class SplitReader:
-    """Reads splits. It alone is sent to executors, and so knows nothing of the catalog."""
+    """Reads splits on the executors. It needs no access to the catalog."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class SplitReader:
         self._config = config
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of all splits of a task."""
+        """Read the rows of all splits of one task."""
         assert isinstance(partition, SplitsPartition)
         storage, allowed = Storage(self._storage), self._config.allowed_locations
         if allowed is None:
             allowed = _allowed_by_session()
-        if allowed is not None:  # a link may lead elsewhere by now
+        if allowed is not None:  # a symbolic link may have changed since planning
             paths = [split.path for split in partition.splits]
             AllowedLocations(allowed).refuse_files_outside(paths)
         for split in partition.splits:
@@ -74,10 +74,10 @@ class SplitReader:
 
 
 def _allowed_by_session() -> tuple[str, ...] | None:
-    """``allowed_locations`` as the session of the query has it.
+    """Return the session's setting ``allowed_locations``, or None if it is not set.
 
-    Spark shows a data source in Python no setting of the session on the driver, but hands the
-    settings to each task.
+    On the driver, a Python data source cannot read the settings of the session. Spark passes
+    the settings to each task as local properties.
     """
     task = TaskContext.get()
     value = None if task is None else task.getLocalProperty(_ALLOWED)
@@ -87,18 +87,18 @@ def _allowed_by_session() -> tuple[str, ...] | None:
 
 
 class Planned(NamedTuple):
-    """What an enumeration finds out."""
+    """Result of the enumeration of a table."""
 
     splits: list[FileSplit]
-    """Those that the filters leave; the same in the same order for an equal table."""
+    """Splits that match the filters. Their order depends only on the table."""
     row_groups: RowGroupFilter
 
 
 class SplitPlanner(ABC):
-    """Tells Spark of splits; pickled, it is a mere :class:`SplitReader`.
+    """Plans the splits of a data source. Pickled, it becomes a :class:`SplitReader`.
 
-    The table is open only while it is enumerated, because Spark does not always say when it needs
-    a reader no longer.
+    The table is open only during enumeration, because Spark does not always report when it no
+    longer needs a reader.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -107,10 +107,10 @@ class SplitPlanner(ABC):
 
     @abstractmethod
     def row_groups(self) -> RowGroupFilter:
-        """Which row groups are read of each file."""
+        """Return the filter that selects the row groups to read in each file."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See :meth:`SplitReader.read`."""
+        """Read the rows of one task, see :meth:`SplitReader.read`."""
         kind, arguments = self.__reduce__()
         return kind(*arguments).read(partition)
 
@@ -123,10 +123,10 @@ class SplitPlanner(ABC):
         )
 
     def plan(self) -> Planned:
-        """Open the table, enumerate it, and close it.
+        """Open the table, enumerate its splits, and close it.
 
         Raises:
-            ConfigError: if the schema is not that of the table and the option ``columns``.
+            ConfigError: if the schema differs from that of table and option ``columns``.
             UnsupportedTable: for files or partition values that cannot be read exactly.
             SplitlibError: as :func:`splitlib.load_table`, and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
@@ -142,13 +142,13 @@ class SplitPlanner(ABC):
             return Planned(splits, RowGroupFilter(table.metadata.data_schema, filters))
 
     def tasks(self, splits: Iterable[FileSplit]) -> list[SplitsPartition]:
-        """The splits packed into tasks; one task without splits if there is none."""
+        """Pack the splits into tasks. Without splits, return one empty task."""
         packed = pack(splits, self._options.config.target_split_bytes)
         return [SplitsPartition(task) for task in packed] or [SplitsPartition(())]
 
 
 class _ExactEnumerator(DynamicFileEnumerator):
-    """Refuses what could be pruned, but would be read with other values than Spark's."""
+    """Refuses files and partition values that Spark might read differently."""
 
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
         checked: PartitionBatch | None = None
@@ -161,10 +161,10 @@ class _ExactEnumerator(DynamicFileEnumerator):
 
 
 def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
-    """Refuse partition values that Spark may read otherwise than :func:`parse` does.
+    """Refuse partition values that Spark may parse differently from :func:`parse`.
 
     Raises:
-        UnsupportedTable: naming one of them.
+        UnsupportedTable: with one such value in its message.
     """
     values = partitions.values
     parsed_as = table_fields(values.schema, partitions.fields, keys)

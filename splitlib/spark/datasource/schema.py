@@ -1,4 +1,4 @@
-"""The columns that the data source reads, as Spark and as Arrow have them."""
+"""The columns that the data source reads, as a Spark schema and as an Arrow schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.reading.columns import NATIVE
 from splitlib.spark.schema import nullable, spark_schema
 from splitlib.table import Table
 
-# Where Spark keeps the value that rows of older files have in a column that was added later.
+# Metadata key of a column's initial default: its value in files older than the column.
 _SPARK_DEFAULT = "EXISTS_DEFAULT"
 _READABLE = (
     T.BooleanType,
@@ -35,11 +35,11 @@ _READABLE = (
 
 
 def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType:
-    """The columns to read, as ``spark.table`` shows them; all of them by default.
+    """Return the columns to read, with the types of ``spark.table``; by default all columns.
 
     Raises:
-        ConfigError: if there is no such column.
-        UnsupportedTable: for a type that is not read with Arrow.
+        ConfigError: if the table does not have one of the columns.
+        UnsupportedTable: for a type that cannot be read with Arrow.
     """
     schema = spark_schema(table.metadata)
     if columns is not None:
@@ -56,8 +56,8 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The schema of the Arrow batches that Spark accepts for ``schema``."""
-    # newer versions ask for the zone of instants, older ones take UTC by themselves
+    """Return the schema of the Arrow batches that Spark accepts for ``schema``."""
+    # Newer versions of PySpark require the time zone of timestamps. Older versions use UTC.
     utc: Any = (
         {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     )

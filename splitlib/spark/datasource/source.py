@@ -1,8 +1,7 @@
 """``spark.read.format("splitlib")`` and ``spark.readStream.format("splitlib")``.
 
-It uses Spark's public Python data source API alone, so that it works on Spark Connect too, and on
-storage for which Spark has no driver. Where the native scan of :func:`splitlib.read` works, that is
-faster.
+The data source uses only Spark's public Python API. So it also works on Spark Connect, and with
+storage for which Spark has no driver. :func:`splitlib.read` is faster where it can be used.
 """
 
 from __future__ import annotations
@@ -23,33 +22,37 @@ from splitlib.spark.datasource.stream import StreamReader
 
 
 class SplitlibDataSource(DataSource):
-    """A table of any connector, read with Arrow on the executors.
+    """A table of any connector. The executors read its files with Arrow.
 
     Options:
-        table: The name, as for :func:`splitlib.load_table`; or give it to ``load``.
-        connector: The table's connector; may be left out where the environment names the catalog.
-        columns: Those to read, separated by commas; by default all. Spark does not tell a Python
-            data source which columns a query needs.
-        filter: Join keys, ``base64.b64encode(data.to_bytes())`` of a
-            :class:`splitlib.DynamicFilteringData`; more of them as ``filter.2``, ``filter.3``, …
-        timeZone: The session's time zone; needed for partition keys or filters of type timestamp.
-        maxBytesPerTrigger: Of a stream (``1g``).
-        storage.NAME: Options of the fsspec filesystem.
+        table: Name of the table, as for :func:`splitlib.load_table`. It can also be passed to
+            ``load``.
+        connector: Connector of the table. It may be omitted where the environment configures
+            the catalog.
+        columns: Names of the columns to read, separated by commas; by default all columns. Spark
+            does not pass the columns of a query to a Python data source.
+        filter: Join keys: ``base64.b64encode(data.to_bytes())`` of a
+            :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``,
+            ``filter.3``, …
+        timeZone: Time zone of the session; needed for partition keys or filters of type
+            timestamp.
+        maxBytesPerTrigger: Maximum size of a micro-batch of a stream (``1g``).
+        storage.NAME: Option NAME of the fsspec filesystem.
 
-    Further options are the settings of :class:`splitlib.SplitConfig`, in camel case as in
-    ``targetSplitBytes``, and those of the connector.
+    Further options are the settings of :class:`splitlib.SplitConfig`, in camel case such as
+    ``targetSplitBytes``, and the options of the connector.
     """
 
-    # Spark calls `schema` and `reader` in processes of two daemons (measured with 4.0 and 4.3), and
-    # plans a DataFrame more than once, in 4.0 for each query, elsewhere for a self-join. A
-    # connection cannot go from one to the other, so each opens the table, and closes it. Opened
-    # anew, it also shows whether it has been altered since. To enumerate it in `schema` already
-    # would list it for DataFrames that are never read, and twice for streams. Where the user gives
-    # the schema, only the reader opens it.
+    # Spark calls `schema` and `reader` in two separate daemon processes (measured with 4.0 and
+    # 4.3). It also plans a DataFrame more than once: for each query in 4.0, for self-joins in
+    # later versions. Processes cannot share a connection, so each method opens and closes the
+    # table. Reopening also shows whether the table was altered in between. `schema` does not
+    # enumerate: that would list files for DataFrames that are never read, and twice for streams.
+    # If the user passes the schema, only the reader opens the table.
 
-    # Not implemented: pushFilters. Spark keeps the partitions that it leaves with the loaded
-    # DataFrame, not with the query: after `loaded.where("k = 1")`, `loaded` itself would have no
-    # other rows. The method is also an error wherever its setting is off, as it is by default.
+    # Not implemented: pushFilters. Spark stores the remaining partitions with the loaded DataFrame,
+    # not with the query: after `loaded.where("k = 1")`, `loaded` itself would lose its other rows.
+    # The method is also an error where its setting is off, which is the default.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -59,49 +62,49 @@ class SplitlibDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "splitlib"
 
     def schema(self) -> StructType:
-        """The columns as ``spark.table`` shows them.
+        """Return the columns, with the types of ``spark.table``.
 
         Raises:
-            UnsupportedTable: if its rows would not be exactly those of Spark's own reader.
+            UnsupportedTable: if the rows might differ from those of Spark's own reader.
         """
         with self._options.open() as table:
             refuse_unreadable(table.metadata.read_format)
-            # pickled with the data source, it comes to the reader of a stream
+            # The reader of a stream needs these columns. Spark pickles them with the data source.
             filters = RowGroupFilter(table.metadata.data_schema, self._options.filters_in_zone())
             self._filtered_columns = filters.columns
             return wanted_schema(table, self._options.columns)
 
     def reader(self, schema: StructType) -> BatchReader:
-        """A reader for one DataFrame."""
+        """Return a reader for one DataFrame."""
         self._is_planned = True
         return BatchReader(self._options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """A reader for one streaming query."""
+        """Return a reader for one streaming query."""
         self._is_planned = True
         return StreamReader(self._options, schema, self._filtered_columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Spark sends it to every task along with its reader, and asks only for its name there.
+        # Spark sends the data source to every task with its reader, but uses only its name there.
         return {} if self._is_planned else self.__dict__
 
 
 class BatchReader(SplitPlanner, DataSourceReader):
-    """Reads all splits at once. Spark makes one whenever it plans, which pins what is read."""
+    """Reads all splits at once. Spark makes a reader per plan, which fixes the files to read."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        # at once: the row groups are asked for before the partitions, by the same process
+        # Plan now: the same process calls `row_groups` before `partitions`.
         self._splits, self._row_groups = self.plan()
 
     def row_groups(self) -> RowGroupFilter:
-        """Which row groups are read of each file."""
+        """Return the filter that selects the row groups to read in each file."""
         return self._row_groups
 
     def partitions(self) -> list[SplitsPartition]:
-        """The tasks."""
+        """Return the tasks of the DataFrame."""
         return self.tasks(self._splits)

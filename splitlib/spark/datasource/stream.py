@@ -1,9 +1,9 @@
-"""A table as a stream that ends: each micro-batch takes the next splits, each split once.
+"""A table as a finite stream: each micro-batch reads the next splits, and each split is read once.
 
-An offset is a position among the splits, which have an order, and a fingerprint of all splits
-before it. After a restart the splits are enumerated again, and the fingerprint shows whether those
-before the position are the ones that were read. A checkpoint of the coordinator
-(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) would do as well, but grows with the
+An offset is a position in the ordered list of splits, with a fingerprint of all splits before it.
+After a restart, the splits are enumerated again. The fingerprint shows whether the splits before
+the position have changed. A checkpoint of the coordinator
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) is no alternative: it grows with the
 table, while Spark writes an offset for every micro-batch and compares offsets as text.
 """
 
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
 else:
     try:
         from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
-    except ImportError:  # before 4.2 Spark neither limits batches nor asks where to start
+    except ImportError:  # before 4.2, Spark neither limits batches nor passes their start
         ReadMaxBytes, SupportsTriggerAvailableNow = (), object
 
 
 class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Splits in micro-batches of at most ``maxBytesPerTrigger`` each, or of a single split.
+    """Reads splits in micro-batches of at most ``maxBytesPerTrigger``, or of one larger split.
 
-    Before Spark 4.2, which does not say where a batch starts, all splits are one micro-batch.
+    Spark before 4.2 does not pass the start of a batch: there, all splits are one micro-batch.
     """
 
     def __init__(
         self, options: ReadOptions, schema: StructType, filtered_columns: pa.Schema | None
     ) -> None:
-        """Make a reader that opens nothing yet.
+        """Create the reader without opening the table.
 
         Args:
-            options: Of the data source.
+            options: Options of the data source.
             schema: The columns to read.
-            filtered_columns: Those that :class:`RowGroupFilter` needs, where they are known.
+            filtered_columns: Columns that :class:`RowGroupFilter` needs; None if unknown.
         """
         super().__init__(options, schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
         self._filtered_columns = filtered_columns
 
     def row_groups(self) -> RowGroupFilter:
-        """Which row groups are read of each file.
+        """Return the filter that selects the row groups to read in each file.
 
-        Spark pickles the reader in a process that never asks it for splits: there nothing is
-        enumerated, and the table opened only if the user gave the schema and there are filters.
+        Spark pickles the reader in a process that does not plan splits, so this method does not
+        enumerate. It opens the table only if the user passed the schema and there are filters.
         """
         filters = self._options.filters_in_zone()
         columns = self._filtered_columns
@@ -76,13 +76,13 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     def _splits(self) -> list[FileSplit]:
         splits, row_groups = self.plan()
         if self._filtered_columns not in (None, row_groups.columns):
-            # executors would compare keys with statistics of another type
+            # Executors would compare keys with statistics of a different type.
             raise ConfigError("Columns of the filters have been altered.", hint=LOAD_AGAIN)
         return splits
 
     @cached_property
     def _fingerprints(self) -> list[str]:
-        """The fingerprint of the first 0, 1, 2, … splits."""
+        """Fingerprints of the first 0, 1, 2, … splits."""
         digest = blake2b(digest_size=16)
         fingerprints = [digest.hexdigest()]
         for split in self._splits:
@@ -91,16 +91,16 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return fingerprints
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The beginning."""
+        """Return the offset of the first split."""
         return self._offset(0)
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """The end of the next micro-batch.
+        """Return the end offset of the next micro-batch.
 
         Raises:
-            SourceError: if what was read before ``start`` is not what the table holds now.
+            SourceError: if the splits before ``start`` differ from those read before.
         """
         if start is None or not isinstance(limit, ReadMaxBytes):
             return self._offset(len(self._splits))
@@ -112,29 +112,29 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The option ``maxBytesPerTrigger``."""
+        """Return the limit of the option ``maxBytesPerTrigger``."""
         return ReadMaxBytes(self._max_bytes)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The end of the table."""
+        """Return the offset after the last split."""
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Nothing to do: the splits are enumerated once, so that the stream ends anyway."""
+        """Do nothing: the splits are enumerated once, so the stream always ends."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
-        """The tasks of one micro-batch.
+        """Return the tasks of one micro-batch.
 
         Raises:
-            SourceError: if the splits are not those that the offsets were made of.
+            SourceError: if the splits differ from those for which the offsets were made.
         """
         return self.tasks(self._splits[self._position(start) : self._position(end)])
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: nothing is kept for a batch."""
+        """Do nothing: the reader keeps no state per batch."""
 
     def stop(self) -> None:
-        """Nothing to do: the table is open only while it is enumerated."""
+        """Do nothing: the table is open only during enumeration."""
 
     def _offset(self, position: int) -> dict[str, Any]:
         return {"position": position, "fingerprint": self._fingerprints[position]}

@@ -1,5 +1,5 @@
-"""Reading tables whose columns are found by field id and whose rows may be deleted, as Iceberg's.
+"""Read tables whose columns are found by field id and may have delete files, such as Iceberg's.
 
-``scan`` makes one DataFrame of the selected files, ``reader`` reads some files in the way that the
-session can, ``columns`` turns what is read into the table's columns, ``deletes`` takes rows out.
+``scan`` builds one DataFrame from the selected files. ``reader`` reads a batch of files.
+``columns`` converts the columns read to the table's types. ``deletes`` removes deleted rows.
 """

@@ -1,4 +1,4 @@
-"""Columns found by field id: what Spark reads from a file, and the table's column made of it."""
+"""Columns found by field id: the schema to read files with, and the conversion to table columns."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from splitlib.errors import UnsupportedTable
 from splitlib.model import FIELD_ID, INITIAL_DEFAULT, LOGICAL_TYPE
 from splitlib.spark.sql_text import default_literal
 
-# The key in a field's metadata by which Spark's Parquet reader finds columns by field id.
+# Metadata key that holds the field id by which Spark's Parquet reader finds a column.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
-# Keys of the value that Spark puts into the rows of files that lack the column.
+# Metadata keys of the value that Spark uses for rows of files without the column.
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
-"""How a file's columns are found: by field id, or by the names that field ids have in it."""
+"""How to find columns in a file: by field id, or by a name in that file per field id."""
 
 
 def field_id(field: pa.Field) -> int:
-    """The field id of a column of the table.
+    """Return the field id of a column of the table.
 
     Raises:
-        UnsupportedTable: if it has none.
+        UnsupportedTable: if the column does not have a field id.
     """
     text = (field.metadata or {}).get(FIELD_ID)
     if text is None:
@@ -45,35 +45,35 @@ def field_id(field: pa.Field) -> int:
 
 
 def alias(identifier: int) -> str:
-    """A name that no column of a table or file has.
+    """Return an alias for a column that no table or file uses as a column name.
 
-    Spark pushes conditions down to files by name, even where it finds columns by field id: under
-    the table's name they would be tested on whatever other column has that name in the file.
+    Spark pushes conditions down to files by column name, even where it finds columns by field id.
+    With the table's name, Spark could test a different column of the file that has this name.
     """
     return f"__splitlib_{identifier}"
 
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """Some columns of a table, for files in which they are found in one way."""
+    """Some columns of a table, for files in which columns are found in the same way."""
 
     fields: tuple[pa.Field, ...]
     find: Finder
 
     def read_schema(self) -> StructType:
-        """The schema for Spark to read files with; the columns in the order of :attr:`fields`."""
+        """Return the schema to read files with, in the order of :attr:`fields`."""
         return StructType([self._read_field(field, top=True) for field in self.fields])
 
     def values(self) -> Iterator[Column]:
-        """The columns in the table's types, made of those read, which have their :func:`alias`."""
+        """Yield the columns in the table's types. The input columns have their :func:`alias`."""
         for field in self.fields:
             yield self._value(F.col(alias(field_id(field))), field)
 
     def check(self, spark: SparkSession) -> None:
-        """Refuse a struct that Spark would read as null because the file has none of its fields.
+        """Refuse a struct that Spark would read as null because a file has none of its fields.
 
         Raises:
-            UnsupportedTable: naming the column.
+            UnsupportedTable: with the name of the column.
         """
         if self.find == "id" or not nulls_empty_structs(spark):
             return
@@ -122,11 +122,11 @@ class MappedColumns:
             column = F.expr(default)
         if not self._is_plain(field):
             column = self._rebuilt(column, field)
-        # a cast of structs goes by position, and so gives the fields the table's names
+        # A cast of structs goes by position, so it also renames the fields to the table's names.
         return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
 
     def _is_plain(self, field: pa.Field) -> bool:
-        """Whether only names differ from the table's type."""
+        """Whether the column differs from the table's column only in names."""
         return not is_uuid(field) and all(
             self._is_plain(child) and (self._in_file(child) or default_literal(child) is None)
             for child in children(field)
@@ -156,17 +156,17 @@ class MappedColumns:
 
 
 def is_uuid(field: pa.Field) -> bool:
-    """Whether the column is text for Spark and 16 bytes in files."""
+    """Whether the column is a UUID: text in Spark, 16 bytes in files."""
     return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether the type is a list, with offsets of either width."""
+    """Whether the type is a list or a large list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def children(field: pa.Field) -> list[pa.Field]:
-    """The fields directly inside a nested one."""
+    """Return the direct child fields of a struct, list or map."""
     kind = field.type
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
@@ -176,9 +176,9 @@ def children(field: pa.Field) -> list[pa.Field]:
 
 
 def spark_type(field: pa.Field) -> DataType:
-    """The type of the table's column, in which everything may be null.
+    """Return the Spark type of a column, with every field nullable.
 
-    A column that is required now may not have been when an older file was written.
+    A column that is required now may have been optional when an older file was written.
     """
     return from_arrow_type(_nullable(field.type), prefer_timestamp_ntz=True)
 
@@ -192,9 +192,9 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def spark_fills_defaults(fields: Iterable[pa.Field]) -> bool:
-    """Whether Spark's reader can fill in the defaults of all columns that a file may lack.
+    """Whether Spark's reader can fill in the defaults of all columns.
 
-    It can for whole columns, not for fields of structs, and not for bytes.
+    Spark does so for top-level columns, but not for fields of structs or for binary columns.
     """
     return not any(
         (INITIAL_DEFAULT in (field.metadata or {}) and (is_uuid(field) or _is_bytes(field)))
@@ -215,7 +215,7 @@ def _is_bytes(field: pa.Field) -> bool:
 
 
 def nulls_empty_structs(spark: SparkSession) -> bool:
-    """Whether a struct read by name is null where its file has none of the fields wanted."""
+    """Whether Spark reads a struct by name as null if the file has none of the requested fields."""
     setting = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
     return spark.version.startswith("4.0.") or spark.conf.get(setting, "false") == "true"
 

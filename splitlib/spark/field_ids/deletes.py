@@ -1,8 +1,8 @@
-"""Rows that delete files delete, taken out by Spark.
+"""Remove the rows that delete files mark as deleted, with Spark joins.
 
-Every row has the number of its data file as a column. Spark reads the delete files as well, and a
-small local table says which of them apply to which data file, as the catalog has it. An anti join
-then removes what is deleted: on number and position, or on the columns that are compared.
+Every row has the number of its data file as a column. Spark reads the delete files, too. A small
+local table maps data files to the delete files that apply to them. An anti join then removes the
+deleted rows: by file number and position, or by the compared columns.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from splitlib.spark.field_ids.reader import MappedReader
 
 FILE: Final = "__splitlib_data_file"
-"""The number of the data file of a row."""
+"""Column: number of the data file of a row."""
 POSITION: Final = "__splitlib_position"
-"""The position of a row in its data file, from 0."""
+"""Column: position of a row in its data file, from 0."""
 
 _DELETE: Final = "__splitlib_delete"
 _SET: Final = "__splitlib_set"
 _PATH: Final = "__splitlib_path"
 
-# Up to this size, deletes are broadcast rather than the data shuffled to them. So many bytes hold
-# about a million positions at most.
+# Deletes up to this size are broadcast. Larger ones are joined by a shuffle. This many bytes hold
+# at most about a million positions.
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
-# Delete files may name a data file otherwise than the catalog does: whether a local path has a
-# scheme, and whether a bucket is reached by s3, s3n or s3a, depends on who wrote them. `%20` stays:
-# in these paths it is not an escape.
+# A delete file may spell the path of a data file differently from the catalog: a local path with or
+# without scheme, or a bucket as s3, s3n or s3a. `%20` stays as it is: the paths are not
+# URL-encoded.
 _S3: Final = (r"^s3[an]?:", "s3:")
 
-# The columns of position delete files, by the specification.
+# Column names of position delete files, as the Iceberg specification defines them.
 _FILE_PATH, _POS = "file_path", "pos"
 
 
 Sets = dict[tuple[DeleteFile, ...], int]
-"""Delete files that apply to the same data files, and the number of each such set."""
+"""Maps each set of delete files to a number. The files of a set apply to the same data files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,22 @@ class _Equality:
 
     field_ids: tuple[int, ...]
     set_of_file: pa.Array
-    """Per data file: the number of the set that applies to it; null = none."""
+    """Per data file: number of the set that applies to it; null = none."""
     sets: Sets
 
     @property
     def column(self) -> str:
-        """The name of :attr:`set_of_file` as a column of the rows."""
+        """Name of :attr:`set_of_file` as a column of the rows."""
         return f"{_SET}_" + "_".join(map(str, self.field_ids))
 
 
 class Deletes:
-    """The delete files of some data files, and how to apply them.
+    """Applies delete files to the rows of some data files.
 
     Args:
         reader: Reads delete files.
         of_each: Per data file, the delete files that apply to it.
-        paths: The data files.
+        paths: Paths of the data files.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Deletes:
 
     @property
     def compared_columns(self) -> list[pa.Field]:
-        """The columns that rows need for the comparison; the table may have dropped some."""
+        """Columns that equality deletes compare. They may include dropped columns."""
         used = {field_id(path[0]): path[0] for path in self._fields.values()}
         return list(used.values())
 
@@ -103,12 +103,12 @@ class Deletes:
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:
-        """The columns that rows need to show their data file; a value per file."""
+        """Return the columns that identify the data file of a row, with one value per file."""
         numbers = pa.array(range(len(self._paths)), pa.int32())
         return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
 
     def removed_from(self, rows: DataFrame) -> DataFrame:
-        """The rows that are not deleted."""
+        """Return the rows that are not deleted."""
         if self.by_position:
             deleted = reduce(DataFrame.union, self._positions())
             rows = rows.join(deleted, [FILE, POSITION], "left_anti")
@@ -117,7 +117,7 @@ class Deletes:
         return rows
 
     def _positions(self) -> Iterable[DataFrame]:
-        """The deleted positions, as numbers of data files and positions in them."""
+        """Yield the deleted rows as pairs of data file number and position."""
         if any(delete.kind == "vector" for of_one in self._of_each for delete in of_one):
             yield self._vectors()
         if any(delete.kind == "position" for of_one in self._of_each for delete in of_one):
@@ -150,7 +150,7 @@ class Deletes:
         missing = F.raise_error(F.lit("A position delete file lacks file_path or pos."))
         deleted = (
             self._position_rows(deletes)
-            # a null path or position would match nothing, and so deleted rows would come back
+            # A null path or position would match no row, so deleted rows would reappear.
             .withColumn(_PATH, _one_spelling(F.coalesce(path, missing)))
             .withColumn(POSITION, F.coalesce(position, missing))
             .join(F.broadcast(self._local(files)), _PATH)
@@ -160,7 +160,7 @@ class Deletes:
         return F.broadcast(deleted) if _size(deletes) <= _FEW_BYTES else deleted
 
     def _position_rows(self, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """The rows of position delete files, whose columns have the names of the specification."""
+        """Read position delete files. Their columns have the names of the specification."""
         return scan_files(
             self._reader.spark,
             FileScan(
@@ -203,7 +203,7 @@ class Deletes:
         return rows.join(deleted, same, "left_anti")
 
     def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Pairs of the number of a set and the number of a delete file in it."""
+        """Return pairs: number of a set, and number of a delete file in that set."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -216,7 +216,7 @@ class Deletes:
 
 
 def _one_spelling(path: Column) -> Column:
-    """The path of a data file as a delete file names it, spelled as those of the table are."""
+    """Spell the path of a data file from a delete file like the paths of the table."""
     for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
@@ -229,7 +229,7 @@ def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ..
 def _sets(
     of_each: Sequence[tuple[DeleteFile, ...]], wanted: Callable[[DeleteFile], bool]
 ) -> tuple[pa.Array, Sets]:
-    """Per data file the number of the set of wanted delete files, null = none; and the sets."""
+    """Group the delete files: return a set number per data file (null = none), and the sets."""
     sets: Sets = {}
     numbers = []
     for of_one in of_each:
@@ -247,7 +247,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 
 
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
-    """Delete files as files to read; ``partition`` is the number of each."""
+    """Return delete files as a batch of files. ``partition`` is the number of the delete file."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
         raise UnsupportedTable(f"It has delete files in {min(other)}.")
     rows = [
@@ -259,10 +259,10 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """By field id, the fields from a column of the table down to the one wanted.
+    """Map each field id to the path of fields that leads from a table column to this field.
 
     Raises:
-        UnsupportedTable: if the table never had one.
+        UnsupportedTable: for a field id that the table never had.
     """
     found: dict[int, tuple[pa.Field, ...]] = {}
 

@@ -1,4 +1,4 @@
-"""Reading columns that are found by field id, in whichever way the session can."""
+"""Read files whose columns are found by field id, with or without Spark's support for field ids."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class MappedReader:
     Args:
         spark: Session to read with.
         table: A table whose columns are found by field id.
-        how: As for :func:`splitlib.spark.scan.files.scan_files`.
-        skip: Whether Spark should be able to skip parts of files by conditions. It looks up their
-            statistics by name, so that the names in each file have to be known.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
+        skip: Whether Spark should skip parts of files by conditions. Spark looks up their
+            statistics by column name, so the names in each file must be known.
     """
 
     def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
@@ -40,7 +40,7 @@ class MappedReader:
         self.table = table
         self.how = how
         self.storage = own_storage(table)
-        # the other defaults are filled in here, for which the columns of each file must be known
+        # Other defaults are added by MappedColumns, which needs the column names of each file.
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )
@@ -49,14 +49,14 @@ class MappedReader:
 
     @property
     def format_of_no_files(self) -> ReadFormat:
-        """The read format of a scan without files."""
+        """Read format of a scan without files."""
         return ReadFormat.of("parquet", columns="id" if self._by_id else {})
 
     def readable(self, files: FileBatch) -> Iterator[FileBatch]:
-        """The same files, such that :meth:`read` can find their columns.
+        """Yield the same files in batches that :meth:`read` accepts.
 
         Raises:
-            UnsupportedTable: if neither the session nor the connector can.
+            UnsupportedTable: if neither the session nor the connector can find the columns.
         """
         if files.read_format.columns != "id" or self._by_id:
             yield files
@@ -75,16 +75,17 @@ class MappedReader:
         partitions: pa.Table,
         row_index: str | None = None,
     ) -> DataFrame:
-        """The rows of files: ``fields`` in the table's types, each named by its :func:`alias`.
+        """Read the rows of the files: ``fields`` in the table's types, named by :func:`alias`.
 
         Args:
-            files: As :meth:`readable` gave them; ``partition`` is a row of ``partitions``.
+            files: A batch from :meth:`readable`; ``partition`` is a row of ``partitions``.
             fields: Columns of the table to read from the files.
-            partitions: Columns that follow, with a row per partition.
-            row_index: Name of a last column, the position of each row in its file; None = none.
+            partitions: Columns to add after ``fields``, with one row per partition.
+            row_index: Name of a last column with the position of each row in its file; None = no
+                such column.
 
         Raises:
-            UnsupportedTable: for what Spark would read wrong.
+            UnsupportedTable: for files that Spark would read incorrectly.
         """
         form = files.read_format
         if form.name != "parquet" or form.columns == "name":
@@ -114,7 +115,7 @@ class MappedReader:
 
 
 def _as_text(partitions: pa.Table) -> pa.Table:
-    """Timestamps without zone become text, because Spark may take them for instants."""
+    """Convert timestamps without time zone to text: Spark may treat them as having a time zone."""
     for i, field in enumerate(partitions.schema):
         if pa.types.is_timestamp(field.type) and not field.type.tz:
             partitions = partitions.set_column(i, field.name, partitions[i].cast(pa.string()))

@@ -1,4 +1,4 @@
-"""Selected files of a table whose columns are found by field id, as one DataFrame."""
+"""Read the selected files of a table whose columns are found by field id, as one DataFrame."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib.spark.field_ids.reader import MappedReader
 from splitlib.spark.scan.file_group import FileGroup
 from splitlib.table import Table
 
-# Opening more files on the driver, for the names in them, would take seconds.
+# Reading the column names of more files on the driver would take seconds.
 _FEW_FILES: Final = 200
 
 
@@ -32,19 +32,19 @@ def scan_mapped(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """The rows of ``selected`` that are not deleted, under the table's schema.
+    """Return the rows of ``selected`` that are not deleted, in the table's schema.
 
-    Files that are read in the same way are in one scan; the result is the union of the scans.
+    Files that are read in the same way share one scan. The result is the union of the scans.
 
     Args:
         spark: Session to read with.
-        table: The table that the files are of.
-        selected: The files, each with what deletes rows of it.
-        how: As for :func:`splitlib.spark.scan.files.scan_files`.
+        table: The table of the files.
+        selected: The files, with their delete files.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
-        UnsupportedTable: for what Spark could not read with the right rows.
+        UnsupportedTable: for files that Spark would read incorrectly.
     """
     selected = list(selected)
     few = sum(len(one.files) for one in selected) <= _FEW_FILES
@@ -56,29 +56,29 @@ def scan_mapped(
             for part in _apart_by_deletes(batch):
                 way = _Way(part.read_format, tuple(constants), part.deletes is not None)
                 groups.setdefault(way, _Group()).add(part, constants)
-    if not groups:  # a scan of no files still shows the schema
+    if not groups:  # a scan without files still has the schema
         groups[_Way(reader.format_of_no_files, (), False)] = _Group()
     return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A way of reading files; those that share it are in one scan."""
+    """How to read a file. Files that are read in the same way share one scan."""
 
     read_format: ReadFormat
     constants: tuple[int, ...]
-    """Field ids of the columns whose values the partition gives, whatever the file has."""
+    """Field ids of the columns whose values come from the partition, not from the file."""
     deletes: bool
-    """Whether rows are deleted from the files: those without deletes are not to pay for them."""
+    """Whether the files have deletes. Files without deletes avoid the joins."""
 
 
 @dataclass
 class _Group:
-    """The files that are read in one way."""
+    """The files that are read in the same way."""
 
     files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
-    """What deletes rows of each file."""
+    """Delete files of each file."""
 
     def add(self, batch: FileBatch, constants: dict[int, pa.Array]) -> None:
         names = [alias(identifier) for identifier in constants]
@@ -107,7 +107,7 @@ def _not_deleted(
     constants: pa.Table,
     of_each: list[tuple[DeleteFile, ...]],
 ) -> DataFrame:
-    """The rows that are left. Each file is a partition of its own, so that a row shows its file."""
+    """Return the rows that are not deleted. Each file becomes a partition, to number its rows."""
     deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
     known = {field_id(f) for f in reader.table.metadata.schema}
     fields = fields + [f for f in deletes.compared_columns if field_id(f) not in known]
@@ -123,9 +123,9 @@ def _not_deleted(
 
 
 def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Array]:
-    """The values of columns that are the same in every row of a partition, by field id.
+    """Return the values of columns that are constant within a partition, by field id.
 
-    A file need not have such a column: one taken over from Hive has not.
+    Files may lack such a column, for example files that were migrated from Hive.
     """
     columns = {f.name.lower(): f for f in schema}
     return {
@@ -136,7 +136,7 @@ def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Ar
 
 
 def _apart_by_deletes(batch: FileBatch) -> Iterator[FileBatch]:
-    """The files from which nothing is deleted, then the others."""
+    """Yield the files without deletes, then the files with deletes."""
     if batch.deletes is None:
         yield batch
         return
