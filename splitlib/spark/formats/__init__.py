@@ -1,1 +1,1 @@
-"""Hive's text formats, read by Spark expressions instead of Hive's own classes."""
+"""Hive's text formats, parsed by Spark expressions instead of Hive's classes."""

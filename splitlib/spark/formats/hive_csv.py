@@ -1,8 +1,8 @@
-"""Hive's ``OpenCSVSerde`` as column expressions over Spark's text source.
+"""Parse lines of Hive's ``OpenCSVSerde`` with Spark column expressions.
 
-The SerDe parses with opencsv 2.3, whose treatment of quotes inside fields is its own: the state
-machine of its ``CSVParser.parseLine`` is repeated here character by character, after a shortcut
-for lines whose quotes, if any, enclose whole fields.
+The SerDe uses opencsv 2.3, which treats quotes inside fields in its own way. So ``_parse`` repeats
+the state machine of its ``CSVParser.parseLine``, character by character. Lines without quotes, or
+with quotes only around whole fields, take a faster path.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _STATE: Final = (
 def hive_csv_columns(
     line: Column, schema: StructType, serde_properties: Mapping[str, str]
 ) -> list[Column]:
-    """The columns of a table of ``OpenCSVSerde``, from its lines.
+    """Return the columns of an ``OpenCSVSerde`` table, parsed from its lines.
 
     Args:
-        line: A line of text as ``spark.read.text`` gives it.
-        schema: The data columns, without partition keys; all of them strings.
-        serde_properties: What the SerDe is started with, as for
+        line: Column with a line of text, as ``spark.read.text`` returns it.
+        schema: The data columns, without partition keys. All columns must be strings.
+        serde_properties: Properties of the SerDe, as for
             :func:`~splitlib.spark.formats.hive_text.hive_text_columns`.
 
     Returns:
         One column per field of ``schema``, with its name and metadata.
 
     Raises:
-        ValueError: Something in the table could not be read exactly as Hive does.
+        ValueError: if the table cannot be read exactly as Hive reads it.
     """
     for field in schema.fields:
         if not isinstance(field.dataType, StringType) or is_char_or_varchar(field):
@@ -48,11 +48,11 @@ def hive_csv_columns(
     separator = _char(serde_properties, "separatorChar", ",")
     quote = _char(serde_properties, "quoteChar", '"')
     escape = _char(serde_properties, "escapeChar", '"')
-    # the SerDe leaves this one to opencsv, which has another default
+    # The SerDe does not pass a `"` escape to opencsv, whose own default is the backslash.
     escape = "\\" if escape == '"' else escape
     if len({separator, quote, escape}) < 3 or separator == "\0":
         raise ValueError("OpenCSVSerde wants three different characters to separate and quote with")
-    # through a Java string, which replaces what is not UTF-8
+    # translate() converts to a Java string, which replaces bytes that are not UTF-8.
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
     return [
         F.get(fields, F.lit(i)).alias(field.name, metadata=field.metadata)
@@ -68,7 +68,7 @@ def _char(properties: Mapping[str, str], key: str, default: str) -> str:
 
 
 def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
-    """The fields of a line; NULL for the empty line."""
+    """Split a line into its fields. The empty line gives NULL."""
     s, q, e = (re.escape(c) for c in (separator, quote, escape))
     field = f"(?:{q}[^{q}{e}]*+{q}|[^{s}{q}{e}]*+)"
     whole = F.transform(
@@ -86,7 +86,7 @@ def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
 
 
 def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
-    """The fields, as ``CSVParser.parseLine`` finds them in the characters of a line."""
+    """Split the characters of a line into fields as ``CSVParser.parseLine`` does."""
     start = {
         "fields": F.array().cast("array<string>"),
         "text": F.lit(""),
@@ -99,7 +99,7 @@ def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
         F.sequence(F.lit(0), F.size(chars) - 1),
         _state(start),
         lambda old, i: _step(chars, old, i, separator, quote, escape),
-        # a quote that is not closed swallows its field
+        # opencsv drops the last field if its quote is not closed.
         lambda end: F.when(end["quoted"], end["fields"]).otherwise(
             F.concat(end["fields"], F.array(end["text"]))
         ),
@@ -107,10 +107,10 @@ def _parse(chars: Column, separator: str, quote: str, escape: str) -> Column:
 
 
 def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, escape: str) -> Column:
-    """The state after the character at ``i``."""
+    """Return the parser state after the character at ``i``."""
     text, quoted, inside = (old[name] for name in ("text", "quoted", "inside"))
     before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
-    # Java counts the characters beyond the basic plane twice
+    # Java counts a character outside the basic multilingual plane as two.
     at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
 
     def changed(**parts: Column) -> Column:
@@ -121,7 +121,7 @@ def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, esc
     with_next = F.concat(text, after)
     is_escaped = within & after.isin(quote, escape)
     is_double = within & after.eqNullSafe(quote)
-    # a quote in the middle of a field is kept, unless only space was before it
+    # A quote inside a field is kept, unless only whitespace precedes it.
     is_inner = (old["at"] > 2) & (before != separator) & (after != separator)
     is_blank = text.rlike(r"\A\p{javaWhitespace}+\z")
     kept = F.when(~F.coalesce(is_inner, F.lit(False)), text)

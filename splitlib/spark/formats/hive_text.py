@@ -1,9 +1,8 @@
-r"""Hive's delimited text (``LazySimpleSerDe``) as column expressions over Spark's text source.
+r"""Parse Hive's delimited text (``LazySimpleSerDe``) with Spark column expressions.
 
-Rows equal those of Spark's own Hive reader, without Hive's classes, so the files can be pinned and
-the plan works on Spark Connect. The rules are those of Hive 2.3, which Spark ships: bytes are split
-at one separator per nesting level, an escape byte hides the byte after it, and what does not parse
-is NULL.
+The rows equal those of Spark's own Hive reader. Without Hive's classes, the files can be pinned and
+the plan works on Spark Connect. The rules are those of Hive 2.3, which Spark ships: each nesting
+level has its separator byte, an escape byte hides the next byte, and unparsable values are NULL.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pyspark.sql import types as T
 from splitlib.spark.formats import hive_text_values as values
 from splitlib.spark.schema import declared_type
 
-# Stands before an escaped byte. Lines are bytes as ISO-8859-1, so it cannot be in one.
+# Marks the next byte as escaped. Lines are decoded as ISO-8859-1, which lacks this character.
 _ESCAPED: Final = "\ue000"
 
 _REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
@@ -33,22 +32,22 @@ def hive_text_columns(
     *,
     time_zone: str | None = None,
 ) -> list[Column]:
-    """The columns of a Hive text table, from its lines.
+    """Return the columns of a Hive text table, parsed from its lines.
 
     Args:
-        line: A line of text as ``spark.read.text`` gives it.
-        schema: The data columns, without partition keys; CHAR and VARCHAR as strings whose
-            metadata hold the declared type, as in any schema of Spark's.
-        serde_properties: What the SerDe is started with: the parameters of the table's SerDe, then
-            the parameters of the table, then those of the partition, later ones winning.
-        time_zone: Where the text of timestamps was written, see
-            :func:`splitlib.spark.time_zones.jvm_time_zone`; needed for timestamps only.
+        line: Column with a line of text, as ``spark.read.text`` returns it.
+        schema: The data columns, without partition keys. CHAR and VARCHAR are strings with the
+            declared type in their metadata, as in any Spark schema.
+        serde_properties: Properties of the SerDe: those of the table's SerDe, then those of the
+            table, then those of the partition. Later values override earlier ones.
+        time_zone: Time zone in which timestamps were written, see
+            :func:`splitlib.spark.time_zones.jvm_time_zone`; needed only for timestamps.
 
     Returns:
         One column per field of ``schema``, with its name, type and metadata.
 
     Raises:
-        ValueError: Something in the table could not be read exactly as Hive does.
+        ValueError: if the table cannot be read exactly as Hive reads it.
     """
     reader = _Reader(_Format.parse(serde_properties), time_zone)
     parts = reader.split(reader.tokens(line), len(schema.fields), level=0)
@@ -61,13 +60,13 @@ def hive_text_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How the bytes of a line are laid out."""
+    """Separators, escape and NULL text of the lines of a table."""
 
     separators: tuple[str, ...]
-    """One per nesting level, each one character of ISO-8859-1."""
+    """One separator per nesting level, each an ISO-8859-1 character."""
     escape: str | None
     null: str
-    """The bytes that stand for NULL, as ISO-8859-1."""
+    """Text of a NULL value, as bytes decoded as ISO-8859-1."""
     last_takes_rest: bool
     timestamp_formats: str | None
 
@@ -92,36 +91,36 @@ class _Format:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns tokens into values: text of ISO-8859-1, a character per byte, escaped bytes marked."""
+    """Converts tokens to values. A token is ISO-8859-1 text with a mark before escaped bytes."""
 
     format: _Format
     time_zone: str | None
 
     def tokens(self, line: Column) -> Column:
-        """A line as bytes, the escaped ones marked."""
+        """Decode a line as ISO-8859-1 and mark its escaped bytes."""
         text = F.decode(line.cast("binary"), values.BYTES)
         if self.format.escape is None:
             return text
         return F.regexp_replace(text, _pattern(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
 
     def split(self, tokens: Column, width: int, level: int) -> Column:
-        """The parts of a struct of ``width`` fields, at times one more."""
+        """Split a struct of ``width`` fields. The result may have one surplus part."""
         limit = width if self.format.last_takes_rest else width + 1
         return F.split(tokens, self.separator(level), limit)
 
     def fields(self, parts: Column, schema: T.StructType, level: int) -> Iterator[Column]:
-        """One column per field; missing ones are NULL, surplus ones are dropped."""
+        """Yield one column per field. Missing fields are NULL, surplus parts are dropped."""
         for i, field in enumerate(schema.fields):
             yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
     def value(self, tokens: Column, data_type: T.DataType, level: int) -> Column:
-        """One value; its own parts, if it has any, are split at the separator of ``level``."""
+        """Convert a token to a value. ``level`` selects the separator of its nested parts."""
         raw = self.raw(tokens)
         is_null = tokens.isNull() | (raw == self.format.null)
         return F.when(~is_null, self.not_null(tokens, raw, data_type, level))
 
     def not_null(self, tokens: Column, raw: Column, data_type: T.DataType, level: int) -> Column:
-        """The value of a field whose text is not that of NULL; it may be NULL all the same."""
+        """Convert a token that is not the NULL text. An invalid token still gives NULL."""
         match data_type:
             case T.ArrayType(elementType=element):
                 items = self.items(tokens, level)
@@ -153,7 +152,7 @@ class _Reader:
         raise ValueError(f"a Hive text column of type {data_type.simpleString()} cannot be read")
 
     def nested_struct(self, tokens: Column, schema: T.StructType, level: int) -> Column:
-        """A struct of the fields of ``schema``."""
+        """Convert a token to a struct with the fields of ``schema``."""
 
         def build(parts: Column) -> Column:
             fields = self.fields(parts, schema, level)
@@ -163,7 +162,7 @@ class _Reader:
         return values.let(self.split(tokens, len(schema.fields), level), build)
 
     def map(self, tokens: Column, data_type: T.MapType, level: int) -> Column:
-        """The first entry of each key; entries without a valid key are dropped."""
+        """Convert a token to a map. Drop repeated keys and entries without a valid key."""
         if not _can_be_key(data_type.keyType):
             raise ValueError(
                 f"a map with keys of type {data_type.keyType.simpleString()} cannot be read as"
@@ -191,12 +190,12 @@ class _Reader:
         return F.map_from_entries(F.aggregate(entries, none, add))
 
     def items(self, tokens: Column, level: int) -> Column:
-        """The elements of a collection; the empty text has none."""
+        """Split a collection into its elements. The empty text has no elements."""
         none = F.array().cast("array<string>")
         return F.when(tokens == "", none).otherwise(F.split(tokens, self.separator(level)))
 
     def separator(self, level: int) -> str:
-        """A pattern that matches where the parts of a level end."""
+        """Return a regular expression for the separator of a nesting level."""
         if level >= len(self.format.separators):
             raise ValueError(f"types nested more than {level - 1} levels deep cannot be read")
         separator = self.format.separators[level]
@@ -207,19 +206,19 @@ class _Reader:
         return f"(?<!{_ESCAPED}){_pattern(separator)}"
 
     def raw(self, tokens: Column) -> Column:
-        """The bytes as they are in the file."""
+        """Return the bytes as they are in the file, with escapes."""
         escape = self.format.escape
         return tokens if escape is None else F.replace(tokens, F.lit(_ESCAPED), F.lit(escape))
 
     def text(self, tokens: Column) -> Column:
-        """The bytes without escapes, as UTF-8; ``n`` and ``r`` escape a line's end."""
+        """Return the bytes without escapes, as UTF-8. Escaped ``n`` and ``r`` are line breaks."""
         if self.format.escape is not None:
             for letter, meaning in (("n", "\n"), ("r", "\r"), ("", "")):
                 tokens = F.replace(tokens, F.lit(_ESCAPED + letter), F.lit(meaning))
         return values.utf8(tokens)
 
     def timestamp_zone(self) -> str:
-        """The zone of timestamps, which are refused where it is not known."""
+        """Return the time zone of timestamps. Refuse timestamps if it is unknown."""
         if self.format.timestamp_formats is not None:
             raise ValueError(
                 "timestamps in formats of their own (timestamp.formats) cannot be read"
@@ -230,11 +229,11 @@ class _Reader:
 
 
 def _separators(properties: Mapping[str, str]) -> list[int]:
-    """The separator bytes of every level that Hive supports for the table."""
+    """Return the separator bytes of all nesting levels that Hive supports for the table."""
     field = properties.get("field.delim", properties.get("serialization.format"))
     named = [
         _byte(field, 1),
-        # the spelling of Hive 2; its readers do not know "collection.delim"
+        # Hive 2 misspells this property. It does not read "collection.delim".
         _byte(properties.get("colelction.delim"), 2),
         _byte(properties.get("mapkey.delim"), 3),
     ]
@@ -247,7 +246,7 @@ def _separators(properties: Mapping[str, str]) -> list[int]:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """The byte a property names: a number from -128 to 127, else its first character."""
+    """Parse a separator property: a number from -128 to 127, else its first character."""
     if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]+", text) and -128 <= int(text) <= 127:
@@ -260,19 +259,19 @@ def _is_true(properties: Mapping[str, str], key: str) -> bool:
 
 
 def _can_be_key(data_type: T.DataType) -> bool:
-    # Java and Spark do not agree on which NaN and zeros are the same key
+    # Java and Spark treat NaN and negative zero differently in comparisons of keys.
     return not isinstance(
         data_type, T.ArrayType | T.MapType | T.StructType | T.FloatType | T.DoubleType
     )
 
 
 def _pattern(char: str) -> str:
-    """A pattern for one character, in the form that Java splits at without a regex engine."""
+    """Return a pattern for one character that Java splits at without its regex engine."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 
 
 def _plain(data_type: T.DataType) -> T.DataType:
-    """The type of the values read: CHAR and VARCHAR are strings."""
+    """Return the type of the parsed values, with CHAR and VARCHAR as strings."""
     match data_type:
         case T.CharType() | T.VarcharType():
             return T.StringType()

@@ -1,9 +1,9 @@
-r"""One Hive text field to one Spark value, as Hive's ``Lazy*`` primitives read it.
+r"""Convert one Hive text field to a Spark value, as Hive's ``Lazy*`` primitives do.
 
-Every function takes the field's bytes as an ISO-8859-1 string (one character a byte, so that
-nothing is lost where a file is not UTF-8) and gives NULL where Hive gives NULL. What Hive leaves
-to Java's parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``) is spelled out
-as patterns, because Spark's own casts accept other spellings and depend on ANSI mode.
+Each function takes the bytes of a field as an ISO-8859-1 string. With one character per byte, bytes
+that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
+parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``). Patterns repeat their
+rules here, because Spark's casts accept other spellings and depend on ANSI mode.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pyspark.sql.types import DataType, DecimalType
 
 BYTES: Final = "ISO-8859-1"
 
-# LazyInteger takes a fraction and drops it; "." needs a digit on one side.
+# LazyInteger drops a fraction. A "." needs a digit on at least one side.
 _INTEGER: Final = r"\A([+-]?\d+)(?:\.\d*)?\z"
 _BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
 
-# Java trims up to U+0020 and knows two words, where Spark knows "inf" and ignores case. Hive takes
-# four bytes that begin with "N" for a null without parsing them.
+# Java trims characters up to U+0020 and accepts exactly "NaN" and "Infinity". Spark also accepts
+# "inf" and ignores case. Hive returns NULL for any four bytes that begin with "N".
 _NOT_A_SPARK_WORD: Final = (
     r"\A(?!NaN[\x00-\x20]\z)(?:[^nN]*|[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*)\z"
 )
 
 _DECIMAL: Final = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{0,2}(?<=\d))?\z"
 
-# Signs are what Integer.parseInt lets through within the lengths that java.sql.Date checks.
+# Integer.parseInt accepts signs, within the lengths that java.sql.Date checks.
 _DAY: Final = r"(\+\d{3}|\d{4})-(\+\d|\d\d?)-(\+\d|\d\d?)"
 _DATE: Final = rf"\A{_DAY}\z"
 _TIMESTAMP: Final = (
@@ -38,49 +38,49 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# Text that Spark's own cast reads as Hive does, or not at all; other text is taken apart here. The
-# days that Java's calendar lacks are left out, because Spark's has them.
+# Text that Spark's own cast reads exactly as Hive does. Other text is parsed here. The days that
+# Java's calendar skips in October 1582 are excluded, because Spark's calendar has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 
-# Integer.parseInt takes the decimal digits of every script of the basic plane.
+# Integer.parseInt accepts the decimal digits of every script in the basic multilingual plane.
 _DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(chr(c)) == "Nd"]
 
-# Character.isWhitespace, of single bytes
+# Bytes for which Character.isWhitespace is true.
 _WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
 
-# In microseconds, the second one since 1970
+# In microseconds. The second one counts from 1970.
 _MICROS_A_DAY: Final = 86_400_000_000
 _YEAR_1583: Final = -141_349 * _MICROS_A_DAY
 
 
 def utf8(raw: Column) -> Column:
-    """The text of the bytes; bytes that are not UTF-8 stay as they are."""
+    """Decode the bytes as UTF-8. Invalid bytes are preserved."""
     return F.encode(raw, BYTES).cast("string")
 
 
 def integer(raw: Column, data_type: DataType) -> Column:
-    """A whole number, NULL outside the type's range."""
+    """Parse a whole number. The result is NULL outside the range of the type."""
     whole = F.regexp_extract(raw, _INTEGER, 1)
     return F.when(raw.rlike(_BARE_FRACTION), "0").otherwise(whole).try_cast(data_type)
 
 
 def floating(raw: Column, data_type: DataType) -> Column:
-    """A float or double in Java's spelling (``1e3``, ``1d``, ``0x1p3``, ``NaN``)."""
+    """Parse a float or double in Java's syntax (``1e3``, ``1d``, ``0x1p3``, ``NaN``)."""
     return F.when(raw.rlike(_NOT_A_SPARK_WORD), raw.try_cast(data_type))
 
 
 def boolean(raw: Column) -> Column:
-    """``true`` or ``false`` in any case."""
+    """Parse ``true`` or ``false``, in any case."""
     return F.when(F.upper(raw) == "TRUE", True).when(F.upper(raw) == "FALSE", False)
 
 
 def binary(raw: Column) -> Column:
-    """Base64 where the bytes could be that, else the bytes themselves."""
+    """Decode Base64 if the bytes are valid Base64, else return the bytes."""
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )
-    # a last symbol on its own holds no whole byte
+    # A single last symbol does not encode a whole byte.
     decoded = F.unbase64(F.regexp_replace(symbols, r"\A((?:.{4})*).\z", "$1"))
     original = F.encode(raw, BYTES)
     is_base64 = raw.rlike(rf"\A(?:[A-Za-z0-9+/_=-]|{_WHITESPACE})*+\z")
@@ -88,24 +88,24 @@ def binary(raw: Column) -> Column:
 
 
 def character(text: Column, length: int, *, padded: bool) -> Column:
-    """CHAR (``padded``) or VARCHAR of at most ``length`` characters from UTF-8 text."""
-    # through a Java string, which replaces what is not UTF-8
+    """Convert UTF-8 text to CHAR (``padded``) or VARCHAR of at most ``length`` characters."""
+    # translate() converts to a Java string, which replaces bytes that are not UTF-8.
     text = F.translate(text, "", "")
-    # rpad cuts as well
+    # rpad also truncates.
     return F.rpad(text, length, " ") if padded else F.substring(text, 1, length)
 
 
 def decimal(raw: Column, data_type: DecimalType) -> Column:
-    """A decimal rounded half up; NULL with more digits than its type has.
+    """Parse a decimal, rounded half up. The result is NULL if it has more digits than its type.
 
-    Hive first rounds to the 38 digits it can hold, then to the column's scale.
+    Hive rounds twice: first to its maximum of 38 digits, then to the column's scale.
     """
 
     def twice(raw: Column) -> Column:
         mantissa = let(F.regexp_extract(raw, r"\A[+-]?0*([\d.]+)", 1), _round_to_38)
         sign = F.regexp_extract(raw, r"\A[+-]?", 0)
         exponent = F.regexp_extract(raw, r"[eE].*", 0)
-        # no exponent can make a number of 38 digits too long but one below one
+        # A number below one needs a type with a scale of 38 to keep its digits.
         below_one = DecimalType(38, 38)
         return let(
             F.concat(sign, mantissa, exponent),
@@ -120,7 +120,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
 
 
 def _round_to_38(digits: Column) -> Column:
-    """The text of a number without sign, exponent and leading zeros, cut to 38 digits."""
+    """Round a number to 38 digits: text without sign, exponent and leading zeros."""
     held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
     last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
     head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
@@ -130,7 +130,7 @@ def _round_to_38(digits: Column) -> Column:
 
 
 def date(raw: Column) -> Column:
-    """A date; days past the end of a month run into the next one."""
+    """Parse a date. Days past the end of a month continue into the next month."""
 
     def lenient(raw: Column) -> Column:
         text = F.translate(utf8(raw), "".join(_DIGITS), _ascii_digits())
@@ -141,7 +141,7 @@ def date(raw: Column) -> Column:
 
 
 def timestamp(raw: Column, time_zone: str) -> Column:
-    """A timestamp of ``time_zone``; hours, minutes and seconds may exceed their ranges."""
+    """Parse a timestamp in ``time_zone``. Hours, minutes and seconds may exceed their ranges."""
 
     def lenient(raw: Column) -> Column:
         def part(group: int) -> Column:
@@ -159,7 +159,7 @@ def timestamp(raw: Column, time_zone: str) -> Column:
 
 
 def let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body`` of a value that is worked out once, however often ``body`` names it."""
+    """Apply ``body`` to a value that Spark computes once, however often ``body`` uses it."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
@@ -168,9 +168,9 @@ def _ascii_digits() -> str:
 
 
 def _day(text: Column, pattern: str) -> Column:
-    """The date of the text, the days past the end of its month running into the next one.
+    """Parse a date. Days past the end of a month continue into the next month.
 
-    Java counts days before 15 October 1582 in the Julian calendar, and Spark keeps their names.
+    Java uses the Julian calendar before 15 October 1582. Spark keeps the year, month and day.
     """
 
     def name(date: Column) -> Column:
@@ -187,7 +187,7 @@ def _day(text: Column, pattern: str) -> Column:
 
 
 def _wall(parts: Column) -> Column:
-    """The sum of a midnight and a time of day, both in microseconds."""
+    """Add a midnight and a time of day, both in microseconds."""
     midnight, time = parts[0], parts[1]
     runs_over = ~time.between(0, _MICROS_A_DAY - 1) & (
         F.least(midnight, midnight + time) < _YEAR_1583
@@ -200,9 +200,9 @@ def _wall(parts: Column) -> Column:
 
 
 def _instant(wall: Column, time_zone: str) -> Column:
-    """The instant of a wall clock reading, given as if it were UTC.
+    """Convert a local time, given as if it were UTC, to an instant.
 
-    A reading that a clock shows twice is the later one to Java, the earlier one to Spark.
+    When clocks are set back, a local time occurs twice. Java uses the later one, Spark the earlier.
     """
     earlier = F.to_utc_timestamp(wall, time_zone)
 

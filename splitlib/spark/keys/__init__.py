@@ -1,1 +1,1 @@
-"""The join keys of a DataFrame, collected if they are the same each time."""
+"""Collect the join keys of a DataFrame that is deterministic."""

@@ -1,4 +1,4 @@
-"""The join keys of a dimension, fetched with no more than the threshold reaching the driver."""
+"""Collect the join keys of a dimension, with at most the threshold in bytes on the driver."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.schema import char_length
 from splitlib.spark.sql_text import quoted
 
-# A first guess at a row of unknown width: so many of these fit whatever they hold, nearly always.
+# Assumed size of rows with strings or binary values, whose width is unknown. Rarely exceeded.
 _WIDE_ROW_BYTES = 4096
-# Up to so many rows are fetched with their duplicates: that saves a shuffle, which for the usual
-# small dimension takes longer than all the rest.
+# Up to this many rows are fetched with their duplicates. That avoids a shuffle, which takes longer
+# than all other steps for a typical small dimension.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
@@ -38,18 +38,19 @@ def collect_keys(
     *,
     null_safe: bool = False,
 ) -> DynamicFilteringData:
-    """The distinct keys of ``dimension`` under the names of the fact's columns.
+    """Collect the distinct keys of ``dimension``, under the names of the fact's columns.
 
     Args:
-        dimension: Computed here once if it is small, again to take its distinct keys if it is
-            not, and again to measure them if those are too many; so it has to be deterministic.
+        dimension: DataFrame with the keys. It must be deterministic, because it is computed once if
+            it is small, again for its distinct keys if not, and again to measure them if those
+            are too many.
         on: Fact column to dimension column.
-        fact: The fact's schema; None if it is not known.
-        config: For the threshold and what to do beyond it.
-        null_safe: Keep tuples with a null, for a join by ``<=>``.
+        fact: Schema of the fact; None if unknown.
+        config: Threshold, and what to collect above it.
+        null_safe: Whether to keep keys with a null, for a join by ``<=>``.
 
     Raises:
-        NonDeterministicDimension: with a hint at :func:`splitlib.freeze`.
+        NonDeterministicDimension: if the keys may change; :func:`splitlib.freeze` helps.
         InvalidFilter: if a column does not exist.
     """
     columns = key_columns(dimension, on.values())
@@ -60,7 +61,7 @@ def collect_keys(
             hint="dimension = splitlib.freeze(dimension) computes it once; filter by and join with "
             "the result.",
         )
-    # numbered names: those of columns may hold dots, or differ in case only
+    # Use numbers as names: column names may contain dots, or differ only in case.
     numbered = {f"k{i}": name for i, name in enumerate(on)}
     keys = dimension.select(
         [columns[column].column.alias(k) for k, column in zip(numbered, on.values(), strict=True)]
@@ -76,9 +77,9 @@ def collect_keys(
 def collect_distinct(
     keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
 ) -> DynamicFilteringData:
-    """The distinct rows of ``keys``, which has to be deterministic; see :func:`collect_keys`."""
+    """Collect the distinct rows of the deterministic ``keys``; see :func:`collect_keys`."""
     if not null_safe:
-        # not by dropna(), which drops NaN as well, and Spark joins NaN with NaN
+        # dropna() would also drop NaN, and Spark joins NaN with NaN.
         for name in keys.columns:
             keys = keys.where(F.col(quoted(name)).isNotNull())
     return _collect(keys, config, null_safe)
@@ -109,7 +110,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
-    """So many rows are within the threshold; exactly, if every column is of fixed width."""
+    """Return how many rows fit the threshold. It is exact if all columns have a fixed width."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
         variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
@@ -119,7 +120,7 @@ def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
 
 
 def _width(type_name: str) -> int:
-    """Bytes of a value in Arrow."""
+    """Return the size of a value in Arrow, in bytes."""
     narrow = {"byte": 1, "boolean": 1, "short": 2, "integer": 4, "float": 4, "date": 4}
     return narrow.get(type_name.partition("(")[0], 16 if type_name.startswith("decimal") else 8)
 
@@ -152,7 +153,7 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Too many tuples: each field on its own, which may still be few values, else a range."""
+    """Collect each field separately if there are too many tuples: its values, or a range."""
     schema = plain_schema(schema)
     if config.filter_on_exceed == "all":
         return DynamicFilteringData.exceeded(schema)
@@ -172,14 +173,14 @@ def _beyond(
 def _of_full_length(
     keys: DataFrame, dimension: Mapping[str, StructField], fact: Mapping[str, StructField]
 ) -> DataFrame:
-    """Without keys that no CHAR(n) of the fact equals: Spark pads those to n characters on reading.
+    """Drop keys that cannot equal a CHAR(n) column, which Spark pads to n characters on reading.
 
-    A key that is CHAR itself is padded for the comparison, so its length says nothing.
+    Keys of type CHAR are kept: Spark pads them for the comparison, so their length is irrelevant.
 
     Args:
         keys: Columns to test.
-        dimension: What they are in the dimension.
-        fact: And in the fact.
+        dimension: The same columns in the dimension.
+        fact: The same columns in the fact.
     """
     session = keys.sparkSession
     if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":

@@ -1,4 +1,4 @@
-"""The columns that a user names as join keys: whole ones of a dimension, or fields of structs."""
+"""Resolve the names of join keys to columns of a dimension, or to fields of its structs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from splitlib.spark.sql_text import collation_of, quoted, unquoted
 
 
 class KeyColumn(NamedTuple):
-    """A column of a dimension, or a field of a struct in it."""
+    """A column of a dimension, or a field of one of its structs."""
 
     column: Column
     field: StructField
 
     @property
     def collation(self) -> str | None:
-        """By which its strings are compared; None if by their bytes."""
+        """Collation by which strings are compared; None = by their bytes."""
         return collation_of(self.field.dataType)
 
     @property
     def why_no_keys(self) -> str | None:
-        """Why its values are no keys, as what is said of the column; None if they are."""
+        """Why the column cannot be a join key, to follow the column's name; None if it can."""
         if self.collation is not None:
-            # whatever the fact's column is, the join may be by this
+            # Spark may use this collation for the join, whatever the fact's column is.
             return f"is compared by its collation {self.collation}"
         if isinstance(self.field.dataType, YearMonthIntervalType):
             return (
@@ -38,13 +38,13 @@ class KeyColumn(NamedTuple):
 
 
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
-    """What each of the names is: a column whatever is in its name, else ``a.b`` in a struct.
+    """Resolve each name to a column, or to a field ``a.b`` of a struct.
 
-    Backticks around names are left out where no column has them in its name.
-    Case matters where the session says so, or where several names differ in it alone.
+    A column whose name contains dots or backticks is found first. Otherwise, backticks around names
+    are ignored. Case matters if the session is case sensitive or if names differ only in case.
 
     Raises:
-        InvalidFilter: if there is no such column.
+        InvalidFilter: if a column does not exist.
     """
     exactly = dimension.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     found = {
@@ -62,7 +62,7 @@ def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColu
 
 def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
     for field, rest in _beginnings(dimension.schema, name, exactly):
-        # not of the DataFrame, where a setting makes a name in backticks a regular expression
+        # dimension[...] would read a name in backticks as a regular expression with some settings.
         column = F.col(quoted(field.name))
         inner = _inside(column, field, rest, exactly)
         if inner is not None:
@@ -82,7 +82,7 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Fields that a name is, or begins with, and what follows; the longest first."""
+    """Find the fields that begin ``name``, with the rest of the name; longest first."""
     exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
     if not exact and not exactly:
         lower = name.lower()

@@ -1,4 +1,4 @@
-"""Whether a DataFrame gives the same rows each time it is computed."""
+"""Check whether a DataFrame has the same rows each time it is computed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from splitlib.spark.jvm.plan_text import plan_text
 from splitlib.spark.jvm.probe import internals_unavailable
 
-# Operators whose rows depend on the order in which others happen to arrive. A LIMIT below an ORDER
-# BY is among them: nothing says that the order has no ties. A sample of all rows is not.
+# Operators whose rows depend on the order of their input. LIMIT below ORDER BY is one of them,
+# because the order may have ties. A sample of all rows is not.
 _ARRIVAL = re.compile(
     r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate)\b",
     re.MULTILINE,
 )
-# Functions whose result depends on that order, and which Spark believes to be deterministic.
+# Functions that depend on the order of rows, although Spark treats them as deterministic.
 _ORDERED = re.compile(
     r"\b(first|last|any_value|first_value|last_value|nth_value|collect_list|collect_set|mode"
     r"|array_agg|row_number|ntile|lag|lead)\(",
     re.IGNORECASE,
 )
-# Functions that differ between two computations, where only the plan's text can be read.
+# Functions whose result changes between computations. Used if only the text of the plan is known.
 _VOLATILE = re.compile(
     r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
     r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
@@ -32,17 +32,16 @@ _VOLATILE = re.compile(
 )
 
 
-# Operators that call Python, of whose functions a plan's text does not say what they depend on.
+# Operators that run Python functions. The text of a plan does not show whether those change.
 _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
 _printing = threading.Lock()
 
 
 def why_not_deterministic(df: DataFrame) -> str | None:
-    """Why ``df`` may give other rows when it is computed again; None if it gives the same.
+    """Return why ``df`` may have different rows when computed again, or None if it is stable.
 
-    Without Spark's internals there is the text of a plan alone: there a name such as ``rand(``
-    inside a literal is taken for the function. Over Spark Connect a Python UDF is believed to be
-    deterministic.
+    Without Spark's internals, only the text of the plan is checked. There, ``rand(`` inside a
+    string literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
     """
     if df.isStreaming:
         return "it is a stream"
@@ -67,12 +66,12 @@ def why_not_deterministic(df: DataFrame) -> str | None:
 
 
 def explained(df: DataFrame) -> str:
-    """What ``df.explain`` prints, by whichever class of DataFrame."""
+    """Return the text that ``df.explain`` prints, for classic Spark and Spark Connect."""
     session: object = df.sparkSession
     if not isinstance(session, SparkSession):
         text: str = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
         return text
-    # what is printed goes to a file of the whole process
+    # explain() prints to stdout, which the whole process shares.
     with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:
         df.explain(extended=True)
     return printed.getvalue()

@@ -1,4 +1,4 @@
-"""Intervals: what a dimension can meet by ``<``, ``<=``, ``>`` and ``>=``, of each row one."""
+"""Collect intervals: the values that can join by ``<``, ``<=``, ``>`` and ``>=``."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from splitlib.spark.keys.collect import FEW_ROWS, rows_that_fit
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between what each row of a dimension wants a value."""
+    """The bounds that each row of a dimension sets for a value."""
 
     comparisons: tuple[tuple[str, str], ...]
-    """``<``, ``<=``, ``>`` or ``>=``, and the column on the right of it; all hold together."""
+    """Pairs of ``<``, ``<=``, ``>`` or ``>=`` and the column to its right, joined by AND."""
 
     @property
     def name(self) -> str:
-        """Of the value: that of the first column."""
+        """Name of the value: the name of the first column."""
         return self.comparisons[0][1]
 
     @property
     def lower(self) -> Column | None:
-        """Where the interval of a row begins; None = open."""
+        """Start of the interval of a row; None = open."""
         return self._end((">", ">="), F.greatest)
 
     @property
     def upper(self) -> Column | None:
-        """Where it ends."""
+        """End of the interval of a row; None = open."""
         return self._end(("<", "<="), F.least)
 
     @property
     def brackets(self) -> str:
-        """Which of its ends belong to it, as of :class:`Ranges`.
+        """Which ends the intervals include, as for :class:`Ranges`.
 
-        Where a row has both ``>`` and ``>=``, its lower end counts as its own, though the greater
-        of the two may be that of ``>``: a value too much is kept, none is lost.
+        If a row has both ``>`` and ``>=``, the lower end is included, even if the ``>`` bound is
+        the greater one. That may keep one value too many, but never drops a match.
         """
         operators = {operator for operator, _ in self.comparisons}
         return ("[" if ">=" in operators else "(") + ("]" if "<=" in operators else ")")
@@ -57,19 +57,19 @@ class Bounds:
 def collect_ranges(
     rows: DataFrame, bounds: Iterable[Bounds], config: SplitConfig
 ) -> DynamicFilteringData:
-    """What some row's intervals hold: exactly, up to the threshold of the config.
+    """Return the union of the intervals of all rows, exactly up to the threshold.
 
-    Of each value apart. Beyond the threshold it is one range, from the first to the last.
+    Each value is collected separately. Above the threshold, one range covers all intervals.
 
     Args:
-        rows: Of the dimension.
-        bounds: What the rows want of one or more values.
-        config: For the threshold.
+        rows: Rows of the dimension.
+        bounds: Bounds of one or more values.
+        config: Threshold.
 
     Returns:
-        A field for each of ``bounds``.
+        One field for each of ``bounds``.
     """
-    # a comparison with null holds of nothing, and all of a row's hold together
+    # A comparison with null is never true, and all comparisons of a row must hold.
     for name in rows.columns:
         rows = rows.where(F.col(name).isNotNull())
     domains: list[Domain] = []
@@ -86,7 +86,7 @@ def collect_ranges(
 def _ranges(
     rows: DataFrame, bounds: Bounds, config: SplitConfig
 ) -> tuple[Ranges | None, pa.DataType]:
-    """What the intervals of all rows hold, None if that is nothing; and the type of the value."""
+    """Return the union of the intervals of all rows (None if empty), and the type of the value."""
     lower, upper = bounds.lower, bounds.upper
     if lower is not None and upper is not None:
         intervals = rows.select(lower.alias("lower"), upper.alias("upper"))

@@ -1,1 +1,1 @@
-"""Conditions: what they say of partitions, and how rows are tested by keys."""
+"""Conditions: how they prune partitions, and how join keys become conditions on rows."""

@@ -1,4 +1,4 @@
-"""What a condition says of single columns, read from its expression in Catalyst."""
+"""Derive the possible values of single columns from a condition's Catalyst expression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.predicates.value_domains import domain_of, is_exact, key_of
 from splitlib.spark.predicates.value_sets import UNKNOWN, Truth, always, among, compared, is_null
 
-# By the name of Catalyst's class: the comparison, and the one with the sides exchanged.
+# By the name of Catalyst's class: the comparison, and the same with its sides exchanged.
 _COMPARISONS: Final = {
     "EqualTo": ("=", "="),
     "EqualNullSafe": ("<=>", "<=>"),
@@ -27,28 +27,28 @@ _COMPARISONS: Final = {
 
 
 class Known(NamedTuple):
-    """What must hold of columns where a condition is true."""
+    """Values that columns can have where a condition is true."""
 
     data: DynamicFilteringData
     is_exact: bool
-    """Whether that is all that the condition says."""
+    """Whether the data is equivalent to the condition."""
 
 
 def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None:
-    """What must hold of columns where ``condition`` is true; None if nothing is known.
+    """Return the values that columns can have where ``condition`` is true; None if unknown.
 
-    It may say less than the condition.
+    The result may be wider than the condition, never narrower.
 
     Args:
-        condition: A resolved expression of Catalyst.
-        columns: With the table's types, ``a.b`` for a field of a struct.
+        condition: A resolved Catalyst expression.
+        columns: Columns with the table's types. A field of a struct is named ``a.b``.
     """
     known = known_of(condition, columns)
     return known and known.data
 
 
 def known_of(condition: Any, columns: pa.Schema) -> Known | None:
-    """As :func:`values_of`, and whether it is all."""
+    """Return the values as :func:`values_of`, and whether they are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:
@@ -73,26 +73,25 @@ def _nothing(columns: pa.Schema) -> DynamicFilteringData:
 class _Reader:
     """Reads one expression.
 
-    Catalyst's analyzer has made both sides of a comparison one type. So a column stands there as
-    itself or under a cast; of casts only those between whole numbers lose nothing, and keep the
-    order, for certain.
+    Catalyst's analyzer has cast both sides of a comparison to one type. So a column appears either
+    directly or inside a cast. Only casts between integers are known to keep values and their order.
     """
 
     def __init__(self, columns: pa.Schema) -> None:
         lower = Counter(name.lower() for name in columns.names)
-        # of names that differ in case only, what prunes does not know one from another
+        # Pruning ignores case, so columns whose names differ only in case are ambiguous.
         self._columns = {f.name: f for f in columns if lower[f.name.lower()] == 1}
         self.fields: dict[str, pa.Field] = {}
-        """The columns read, in the types in which they are compared."""
+        """The columns read, with the types in which they are compared."""
         self.missed = False
-        """Whether something was not understood."""
+        """Whether a part of the expression is not supported."""
 
     def truth_of(self, condition: Any, shared: Mapping[str, Any] | None = None) -> Truth:
-        """Where a condition is true.
+        """Return the values for which a condition is true, and for which it is false.
 
         Args:
             condition: An expression of type boolean.
-            shared: What its common expressions stand for.
+            shared: Definitions of the common expressions in it, by id.
         """
         shared = shared or {}
         match condition.nodeName():
@@ -114,7 +113,7 @@ class _Reader:
         return UNKNOWN if found is None else found
 
     def _of_column(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
-        """Of a condition on one column; None if it is none."""
+        """Return the truth of a condition on one column; None if it is not such a condition."""
         name = condition.nodeName()
         if name in ("IsNull", "IsNotNull"):
             field = self._column(condition.child(), shared)
@@ -143,7 +142,7 @@ class _Reader:
         return value and compared(field.name, comparison, value.value)
 
     def _in_list(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
-        is_set = condition.nodeName() == "InSet"  # the optimizer makes it of many constants
+        is_set = condition.nodeName() == "InSet"  # the optimizer replaces long IN lists by InSet
         field = self._column(condition.child() if is_set else condition.value(), shared)
         if field is None:
             return None
@@ -155,7 +154,7 @@ class _Reader:
         return among(field.name, values) if len(values) == len(keys) else None
 
     def _column(self, expression: Any, shared: Mapping[str, Any]) -> pa.Field | None:
-        """The column that an expression is, in the type in which it is compared."""
+        """Return the column that an expression refers to, with its type in the comparison."""
         expression = _resolved(expression, shared)
         if expression.nodeName() == "Cast":
             field = self._column(expression.child(), shared)
@@ -169,7 +168,7 @@ class _Reader:
         return self._seen(field) if _is_of(expression.dataType(), field.type) else None
 
     def _seen(self, field: pa.Field) -> pa.Field:
-        # in several types, ranges are of the widest
+        # If a column is compared in several types, its ranges use the widest one.
         known = self.fields.get(field.name)
         if known is None or (known.type != field.type and not _widens(field.type, known.type)):
             self.fields[field.name] = field
@@ -178,14 +177,14 @@ class _Reader:
     def _constant(
         self, expression: Any, kind: pa.DataType, shared: Mapping[str, Any]
     ) -> _Constant | None:
-        """The value of an expression without columns, if it is of this very type; else None."""
+        """Evaluate an expression without columns. None if it cannot be or has another type."""
         expression = _resolved(expression, shared)
         try:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
                 return None
             return _constant_of(expression.eval(None), kind)
         except JVM_ERRORS:
-            return None  # it raises for every row, or is evaluated in another way
+            return None  # Spark raises for every row, or cannot evaluate the expression here
 
 
 _INTEGERS: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
@@ -193,11 +192,11 @@ _INTEGERS: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int6
 
 class _Constant(NamedTuple):
     value: Any
-    """As it stands in a set; None = null."""
+    """The value as :func:`key_of` represents it; None = null."""
 
 
 def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
-    """From Catalyst's own representation."""
+    """Convert a value from Catalyst's internal representation."""
     try:
         if value is None:
             return _Constant(None)
@@ -215,14 +214,14 @@ def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
 
 
 def _resolved(expression: Any, shared: Mapping[str, Any]) -> Any:
-    """What a common expression stands for."""
+    """Replace references to common expressions by their definitions."""
     while expression.nodeName() == "CommonExpressionRef":
         expression = shared[expression.id().toString()]
     return expression
 
 
 def _name(expression: Any) -> str | None:
-    """Of a column, or of a field of a struct."""
+    """Return the name of a column, or of a field of a struct as ``a.b``."""
     match expression.nodeName():
         case "AttributeReference":
             return str(expression.name())
@@ -233,7 +232,7 @@ def _name(expression: Any) -> str | None:
 
 
 def _is_of(spark_type: Any, kind: pa.DataType) -> bool:
-    """Whether a type of Catalyst's is that of Arrow's; a string with a collation is not."""
+    """Whether a Catalyst type equals an Arrow type. Strings with a collation never do."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
     except TypeError:

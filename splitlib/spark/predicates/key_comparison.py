@@ -1,7 +1,7 @@
-"""Join keys of another type than the partition's, compared by Spark itself.
+"""Compare join keys with partition values of a different type, with Spark.
 
-Which side Spark casts, and how, is a matter of its analyzer and of settings: so the keys are joined
-with the partition values by the ``=`` that the query will use, as the planner has it too.
+Spark's analyzer and settings decide which side is cast, and how. So the keys are joined with the
+partition values by ``=``, as in the query itself. The planner does the same.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def compared_by_spark(
     *,
     null_safe: bool,
 ) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
-    """The filter that Spark evaluates, and the keys that need no Spark; None if there are none.
+    """Return the filter for Spark to evaluate, and the keys that need no Spark; None = not needed.
 
     Args:
-        spark: Session whose settings say how values are compared.
-        data: The keys, under the names of the table's columns.
-        schema: The table's, for Spark.
-        table: The table.
-        null_safe: The join is ``<=>``.
+        spark: Session whose settings decide how values are compared.
+        data: Keys under the names of the table's columns.
+        schema: Spark schema of the table.
+        table: Metadata of the table.
+        null_safe: Whether the join is ``<=>``.
     """
     keys = {key: schema[key] for key in table.partition_keys if key in schema.names}
     names = [name for name in data.fields if name in keys and not is_char_or_varchar(keys[name])]

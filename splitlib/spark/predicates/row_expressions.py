@@ -1,6 +1,6 @@
-"""What ``where`` takes as a condition on rows: SQL, a column, and PyIceberg's row filters.
+"""The conditions that ``where`` accepts: SQL, a column, or a PyIceberg row filter.
 
-PyIceberg is imported by whoever makes such a filter, so that it need not be installed otherwise.
+PyIceberg is optional: a caller that passes such a filter has imported it already.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from splitlib.spark.sql_text import quoted, text_literal
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
-# By the name of PyIceberg's class: a column and its literals to a condition. Where a null makes it
-# neither true nor false is as in a scan of PyIceberg's.
+# By the name of PyIceberg's class: builds a condition from a column and literals. Nulls are treated
+# as in a PyIceberg scan.
 _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "IsNull": lambda column: column.isNull(),
     "NotNull": lambda column: column.isNotNull(),
-    # Spark's isnan is false for null
+    # Spark's isnan returns false for null.
     "IsNaN": F.isnan,
     "NotNaN": lambda column: column.isNotNull() & ~F.isnan(column),
     "EqualTo": lambda column, value: column == value,
@@ -43,12 +43,12 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
 
 
 def checked_condition(condition: Any) -> str | Column | BooleanExpression:
-    """A condition of a kind that is known.
+    """Return the condition if its type is supported.
 
     Raises:
-        InvalidFilter: for anything else.
+        InvalidFilter: for any other type.
     """
-    iceberg = sys.modules.get("pyiceberg.expressions")  # without it, there is none of its filters
+    iceberg = sys.modules.get("pyiceberg.expressions")  # not imported: not a PyIceberg filter
     if isinstance(condition, str | Column) or (
         iceberg is not None and isinstance(condition, iceberg.BooleanExpression)
     ):
@@ -62,10 +62,10 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
 
 
 def condition_column(condition: str | Column | BooleanExpression, schema: StructType) -> Column:
-    """A condition as a column; SQL is parsed by the session, as it is written.
+    """Convert a condition to a column. The session parses SQL when Spark analyzes the query.
 
     Raises:
-        InvalidFilter: for a column that does not exist, or a condition that is not known.
+        InvalidFilter: for a missing column or an unsupported condition.
     """
     if isinstance(condition, str):
         return F.expr(condition)
@@ -75,7 +75,7 @@ def condition_column(condition: str | Column | BooleanExpression, schema: Struct
     from pyiceberg.expressions.visitors import rewrite_not
 
     try:
-        # as PyIceberg does: a negation then says of nulls what the negated condition does
+        # PyIceberg moves negations into the comparisons, too. That changes how nulls are treated.
         return _column_of(rewrite_not(Not(Not(condition))), schema)
     except (NotImplementedError, TypeError, ValueError) as error:
         raise InvalidFilter(f"{condition!r} cannot be a condition: {error}") from error
@@ -94,7 +94,7 @@ def _column_of(expression: Any, schema: StructType) -> Column:
             column = F.col(quoted(path[0]))
             for part in path[1:]:
                 column = column.getField(part)
-            # in some order, so that equal conditions are equal
+            # Sort the literals, so that equal conditions have the same text.
             literals = sorted(_literals(expression), key=lambda literal: repr(literal.value))
             return _CONDITIONS[name](column, *(_literal(literal, kind) for literal in literals))
     raise InvalidFilter(f"{expression!r} cannot be a condition on rows.")

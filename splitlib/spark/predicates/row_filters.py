@@ -1,4 +1,4 @@
-"""Join keys as conditions on rows: what Spark can test, it can also skip parts of files by."""
+"""Turn join keys into conditions on rows, which also let Spark skip parts of files."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
 from splitlib.spark.sql_text import arrow_literal, quoted
 
-# More would cost every row more than skipping saves; then there is a range.
+# With more values, the condition costs more per row than it saves. Then a range is used.
 _MANY = 1000
 _MANY_RANGES = 100
 
 
-# By themselves these files say what lies in parts of them.
+# Formats whose files contain statistics of their parts.
 _WITH_STATISTICS = ("parquet", "orc")
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """The columns that prune nothing and whose keys let Spark skip parts of files all the same."""
+    """Return the columns that cannot prune, but whose keys let Spark skip parts of files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
-    """The columns that files have statistics of and of which not every partition is one value.
+    """Return the columns that have statistics and are not constant within every partition.
 
     Args:
-        table: With the columns.
-        selected: What is left of it; its partitions have been tested by value already.
+        table: Metadata of the table.
+        selected: The selected files. Partition values have already been tested.
     """
     if not table.has_statistics:
         tested = tested_columns(table)
@@ -56,19 +56,19 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
 
 
 def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[Column]:
-    """What holds of every row that joins with these keys can need.
+    """Yield conditions that hold for all rows that can join with these keys.
 
-    Tuples are taken apart: what is tested of each column alone is less than what holds of them.
+    Tuples are split into columns, so the conditions may keep more rows than the tuples match.
 
     Args:
-        columns: Those to test, in the table's types.
-        filters: Keys of a join each; a null among them equals a null.
+        columns: Columns to test, with the table's types.
+        filters: Keys, one filter per join. A null in them matches null.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
         for i, key in enumerate(matcher.keys):
             field = fields[key]
-            # what files say of floats leaves NaN out
+            # Statistics of float columns ignore NaN.
             if is_char(field) or not has_range(field.type):
                 continue
             if isinstance(matcher, ValueMatcher):
@@ -81,11 +81,13 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
 def many_keys(
     columns: pa.Schema, filters: Iterable[DynamicFilteringData]
 ) -> Iterator[tuple[str, pa.Array, bool]]:
-    """Columns of which :func:`row_conditions` says the range alone; their keys, and if null is one.
+    """Yield columns with too many keys to list, their keys, and whether null is a key.
+
+    For these columns, :func:`row_conditions` tests only a range.
 
     Args:
-        columns: Those to test, in the table's types.
-        filters: Keys of a join each; a null among them equals a null.
+        columns: Columns to test, with the table's types.
+        filters: Keys, one filter per join. A null in them matches null.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
@@ -106,7 +108,7 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
         ends = pc.min_max(plain)
         found = _in_ranges(field, Ranges.between(ends["min"], ends["max"]))
     elif len(plain):
-        # a literal apart takes several calls of the JVM
+        # Each separate literal costs several calls to the JVM.
         simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
         listed = (
             plain.to_pylist() if simple else [arrow_literal(value, field.type) for value in plain]
@@ -122,7 +124,7 @@ def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
 
 
 def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
-    """With both ends; null = open."""
+    """Return a condition for a range that includes both ends; null = open."""
     found = _column(field).isNotNull()
     if low.is_valid:
         found = found & (_column(field) >= arrow_literal(low, field.type))

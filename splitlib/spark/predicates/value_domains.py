@@ -1,7 +1,7 @@
-"""Sets of values as what files and partitions are pruned by: values, else a range.
+"""Convert sets of values to the domains that prune files and partitions: values or a range.
 
-In the sets stand, for numbers, dates and times, whole numbers of their smallest unit; for floats a
-pair that puts NaN behind all others, where Spark has it; and text and bytes as they are.
+In the sets, numbers, dates and times are integers in their smallest unit. Floats are pairs that
+sort NaN after all other values, as Spark does. Strings and bytes represent themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDE: Final = Context(prec=100)
 
 
 def key_of(value: Any, kind: pa.DataType) -> Any:
-    """A value of type ``kind`` as it stands in a set; dates and times are given as numbers."""
+    """Represent a value of type ``kind`` for use in a set. Dates and times are given as numbers."""
     if pa.types.is_floating(kind):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     if pa.types.is_decimal(kind):
@@ -31,9 +31,9 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 
 
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
-    """What is known of a column if its values are among these; None if that is nothing.
+    """Return a domain that covers the values; None if all values are possible.
 
-    It says less where an end that is no value of the set has no neighbour.
+    The domain is wider than the set if the type has no value next to an open end.
     """
     kind = field.type
     ends = [_closed(interval, kind) for interval in values.intervals if _has_room(interval, kind)]
@@ -42,7 +42,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
         keys = [low for low, _ in ends]
         array = _array([*keys, *([None] if values.null else [])], kind)
         return ValueDomain(distinct(pa.table({field.name: array})))
-    # what files say of floats leaves NaN out
+    # Statistics of float columns ignore NaN.
     if not has_range(kind) or (ends == [(None, None)] and values != NOT_NULL):
         return None
     lower, upper = (_array(keys, kind) for keys in zip(*ends, strict=True))
@@ -52,9 +52,9 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
 
 
 def is_exact(values: ValueSet, domain: Domain | None) -> bool:
-    """Whether a domain made of ``values`` says all that they do."""
+    """Whether a domain made from ``values`` contains exactly these values."""
     if isinstance(domain, RangeDomain):
-        # nothing but numbers has a neighbour on both sides, and the last of a type has none
+        # Only discrete types have a next and a previous value. The extreme values have no neighbor.
         open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
         known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
@@ -62,21 +62,21 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Whether anything lies in an interval of text: not between a text and its successor."""
+    """Whether an interval of text has values. Between a text and its successor there are none."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # after one and before the other
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # not an open interval
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 
 
 def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
-    """The first and the last value between two cuts; None = open end."""
+    """Return the first and last value of an interval; None = open end."""
     low, high = interval
     if pa.types.is_boolean(kind):
         first = 0 if len(low) == 1 else low[1] + low[2]
         last = 1 if len(high) == 1 else high[1] - 1 + high[2]
-        # both values one by one would be two intervals, and one range that has no end
+        # False and true as separate values would be two intervals. As a range, it is open.
         return (first, last) if first == last or first > last else (None, None)
     first, last = (None if len(cut) == 1 else cut[1] for cut in interval)
     if _is_discrete(kind):
@@ -88,7 +88,7 @@ def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _array(keys: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Keys as Arrow values; what the type has no room for, as a neighbour's, is null."""
+    """Convert keys to Arrow values. Keys outside the range of the type become null."""
     if pa.types.is_floating(kind):
         return pa.array([k and (math.nan if k[0] else k[1]) for k in keys], kind)
     if pa.types.is_decimal(kind):
@@ -110,7 +110,7 @@ def _decimal(key: int, kind: pa.DataType) -> Decimal | None:
 
 
 def _is_discrete(kind: pa.DataType) -> bool:
-    """Whether values follow each other one by one."""
+    """Whether each value has a next value, as integers and dates do."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)

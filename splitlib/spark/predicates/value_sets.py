@@ -1,10 +1,10 @@
-"""What a condition says of single columns, as sets of values: pure, and in Spark's order.
+"""Describe conditions as sets of values per column. Pure code, in Spark's sort order.
 
-A value is anything with an order. Where Python's is not Spark's, as of NaN, whoever makes the sets
-takes something in its place; see :mod:`splitlib.spark.predicates.value_domains`.
+A value is any Python object with an order. Where Spark's order differs from Python's, as for NaN,
+the caller represents values differently, see :mod:`splitlib.spark.predicates.value_domains`.
 
-Every set may be too large, never too small. So what is not understood is "any value", and
-conditions on several columns are taken apart into one set for each.
+A set may be too large, but never too small. An unsupported condition gives the set of all values,
+and a condition on several columns becomes one set per column.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-# Where an interval begins or ends: before all values, just before or after one, or behind them all.
+# An end of an interval: before all values, just before or after a value, or after all values.
 Cut = tuple[Any, ...]
 _FIRST: Final[Cut] = (-1,)
 _LAST: Final[Cut] = (1,)
 
 
 def before(value: Any) -> Cut:
-    """The cut just before a value."""
+    """Return the position just before a value."""
     return (0, value, 0)
 
 
 def after(value: Any) -> Cut:
-    """The cut just after a value."""
+    """Return the position just after a value."""
     return (0, value, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """Some values of one column."""
+    """A set of values of one column."""
 
     intervals: tuple[tuple[Cut, Cut], ...]
-    """In order, with a gap between any two."""
+    """Disjoint intervals in ascending order, with gaps between them."""
     null: bool = False
-    """Whether null is one of them."""
+    """Whether the set contains null."""
 
     @classmethod
     def of(cls, intervals: Iterable[tuple[Cut, Cut]], *, null: bool = False) -> ValueSet:
-        """The values in any of the intervals."""
+        """Return the union of intervals, which may overlap."""
         merged: list[tuple[Cut, Cut]] = []
         for low, high in sorted(intervals):
             if low >= high:
@@ -53,7 +53,7 @@ class ValueSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no value is in it."""
+        """Whether the set contains neither values nor null."""
         return not self.intervals and not self.null
 
     def __or__(self, other: ValueSet) -> ValueSet:
@@ -71,14 +71,14 @@ class ValueSet:
 NOT_NULL: Final = ValueSet(((_FIRST, _LAST),))
 ONLY_NULL: Final = ValueSet((), null=True)
 
-# The rows that have such values in all of these columns; None = there is no such row.
+# The rows whose columns have values in these sets; None = no rows.
 Region = Mapping[str, ValueSet] | None
 _EVERYWHERE: Final[Region] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Where a condition is true and where it is false; in other rows it is null."""
+    """The rows for which a condition is true, and those for which it is false, not null."""
 
     true: Region
     false: Region
@@ -97,17 +97,17 @@ UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
 
 
 def always(value: bool | None) -> Truth:
-    """A constant."""
+    """Return the truth of a constant."""
     return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
 
 
 def compared(column: str, comparison: str, value: Any) -> Truth:
-    """A column on the left of ``=``, ``<``, ``<=``, ``>``, ``>=`` or ``<=>``.
+    """Return the truth of ``column comparison value``.
 
     Args:
-        column: The column.
-        comparison: One of these.
-        value: On the right; None = null.
+        column: Column on the left.
+        comparison: One of ``=``, ``<``, ``<=``, ``>``, ``>=`` and ``<=>``.
+        value: Value on the right; None = null.
     """
     if comparison == "<=>" and value is None:
         return is_null(column)
@@ -125,18 +125,18 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
 
 
 def among(column: str, values: Iterable[Any]) -> Truth:
-    """``IN``; None = null."""
+    """Return the truth of ``column IN (values)``; None = null."""
     listed = list(values)
     if not listed:
-        return always(False)  # of null as well
+        return always(False)  # for null as well
     found = ValueSet.of((before(v), after(v)) for v in listed if v is not None)
     truth = _where(column, found)
-    # of a value that is not in the list, a null in it says neither
+    # If the list contains null, IN is null for values that are not in the list.
     return Truth(truth.true, None) if None in listed else truth
 
 
 def is_null(column: str) -> Truth:
-    """``IS NULL``."""
+    """Return the truth of ``column IS NULL``."""
     return Truth({column: ONLY_NULL}, {column: NOT_NULL})
 
 

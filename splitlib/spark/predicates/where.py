@@ -1,6 +1,6 @@
-"""Static conditions: decided on partition values by Spark itself, or like join keys.
+"""Prune by static conditions: Spark tests partition values, or the condition becomes a key filter.
 
-A condition never becomes text: what Spark's analyzer has made of it is evaluated as it is.
+A condition is not converted to text. Spark's analyzed expression is evaluated directly.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _ROW = "__splitlib_row"
 
 
 class StaticCondition:
-    """A condition on partition keys alone.
+    """A condition on partition keys only.
 
-    It is a :class:`splitlib.filtering.predicate.PartitionFilter`.
+    Implements :class:`splitlib.filtering.predicate.PartitionFilter`.
 
     Args:
-        spark: Session to evaluate it in.
-        keys: The partition keys that it reads.
-        kept: Rows with those columns, and a further one, to those for which it holds.
-        text: The condition as it is shown.
-        keeps_undecided: Whether partitions are kept whose values are no values of a key's type.
+        spark: Session in which to evaluate the condition.
+        keys: Partition keys that the condition reads.
+        kept: Function that filters rows by the condition. The rows have the columns in ``keys``
+            and one more column.
+        text: Text of the condition, for reports.
+        keeps_undecided: Whether to keep partitions whose values are invalid for the key's type.
     """
 
     def __init__(
@@ -60,15 +61,15 @@ class StaticCondition:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The partition keys that it reads."""
+        """Names of the partition keys that the condition reads."""
         return tuple(self._keys.names)
 
     def describe(self) -> str:
-        """The condition as SQL."""
+        """Return the condition as SQL."""
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """True (or null) where a partition may matter; all, if Spark raises for some value."""
+        """Return true or null for partitions that may match; for all if Spark raises."""
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}
         columns = {f"c{i}": values[names[key.name.lower()]] for i, key in enumerate(self._keys)}
@@ -92,7 +93,7 @@ class StaticCondition:
         return pa.compute.is_in(rows, value_set=kept[_ROW].combine_chunks())
 
     def _undecided(self, columns: Iterable[str]) -> Column:
-        """Whether a value given is none of its key's type."""
+        """Return whether a partition value is invalid for the type of its key."""
         undecided = F.lit(False)
         for name, key in zip(columns, self._keys, strict=True):
             value = F.col(name)
@@ -102,11 +103,11 @@ class StaticCondition:
 
 @dataclass(frozen=True, slots=True)
 class StaticFilters:
-    """What conditions say of partitions and files."""
+    """The filters on partitions and files that follow from a condition."""
 
     used: tuple[StaticCondition | DynamicFilteringData, ...]
     unused: tuple[AppliedFilter, ...]
-    """The parts of conditions that only the rows are tested by, and why."""
+    """Parts of the condition that cannot prune, with the reasons."""
 
 
 def static_filters(
@@ -116,17 +117,17 @@ def static_filters(
     table: TableMetadata,
     how: str = "auto",
 ) -> StaticFilters:
-    """The conjuncts of ``condition`` that partition values or file statistics decide.
+    """Return filters for the conjuncts of ``condition`` that can prune partitions or files.
 
-    ``condition`` as a whole is still applied to the rows; this only says what need not be read.
-    Without Spark's internals, which alone show expressions, a condition is taken as one conjunct.
+    The whole condition is still applied to the rows. Without Spark's internals, which show the
+    expressions, the condition is treated as one conjunct.
 
     Args:
-        spark: The session.
-        condition: On rows of ``schema``.
-        schema: The table's, for Spark.
-        table: The table.
-        how: Files are read, as for :func:`splitlib.spark.scan.files.scan_files`.
+        spark: Session to evaluate the condition in.
+        condition: Condition on rows of ``schema``.
+        schema: Spark schema of the table.
+        table: Metadata of the table.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
     """
     names = [key for key in table.partition_keys if key in schema.names]
     keys = [schema[key] for key in names if not is_char_or_varchar(schema[key])]
@@ -148,10 +149,10 @@ def static_filters(
 
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
-    """What a conjunct says of columns whose statistics the catalog has; None if nothing.
+    """Return the possible values of columns with statistics; None if unknown.
 
-    Without statistics it is what it says of plain strings among the partition keys: by such values
-    a catalog may be asked for partitions, instead of for all of them.
+    Without statistics, use partition keys that are plain strings. A catalog can look up partitions
+    by such values instead of listing all partitions.
     """
     if table.has_statistics:
         return known_of(conjunct.expression, table.filter_schema)
@@ -163,7 +164,7 @@ def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
 
 
 def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticCondition | None:
-    """A conjunct to be evaluated on partition values; None if it reads other columns."""
+    """Return a conjunct as a filter on partition values; None if it reads other columns."""
     fields = StructType([field for field in keys if field.name in conjunct.reads])
     if conjunct.later is not None or not fields.fields or len(fields) != len(conjunct.reads):
         return None
@@ -171,7 +172,7 @@ def _on_partitions(conjunct: Conjunct, keys: list[StructField]) -> StaticConditi
 
 
 def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> AppliedFilter:
-    """Why a conjunct is decided neither by partition values nor by statistics."""
+    """Return a conjunct that cannot prune, with the reason."""
     read = [name for name in schema.names if name in conjunct.reads]
     padded = [n for n in read if n in table.partition_keys and is_char_or_varchar(schema[n])]
     others = [name for name in read if name not in table.partition_keys]
@@ -191,20 +192,20 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> App
 def _whole(
     spark: SparkSession, condition: Column, usable: list[StructField], why: str
 ) -> StaticFilters:
-    """A condition as one conjunct, by Spark's public API alone.
+    """Return filters for a condition as a whole, with Spark's public API only.
 
     Args:
-        spark: The session.
-        condition: The condition.
-        usable: The partition keys that it may read.
-        why: It is not taken apart, as a clause.
+        spark: Session to evaluate the condition in.
+        condition: Condition on rows.
+        usable: Partition keys that the condition may read.
+        why: Why the condition is not split into conjuncts, as a clause.
     """
     keys = StructType(usable)
     text = str(condition)
     try:
         reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
     except PySparkException:
-        # it reads data columns too, or nothing that exists; load() will say so
+        # The condition reads data columns or missing columns. load() raises for the latter.
         reason = f"{why}: a condition prunes if it reads partition keys alone"
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
