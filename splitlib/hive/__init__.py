@@ -1,1 +1,1 @@
-"""How Hive spells partition names, partition values and column types, and reads files. Pure."""
+"""Hive's rules for partition names, partition values, column types and file formats. Pure code."""

@@ -1,4 +1,4 @@
-"""How the files of a table are read, by what a Hive metastore or Spark's catalog says of it."""
+"""Derive how to read a table's files from Hive metastore or Spark catalog entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.model import ReadFormat
 from splitlib.storage import SELECTING_OPTIONS
 
-# Spark's own data sources that read files given one by one.
+# Spark's built-in data sources that can read a list of files.
 _SOURCES = ("parquet", "orc", "json", "csv", "text")
 _SERDES = {
     "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": "parquet",
@@ -17,10 +17,10 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
-# What the text SerDes look at. With others, such as its statistics, every partition would have a
-# read format of its own.
+# Properties that the text SerDes read. Others, such as statistics, are dropped. With them, every
+# partition would have its own read format.
 _TEXT_PROPERTIES = (
-    "colelction.delim",  # Hive's own spelling
+    "colelction.delim",  # misspelled in Hive
     "collection.delim",
     "escape.delim",
     "escapeChar",
@@ -44,16 +44,16 @@ _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parqu
 def refuse_unreadable(
     kind: str, provider: str, input_format: str, parameters: Mapping[str, str]
 ) -> None:
-    """Refuse tables whose rows are not simply those in their files: views, deltas, other systems'.
+    """Refuse tables that are more than rows in files: views, delta files, tables of other systems.
 
     Args:
-        kind: Of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
-        provider: Spark's name of the data source, if Spark made the table.
-        input_format: Hive's class.
-        parameters: Of the table.
+        kind: Kind of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
+        provider: Spark's name of the data source, if Spark created the table.
+        input_format: Class of Hive's input format.
+        parameters: Parameters of the table.
 
     Raises:
-        UnsupportedTable: with the connector to use, where there is one.
+        UnsupportedTable: with the connector to use, if there is one.
     """
     by = parameters.get("table_type", "").upper()
     provider, input_format = provider.lower(), input_format.lower()
@@ -77,16 +77,16 @@ def refuse_unreadable(
 
 
 def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: bool) -> ReadFormat:
-    """How Spark's own data source reads a table's files.
+    """Return how Spark's own data source reads a table's files.
 
     Args:
         provider: Spark's name of the data source.
-        options: As the catalog keeps them, with Hive's own among them.
-        is_partitioned: Whether the catalog has its partitions. Spark lists those without the
-            table's options, so that none of them selects files.
+        options: Options in the catalog, including Hive's own.
+        is_partitioned: Whether the catalog stores the table's partitions. Spark ignores options
+            that select files when it lists such partitions.
 
     Raises:
-        UnsupportedTable: for other data sources, and options that select files.
+        UnsupportedTable: for other data sources, and for options that select files.
     """
     name = provider.lower()
     if name not in _SOURCES:
@@ -101,15 +101,15 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
 def serde_format(
     serde: str | None, input_format: str | None, properties: Mapping[str, str]
 ) -> ReadFormat:
-    """How files written through one of Hive's SerDes are read.
+    """Return how to read files that were written through one of Hive's SerDes.
 
     Args:
-        serde: Its class.
-        input_format: The class that finds records in the files.
-        properties: What the SerDe is started with.
+        serde: Class of the SerDe.
+        input_format: Class of Hive's input format.
+        properties: Properties of the SerDe.
 
     Raises:
-        UnsupportedTable: for a SerDe or file format that Spark's own readers do not know.
+        UnsupportedTable: for a SerDe or input format that Spark's readers do not support.
     """
     name = _SERDES.get(serde or "")
     if name is None or (name.startswith("hive-") and input_format != _TEXT_INPUT):
@@ -123,11 +123,11 @@ def serde_format(
 
 
 def is_recursive(form: ReadFormat) -> bool:
-    """Whether the table's files may also lie in directories below its own."""
+    """Whether the table's files may also be in subdirectories."""
     options = {name.lower(): value for name, value in form.options}
     return options.get("recursivefilelookup", "false").lower() == "true"
 
 
 def is_read_by_hive(form: ReadFormat) -> bool:
-    """Whether Spark reads the files with Hive's own reader, which fails at directories below."""
+    """Whether Spark uses Hive's own reader, which fails on subdirectories."""
     return form.name.startswith("hive-")

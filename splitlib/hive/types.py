@@ -1,4 +1,4 @@
-"""Hive's type strings, and Spark's JSON types, as Arrow types."""
+"""Convert Hive's type strings and Spark's JSON types to Arrow types."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from splitlib.errors import UnsupportedTable
 from splitlib.model import COLLATED, LOGICAL_TYPE
 
 SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""Key in the metadata of Spark's string columns: the CHAR or VARCHAR they were declared as."""
+"""Metadata key of Spark's string columns for the declared type, CHAR or VARCHAR."""
 
-# An instant, as Spark and Arrow's Spark bridge see it; the zone only says how text is read.
+# A point in time, as in Spark's Arrow conversion. The zone only affects parsing of text.
 _INSTANT = pa.timestamp("us", "UTC")
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -41,12 +41,12 @@ _CHAR = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
 
 
 def has_char_or_varchar(text: str) -> bool:
-    """Whether a type string has CHAR or VARCHAR anywhere in it."""
+    """Whether a type string contains CHAR or VARCHAR at any depth."""
     return _CHAR.search(text) is not None
 
 
 def field_of(name: str, text: str) -> pa.Field:
-    """A column declared as ``name text``; CHAR and VARCHAR anywhere in it are kept in metadata.
+    """Return a column declared as ``name text``. Its metadata keeps CHAR and VARCHAR types.
 
     Raises:
         UnsupportedTable: for a type that Spark cannot read.
@@ -57,10 +57,10 @@ def field_of(name: str, text: str) -> pa.Field:
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The Arrow type of a Hive or Spark SQL type string, such as ``map<string,array<int>>``.
+    """Parse a Hive or Spark SQL type string, such as ``map<string,array<int>>``.
 
     Raises:
-        UnsupportedTable: for a type that Spark cannot read, or a text that names no type.
+        UnsupportedTable: for an invalid type string, or a type that Spark cannot read.
     """
     tokens = [word or mark for word, mark in _TOKEN.findall(text)]
     if "".join(tokens).replace(" ", "") == text.replace(" ", ""):
@@ -74,7 +74,7 @@ def parse_type(text: str) -> pa.DataType:
 
 
 def parse_schema(text: str) -> pa.Schema:
-    """``k int, s string`` as a schema.
+    """Parse column declarations such as ``k int, s string``.
 
     Raises:
         UnsupportedTable: as :func:`parse_type`.
@@ -90,7 +90,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """The type that starts at a token, None if no type does, and the position behind it."""
+    """Parse the type that starts at a token. Return it (None if invalid) and the next position."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
@@ -105,7 +105,7 @@ def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
 
 
 def _parametrised(name: str, written: list[str]) -> pa.DataType | None:
-    # what else a regular expression takes for a space, `int` does not
+    # `\s` and `int` would accept different Unicode spaces.
     if not all(re.fullmatch(r"[ \t\r\n]*[0-9]{1,9}[ \t\r\n]*", number) for number in written):
         return None
     match name, [int(number) for number in written]:
@@ -113,7 +113,7 @@ def _parametrised(name: str, written: list[str]) -> pa.DataType | None:
             return pa.string()
         case "decimal" | "numeric", [precision, *scale] if 1 <= precision <= 38:
             digits = scale or [0]
-            # Arrow takes more digits behind the point than there are, which Spark refuses
+            # Arrow allows a scale larger than the precision, Spark does not.
             if len(digits) == 1 and digits[0] <= precision:
                 return pa.decimal128(precision, digits[0])
     return None
@@ -143,9 +143,9 @@ def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, 
 
 
 def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
-    """The Arrow schema of a Spark ``StructType`` in its JSON form.
+    """Convert the JSON form of a Spark ``StructType`` to an Arrow schema.
 
-    A type that Arrow lacks (an interval, say) becomes a string that names it in its metadata.
+    A type that Arrow lacks, such as an interval, becomes a string with the type in its metadata.
     """
     return pa.schema([_from_spark_field(field) for field in schema["fields"]])
 
@@ -154,7 +154,7 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
     logical = declared.get(SPARK_CHAR_VARCHAR)
     kind = _from_spark_type(field["type"])
-    # strings inside arrays and maps are listed under longer names; they are never compared here
+    # The metadata lists strings inside arrays and maps under longer names. They are not compared.
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"

@@ -1,4 +1,4 @@
-"""``splitlib.condition``: what a join implies for its other side, to hand to whoever reads it."""
+"""``splitlib.condition``: derive a filter for the fact table from a join."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib.spark.schema import char_length
 from splitlib.spark.session import settings_of
 from splitlib.spark.sql_text import column_text, has_variable
 
-# A part of a name: in backticks whatever is in it, else up to the next dot.
+# A part of a name: either in backticks, or up to the next dot.
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -31,29 +31,29 @@ def condition(
     *,
     null_safe: bool = False,
 ) -> JoinCondition:
-    """What an inner or semi join with ``dimension`` implies for the other side, the fact.
+    """Return a filter for the fact table that follows from an inner or semi join.
 
-    A source that knows nothing of joins prunes by it: Delta and Iceberg tables skip partitions
-    and files, a database gets it as a ``WHERE``. The dimension is run here, for its distinct keys.
-    Few keys are told one by one, more of them as ranges with the gaps between them left out
-    (``condition_literals``), far more by their least and greatest. Strings get no ranges, since
-    a metastore or a database may order them otherwise: with more of them than
-    ``condition_literals`` their column is not in the condition.
+    Sources that do not know the join prune by the filter: Delta and Iceberg tables skip partitions
+    and files, and a database receives it as a ``WHERE`` clause. The dimension runs during this
+    call, to collect its distinct keys. Up to ``condition_literals`` keys are listed one by one.
+    More keys become ranges without the gaps between them, or a single range. Strings never become
+    ranges, because a metastore or a database may sort them differently. A string column with more
+    than ``condition_literals`` keys is left out of the filter.
 
-    Each key is compared by the ``=`` that the join uses, with a literal of the type that the
-    dimension's column has, so that whatever Spark converts for the join it converts here.
+    Each key is compared by ``=`` with a literal of the dimension column's type. So Spark applies
+    the same type conversions as for the join.
 
     Args:
-        dimension: With the keys. It has to have the same rows when it is joined.
-        on: Fact column to dimension column, as a mapping or pairs, or the name where it is the
-            same. The fact's columns may have an alias (``t.dt``); a name with a dot or a backtick
-            in it is put in backticks.
-        null_safe: The join is ``<=>``: null keys match nulls.
+        dimension: DataFrame with the keys. Its rows must be the same when it is joined.
+        on: Fact column to dimension column, as a mapping or pairs, or only the name if both are
+            the same. Fact columns may have an alias (``t.dt``). A name that contains a dot or a
+            backtick must be in backticks.
+        null_safe: Whether the join is ``<=>``: null keys match nulls.
 
     Raises:
         NonDeterministicDimension: see :func:`splitlib.freeze`.
-        InvalidFilter: if a column does not exist, or if the fact's column has ``${…}`` in its
-            name, which Spark replaces in SQL text.
+        InvalidFilter: if a column does not exist, or if the name of a fact column contains
+            ``${…}``, which Spark replaces in SQL text.
         LocationNotAllowed: if the dimension reads outside of ``allowed_locations``.
     """
     return _condition(dimension, on, null_safe=null_safe, for_command=False)
@@ -66,13 +66,13 @@ def merge_condition(
     *,
     null_safe: bool = False,
 ) -> str:
-    """Text to add with ``AND`` to the ``ON`` of a MERGE, by which its target is pruned.
+    """Return SQL to add with ``AND`` to the ``ON`` of a MERGE, to prune its target.
 
-    It is implied by the equality of ``on`` for every pair of rows, so that all WHEN clauses keep
-    their meaning; where one says NOT MATCHED BY SOURCE, the whole target is read all the same.
+    The equality of the columns in ``on`` implies the text, so it does not change any WHEN clause.
+    With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
 
     Args:
-        source: What is merged. It has to have the same rows when the MERGE runs.
+        source: Source of the MERGE. Its rows must be the same when the MERGE runs.
         on: Column of the target, with its alias, to column of the source, such as
             ``{"t.dt": "dt"}``.
         null_safe: As for :func:`condition`.
@@ -108,18 +108,18 @@ def _condition(
     found = writer.of(data)
     padded = [name for name in usable if _may_be_padded(columns[pairs[name]].field)]
     if padded and found.is_exact and not data.is_empty:
-        # with a CHAR the join compares the key as it is, while Spark pads a literal
+        # A join with a CHAR column compares the key as it is, but Spark pads a literal.
         return found.inexact(f"{', '.join(padded)}: a literal is padded where the column is CHAR")
     return found
 
 
 def _may_be_padded(key: StructField) -> bool:
-    """Whether a literal equals values of CHAR(n) that the key does not."""
+    """Whether Spark may pad a literal of this key to match CHAR(n) values."""
     return isinstance(key.dataType, StringType) and char_length(key) is None
 
 
 def _column(spark: SparkSession, name: str) -> str:
-    """A column of the fact as SQL text: always quoted, since any name may be a word of SQL."""
+    """Return a fact column as SQL. Names are always quoted, since they may be SQL keywords."""
     if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
         raise InvalidFilter(
             f"Column {name!r} cannot be named in SQL text: Spark replaces `${{…}}` there.",

@@ -1,4 +1,4 @@
-"""The input of a scan over explicit files, checked once."""
+"""The validated input of a scan over explicit files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from splitlib.table import Table
 
-# Options that tell Spark which files to look for. Here the files are known, and tables written by
-# Spark carry a `path` among their storage properties.
+# Options that select files. They are dropped, because the files are already known. Tables written
+# by Spark have a `path` among their storage properties.
 _LISTING_OPTIONS: Final = frozenset(
     name.lower()
     for name in (
@@ -35,52 +35,52 @@ _LISTING_OPTIONS: Final = frozenset(
 )
 
 FILE_ITSELF: Final = "binaryFile"
-"""The format of which a file is one row, which tells of the file itself."""
+"""Format that returns one row per file, with the file's size and modification time."""
 
-# fsspec's names of the storages that a scan may reach otherwise than its session.
+# fsspec protocols whose storage options a scan can pass to Spark's tasks.
 _OWN_STORAGES: Final = ("s3", "abfss")
 
 HADOOP_SPELLING: Final = ((r"^(file:)?/+", "file:/"), (r"([^:/])/{2,}", "$1/"))
-"""Patterns and what replaces them, one after the other; as Java writes it, ``$1`` is a group."""
+"""Patterns and replacements, applied in order. ``$1`` is a group, in Java's syntax."""
 
-# What Spark's readers take for a marker rather than data, and leave out without a word.
+# Names of marker files, which Spark's readers silently skip.
 _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
 
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """Exactly the files to read, each with the partition whose values its rows get.
+    """Exactly the files to read, each with its partition.
 
-    A file may belong to several partitions: its rows then come once for each. Empty files are left
-    out, and paths are rewritten to the one spelling that Hadoop has for them.
+    A file may belong to several partitions. Its rows are then read once for each. Empty files are
+    dropped, and paths are normalized to Hadoop's spelling.
 
     Raises:
-        UnsupportedTable: if a data column has the name of a key, or differs from it in case only.
-        ValueError: if the parts contradict each other, a file is named twice for one partition, or
+        UnsupportedTable: if the names of a data column and a key are equal or differ only in case.
+        ValueError: if the parts are inconsistent, a file is repeated within a partition, or
             Spark would skip a file because of its name.
     """
 
     format: str
-    """Spark's short name: ``parquet``, ``orc``, ``json``, ``csv``, ``text``, …"""
+    """Spark's short name of the format: ``parquet``, ``orc``, ``json``, ``csv``, ``text``, …"""
     options: Mapping[str, str]
-    """Options of the data source; those that select files are left out."""
+    """Options of the data source. Options that select files are dropped."""
     data_schema: StructType
-    """Columns in the files. Field metadata goes to Spark as it is: char padding, defaults."""
+    """Columns in the files. Spark receives their metadata unchanged: CHAR padding, defaults."""
     partition_schema: StructType
-    """Partition columns, without fields when the table is not partitioned."""
+    """Partition columns. No fields = the table is not partitioned."""
     partitions: pa.Table
-    """One row a partition, one column a key: text as in a Hive directory name (unescaped, null for
-    the null partition), or values of the key's type. No columns: one implicit partition, row 0."""
+    """One row per partition, one column per key. Values are text as in a Hive directory name
+    (unescaped, null for the null partition) or have the key's type. No columns = one partition."""
     files: pa.Table
-    """Columns of ``FILE_SCHEMA``: path as Hadoop spells it (not URI-encoded; without a scheme it is
-    local), exact size in bytes, modification time in epoch milliseconds, row of ``partitions``."""
+    """Files with the columns of ``FILE_SCHEMA``: path in Hadoop's spelling (not URI-encoded; local
+    without a scheme), size in bytes, modification time in epoch milliseconds, partition row."""
     by_field_id: bool = False
-    """Whether columns are found by the identifiers in their metadata; see
+    """Whether columns are found by the field ids in their metadata; see
     :func:`splitlib.spark.scan.files.why_no_field_ids`."""
     row_index: str | None = None
-    """Name of a further, last column: where in its file each row lies, from 0. Parquet only."""
+    """Name of a last column with the row's position in its file, from 0. Only for Parquet."""
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    """Options of fsspec's filesystems with which files are reached, as of :func:`own_storage`."""
+    """Options of the fsspec filesystems of the files, by protocol; see :func:`own_storage`."""
 
     def __post_init__(self) -> None:
         options = {k: v for k, v in self.options.items() if k.lower() not in _LISTING_OPTIONS}
@@ -93,18 +93,18 @@ class FileScan:
 
 
 def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
-    """Options with which a table's files are reached, by fsspec's protocol.
+    """Return the storage options of a table that a scan passes to Spark's tasks, by protocol.
 
-    Of a protocol without any, files are reached as the session does it.
+    For a protocol without options, the session's own configuration is used.
     """
     found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
     return {protocol: options for protocol, options in found.items() if options}
 
 
 def foreign_storage(table: Table) -> str | None:
-    """The scheme of a table that is reached with options, of which no scan takes any; None = none.
+    """Return the scheme of a table whose storage options no scan can use; None if there are none.
 
-    Hadoop's clients of Google take neither a token nor the text of a key, and no scheme but ``gs``.
+    Hadoop's Google client accepts neither tokens nor keys as text, and supports only ``gs``.
     """
     place = located(table.metadata.location or "/")
     own = (*_OWN_STORAGES, "file")
@@ -113,7 +113,7 @@ def foreign_storage(table: Table) -> str | None:
 
 
 def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Paths as Hadoop's ``Path`` spells them: one file is one text, and no scheme means local."""
+    """Normalize paths as Hadoop's ``Path`` does. A path without a scheme is local."""
     for pattern, replacement in HADOOP_SPELLING:
         paths = pc.replace_substring_regex(paths, pattern, replacement.replace("$", "\\"))
     return paths
@@ -123,7 +123,7 @@ def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> 
     if partitions.column_names != keys.names:
         msg = f"Partition columns {partitions.column_names} are not the keys {keys.names}"
         raise ValueError(msg)
-    # Spark would move such a column to its place among the data columns.
+    # Spark would move such a column to the position of the data column.
     if both := {name.lower() for name in data.names} & {name.lower() for name in keys.names}:
         raise UnsupportedTable(
             f"Columns {sorted(both)} are both in the data schema and partition keys.",

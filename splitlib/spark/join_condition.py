@@ -1,4 +1,4 @@
-"""Join keys written as a condition in SQL, for sources that know nothing of joins."""
+"""Write join keys as a SQL condition, for sources that do not know the join."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, VariantType),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
-# A value of each type; of the others it is 0.
+# A literal for each type. Other types use 0.
 _ZEROS: Final = {
     StringType: "",
     BinaryType: b"",
     BooleanType: False,
     DecimalType: Decimal(0),
 }
-# Conditions of several comparisons each, one of which has to hold.
+# Maximum number of alternatives that are each several comparisons, for a database.
 _ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class JoinCondition:
-    """What holds of every row that has a partner in a join.
+    """A filter that follows from a join: it holds for every row with a partner.
 
     Attributes:
-        sql: As SQL text, in parentheses if that matters, and in one line. It means the same under
-            every setting of the parser and in every time zone.
-        is_exact: Whether it holds of no other row; else it may hold of some more. It is false for
-            keys that are strings of any length, since the fact's column may be CHAR: Spark pads
-            the literals of the condition, and not the keys of the join.
+        sql: The filter as SQL, on one line and in parentheses where needed. Its meaning depends
+            neither on parser settings nor on the time zone.
+        is_exact: Whether only rows with a partner match. False for string keys without a fixed
+            length, since the fact's column may be CHAR: Spark pads the literals of the filter, but
+            not the keys of the join.
     """
 
     sql: str
@@ -67,49 +67,51 @@ class JoinCondition:
 
     @property
     def column(self) -> Column:
-        """For ``DataFrame.where``."""
+        """The filter as a column, for ``DataFrame.where``."""
         return F.expr(self.sql)
 
     def inexact(self, why: str) -> JoinCondition:
-        """The same condition, of which it is known why it holds of more rows."""
+        """Return the same condition, marked as inexact for a reason."""
         return replace(self, is_exact=False, _told=(*self._told, why))
 
     def explain(self) -> str:
-        """What is known of each column, a line each."""
+        """Describe the condition, with one line per column."""
         kind = "exact" if self.is_exact else "keeps more than the join"
         return "\n".join([f"Condition of a join ({kind})", *(f"  {line}" for line in self._told)])
 
 
 class Operand(NamedTuple):
-    """What keys are compared with."""
+    """An expression with which keys are compared."""
 
     sql: str
-    """A column, or an expression over one."""
+    """A column, or an expression over a column."""
     kind: DataType
-    """What literals are written as."""
+    """Type of the literals."""
 
 
 def has_literals(kind: DataType) -> bool:
-    """Whether keys of a type can be written down."""
+    """Whether keys of a type can be written as SQL literals."""
     return not isinstance(kind, _NO_LITERALS)
 
 
 class ConditionWriter:
-    """Writes keys as SQL.
+    """Writes join keys as SQL conditions.
 
     Args:
-        operands: What is joined by, for each field of the keys; more than those have no keys.
-        most: Literals in one condition.
-        for_database: Whether a database reads it, which fails at conditions that are too complex:
-            Derby at 500 pairs of values or 500 ranges, but not at 1,000 values of one column.
-        plain_strings: Whether whatever reads the condition compares strings by their bytes, as
-            Spark does. A database or Hive's metastore may order strings otherwise, so that ranges
+        operands: The expression to compare with each field of the keys. Operands without keys
+            are allowed.
+        most: Maximum number of literals in one condition.
+        for_database: Whether a database evaluates the condition. Databases fail on complex
+            conditions: Derby does at 500 pairs of values or 500 ranges, but not at 1,000 values
+            of one column.
+        plain_strings: Whether the reader of the condition compares strings by bytes, as Spark
+            does. A database or Hive's metastore may sort strings differently, so that ranges
             would lose rows, and may misread a backslash.
-        for_command: Whether a command such as MERGE gets it. Iceberg fails at a condition that
-            Spark folds to ``false``, so one that never holds is written so that it stays.
+        for_command: Whether the condition is for a command such as MERGE. Iceberg fails on a
+            condition that Spark folds to ``false``, so such a condition is written differently.
 
     Attributes:
-        literals: How many have been written.
+        literals: Number of literals written so far.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class ConditionWriter:
         self.literals = 0
 
     def of(self, data: DynamicFilteringData) -> JoinCondition:
-        """The condition that keys meet."""
+        """Return the condition that rows with these keys satisfy."""
         columns = tuple(self._operands)
         if data.is_empty:
             never = self._never(data) if self._for_command else "false"
@@ -149,7 +151,7 @@ class ConditionWriter:
         return JoinCondition(all_of(parts), False, tuple(told))
 
     def _never(self, data: DynamicFilteringData) -> str:
-        """A condition on a column that holds of no value, and is no constant to Spark."""
+        """Return a condition that is always false, but which Spark does not fold to a constant."""
         name, (column, kind) = next(iter(self._operands.items()))
         if isinstance(kind, NullType):
             return all_of((f"{column} IS NULL", f"{column} IS NOT NULL"))
@@ -158,13 +160,13 @@ class ConditionWriter:
         return all_of(f"{column} {sign} {literal}" for sign in ("<", ">"))
 
     def _can_list(self, rows: pa.Table) -> bool:
-        """Whether tuples can be written down as they are."""
+        """Whether the tuples can be listed one by one."""
         if self._for_database and rows.num_columns > 1:
             return bool(rows.num_rows <= self._alternatives)
         return bool(rows.num_rows * rows.num_columns <= self._most)
 
     def _any_of(self, rows: pa.Table) -> str:
-        """Whether it is one of the tuples."""
+        """Return a condition that the columns equal one of the tuples."""
         if rows.num_columns > 1:
             columns = [[self._equals(n, v) for v in rows[n]] for n in rows.column_names]
             return any_of(all_of(row) for row in zip(*columns, strict=True))
@@ -172,7 +174,7 @@ class ConditionWriter:
         return any_of(self._equals(name, value) for value in rows[name])
 
     def _of_column(self, name: str, data: DynamicFilteringData) -> tuple[str, str]:
-        """What is known of one column alone, as SQL and in words; "" if that is nothing."""
+        """Return the condition on one column and its description; "" if there is no condition."""
         for domain in data.domains:
             if name not in domain.fields:
                 continue
@@ -197,7 +199,7 @@ class ConditionWriter:
         found += [self._is_null(name)] if includes_null else []
         low, high = ranges.lower[0], ranges.upper[-1]
         number = f"{len(ranges)} ranges" if len(ranges) > 1 else "one range"
-        # not by way of Python, which has no date beyond the year 9999
+        # Do not convert to Python values, whose dates end in the year 9999.
         ends = (
             f"from {shown(low)}" if low.is_valid else "",
             f"to {shown(high)}" if high.is_valid else "",
@@ -205,7 +207,7 @@ class ConditionWriter:
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
-        """Null = open."""
+        """Return a condition for a range; null = open end."""
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
         signs = (">=" if brackets[0] == "[" else ">", "<=" if brackets[1] == "]" else "<")
@@ -224,12 +226,12 @@ class ConditionWriter:
         literal = sql_literal(value, kind)
         is_plain = self._plain_strings or collation_of(kind) is not None
         if _is_string(kind) and not is_plain and _is_misread(value.as_py()):
-            # the same text, but no literal: Spark makes the comparison itself
+            # Same value, but not a literal: Spark evaluates the comparison itself.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 
     def _has_range(self, name: str) -> bool:
-        """Whether its order is that of the ranges."""
+        """Whether the reader of the condition sorts the column as the ranges do."""
         kind = self._operands[name].kind
         return not _is_string(kind) or (self._plain_strings and collation_of(kind) is None)
 
@@ -239,17 +241,17 @@ def _is_string(kind: DataType) -> bool:
 
 
 def _is_misread(text: str) -> bool:
-    """Whether a filter of Hive's metastore, or a database, may take a literal for another text."""
+    """Whether Hive's metastore or a database may misread the text in a literal."""
     return "\\" in text or ("'" in text and '"' in text)
 
 
 def any_of(conditions: Iterable[str]) -> str:
-    """Conditions one of which holds, in parentheses if there are several."""
+    """Join conditions with OR, in parentheses if there are several."""
     return _joined(" OR ", list(conditions)) or "false"
 
 
 def all_of(conditions: Iterable[str]) -> str:
-    """Conditions that hold together, in parentheses if there are several."""
+    """Join conditions with AND, in parentheses if there are several."""
     return _joined(" AND ", list(conditions)) or "true"
 
 

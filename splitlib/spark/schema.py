@@ -1,7 +1,7 @@
-"""A table's schema as Spark's ``StructType``, such as ``spark.table`` shows it.
+"""Convert a table's schema to the ``StructType`` that ``spark.table`` shows.
 
-Spark knows CHAR and VARCHAR as strings, whose metadata hold what was declared: ``char(5)``, or a
-whole nested type such as ``struct<c:char(5)>``.
+Spark represents CHAR and VARCHAR as strings. Their metadata contains the declared type, such as
+``char(5)``, or a whole nested type such as ``struct<c:char(5)>``.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.types import SPARK_CHAR_VARCHAR, has_char_or_varchar
 from splitlib.model import LOGICAL_TYPE, SPARK_FIELD, TableMetadata
 
-# User-defined types that come with Spark.
+# Packages of the user-defined types that Spark includes.
 _SPARKS_OWN = ("pyspark.ml.linalg.", "pyspark.mllib.linalg.")
 _MOST_DIGITS = 38
 _CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
-    """The columns of a table: Spark's own record of them if the catalog has it, else from Arrow."""
+    """Return the columns of a table: Spark's schema from the catalog, else derived from Arrow."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
-        # files may lack any column, whatever the table's owner once declared
+        # Files may lack any column, even one that the table declares as required.
         return StructType([StructField(f.name, f.dataType, True, f.metadata) for f in fields])
     return StructType([_field(field) for field in metadata.schema])
 
 
 def partition_fields(metadata: TableMetadata) -> StructType:
-    """The partition columns as ``spark.table`` shows them, of which some are declared NOT NULL."""
+    """Return the partition columns as ``spark.table`` shows them. Some may be NOT NULL."""
     fields = {field.name: field for field in spark_schema(metadata)}
     if metadata.spark_schema is not None:
         fields = {f.name: f for f in StructType.fromJson(json.loads(metadata.spark_schema))}
@@ -44,7 +44,7 @@ def partition_fields(metadata: TableMetadata) -> StructType:
 
 
 def nullable(field: StructField) -> StructField:
-    """The column with nulls allowed, as Spark shows it: files may lack what was once required."""
+    """Make a column nullable, with its nested fields, because files may lack required columns."""
     return StructField(field.name, _with_nulls(field.dataType), True, field.metadata)
 
 
@@ -86,19 +86,19 @@ def _type(field: pa.Field) -> DataType:
 
 
 def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
-    # PySpark imports the class of a user-defined type, of which a file may name any
+    # PySpark imports the class of a user-defined type, and a file may name any class.
     for python_class in _python_classes(declared):
         if not python_class.startswith(_SPARKS_OWN):
             raise _unknown(field.name, f"of the user-defined type {python_class}")
     try:
         return nullable(StructField.fromJson(declared))
-    # PySpark 4.0 fails with AssertionError while it makes the text of its own error
+    # PySpark 4.0 raises AssertionError while it formats its own error.
     except (PySparkException, ValueError, KeyError, TypeError, AssertionError) as error:
         raise _unknown(field.name, declared["type"]) from error
 
 
 def _python_classes(declared: Any) -> Iterator[str]:
-    """The classes of user-defined types anywhere in Spark's JSON."""
+    """Yield the Python classes of user-defined types anywhere in Spark's JSON schema."""
     match declared:
         case {"type": "udt", **rest}:
             yield str(rest.get("pyClass"))
@@ -118,18 +118,18 @@ def _unknown(name: str, kind: object) -> UnsupportedTable:
 
 
 def char_length(field: StructField) -> int | None:
-    """The length n of CHAR(n); None for any other type."""
+    """Return the length n of CHAR(n); None for any other type."""
     found = _CHAR.fullmatch(_declared(field) or "")
     return int(found[1]) if found else None
 
 
 def is_char_or_varchar(field: StructField) -> bool:
-    """Whether Spark compares the column with padding that a plain string does not get."""
+    """Whether the column is CHAR or VARCHAR, which Spark compares with padding."""
     return _declared(field) is not None
 
 
 def declared_type(field: StructField) -> DataType:
-    """The type of the column with CHAR and VARCHAR as such."""
+    """Return the declared type of the column, including CHAR and VARCHAR."""
     declared = _declared(field)
     return field.dataType if declared is None else DataType.fromDDL(declared)
 

@@ -1,6 +1,6 @@
-"""Names and literals in Spark's SQL that mean the same in every session.
+"""Write names and literals as Spark SQL that means the same in every session.
 
-How the parser reads quotes and backslashes, and in which time zone it reads times, are settings.
+Settings decide how the parser reads quotes and backslashes, and in which time zone it reads times.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 from splitlib.errors import UnsupportedTable
 from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE
 
-# How Spark writes a literal of each type.
+# Suffix of Spark's literals of each type.
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
-# Text that every parser reads as it stands, and a catalog hands on as it is; ${…} is a variable.
+# Text that every parser reads unchanged, and that catalogs pass on unchanged. ${…} is a variable.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
 _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
@@ -30,14 +30,14 @@ _COMMON_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def quoted(*parts: str) -> str:
-    """A name of one part or several, whatever characters are in them."""
+    """Quote the parts of a name with backticks."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
 def column_text(spark: SparkSession, *parts: str) -> str:
-    """A column as SQL text for the parser of a session.
+    """Return a column as SQL text for the parser of a session.
 
-    By a setting a name in backticks is a regular expression where a text is an expression alone.
+    With one setting, Spark reads a name in backticks as a regular expression.
     """
     if str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false")).lower() == "true":
         return f"IDENTIFIER({_string_literal(quoted(*parts))})"
@@ -45,24 +45,24 @@ def column_text(spark: SparkSession, *parts: str) -> str:
 
 
 def has_variable(name: str) -> bool:
-    """Whether Spark may replace a part of a name in SQL text, even in backticks: ``${…}``."""
+    """Whether a name contains ``${…}``, which Spark may replace in SQL even inside backticks."""
     return _VARIABLE.search(name) is not None
 
 
 def unquoted(name: str) -> str:
-    """A name without the backticks around its parts; as it is if they are not in pairs."""
+    """Remove the backticks around the parts of a name. Return it unchanged if they are unpaired."""
     if _QUOTED_NAME.fullmatch(name) is None:
         return name
     return _IN_BACKTICKS.sub(lambda found: found[1].replace("``", "`"), name)
 
 
 def default_literal(field: pa.Field) -> str | None:
-    """The initial default of ``field`` as SQL text of the type that files have; None for null.
+    """Return the initial default of ``field`` as SQL text of the column's type; None for null.
 
-    Text, because Spark takes the default of a column that files lack as text in its metadata.
+    Spark reads the default of a column that a file lacks as SQL text from the column's metadata.
 
     Raises:
-        UnsupportedTable: for a nested value.
+        UnsupportedTable: for a nested default.
     """
     metadata = field.metadata or {}
     value = json.loads(metadata.get(INITIAL_DEFAULT, b"null"))
@@ -84,9 +84,9 @@ def default_literal(field: pa.Field) -> str | None:
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
-    """Each value as a literal that Spark takes for its type by itself; None if there is none.
+    """Return literals that have the right type without a cast; None if a value has none.
 
-    For conditions that a catalog hands on to a metastore, which takes no casts.
+    Used for conditions that a catalog passes on to a metastore, which does not accept casts.
     """
     found: list[str] = []
     for value in values:
@@ -98,11 +98,11 @@ def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
 
 
 def sql_literal(value: pa.Scalar, kind: DataType) -> str:
-    """A value, which is not null, as SQL text of just this type, whatever the session's settings.
+    """Return a non-null value as SQL text of exactly this type, for any session settings.
 
     Args:
-        value: What it is.
-        kind: What Spark is to take it for.
+        value: The value.
+        kind: Type that the SQL text must have in Spark.
     """
     bare = _bare_literal(value, value.type) if collation_of(kind) is None else None
     if bare is not None:
@@ -117,7 +117,7 @@ def sql_literal(value: pa.Scalar, kind: DataType) -> str:
 
 
 def collation_of(kind: DataType) -> str | None:
-    """The name of what strings are compared by; None if that is their bytes."""
+    """Return the collation of a string type; None if strings are compared by bytes."""
     if isinstance(kind, StringType) and "collate" in kind.simpleString():
         return kind.simpleString().split()[-1]
     return None
@@ -139,33 +139,33 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
 def _string_literal(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return f"'{text}'"
-    # as bytes: how a quote is escaped depends on the session
+    # As bytes, because the escaping of quotes depends on session settings.
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
 def arrow_literal(value: pa.Scalar, kind: pa.DataType) -> Column:
-    """An Arrow value as a literal of type ``kind``."""
+    """Return an Arrow value as a literal column of type ``kind``."""
     if pa.types.is_binary(kind):
         return F.lit(value.as_py())
     return text_literal(_text_of(value), _spark_type(kind))
 
 
 def _text_of(value: pa.Scalar) -> str:
-    """As Spark reads it."""
+    """Format a value as text that Spark can parse."""
     if pa.types.is_timestamp(value.type) and value.type.tz:
-        value = value.cast(pa.timestamp("us", "UTC"))  # whose text ends in Z
-    # not through Python, which has no instants beyond the year 9999, nor nanoseconds
+        value = value.cast(pa.timestamp("us", "UTC"))  # Arrow formats UTC times with a trailing Z
+    # Do not convert to Python values: they end in the year 9999 and have no nanoseconds.
     return str(pc.cast(value, pa.string()))
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """A value given as text, of which a decimal or a time loses nothing, as a literal."""
+    """Return a value given as text, to preserve decimals and times exactly, as a literal column."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
 
 def sql_type(kind: DataType) -> str:
-    """The name of a type; what TIMESTAMP means is a setting."""
+    """Return the SQL name of a type. A setting decides what TIMESTAMP means, so it is not used."""
     return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
 

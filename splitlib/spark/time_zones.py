@@ -1,4 +1,4 @@
-"""The two time zones of a Spark session: the one that it shows times in, and its JVM's own."""
+"""The two time zones of a Spark session: its own setting, and the default zone of its JVM."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pyspark.sql import SparkSession
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """The zone in which Spark reads and shows timestamps, and the days that they fall on."""
+    """Return the time zone in which Spark reads and shows timestamps, and derives their dates."""
     return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
 def jvm_time_zone(spark: SparkSession) -> str:
-    """The default zone of Spark's JVM, in which its Hive reader reads the text of timestamps.
+    """Return the default time zone of Spark's JVM.
 
-    The session's zone has no say in it.
+    Spark's Hive reader parses timestamps in this zone, regardless of the session's time zone.
     """
     row = spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')").first()
     if row is None:

@@ -1,1 +1,1 @@
-"""``splitlib.read``: one table, its filters, its rows."""
+"""``splitlib.read``: read one table with filters as a DataFrame."""

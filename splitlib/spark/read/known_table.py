@@ -1,8 +1,8 @@
-"""A table that splitlib has read, as the session itself knows it.
+"""Keep the link between rows that splitlib reads and their table in the session.
 
-Before Spark overwrites a table, or a directory, it looks for it in the plan of the query; and by
-the relations in the plan of a cached result it knows what makes that stale. In a scan of explicit
-files it would find neither.
+Before Spark overwrites a table or a directory, it looks for it in the plan of the query. Spark also
+uses the relations in a plan to find outdated cached results. A scan of explicit files does not
+contain the table's relation, so it is added to the plan.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _log = get_logger(__name__)
 
 @in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
-    """The relation in which Spark finds a table; None if it has none.
+    """Return the relation that Spark has for the table; None if there is none.
 
     Args:
-        spark: Session that reads.
+        spark: Session that reads the table.
         table: The table.
     """
     if table.metadata.location is None or internals_unavailable(spark) is not None:
@@ -45,15 +45,15 @@ def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
 
 
 def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None) -> DataFrame:
-    """``rows`` in whose plan Spark finds the table that they are of. Nothing of it is read.
+    """Add a table's relation to the plan of ``rows``, so that Spark finds it. It is never read.
 
-    The relation is joined by a condition that never holds, and the optimizer drops it before all
-    else. Without Spark's internals there is no way to it, and the rows stay as they are.
+    The relation is joined with a condition that is always false, so the optimizer drops the join
+    early. Without Spark's internals, return ``rows`` unchanged.
 
     Args:
-        spark: Session that reads.
-        rows: Of the table.
-        relation: Of the table, by :func:`relation_of_table`.
+        spark: Session that reads the table.
+        rows: Rows of the table.
+        relation: Relation of the table, from :func:`relation_of_table`; None = nothing to add.
     """
     if relation is None:
         return rows
@@ -62,13 +62,13 @@ def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None)
 
 
 def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
-    """``rows`` whose columns may be named by their table, as those of ``spark.table`` may.
+    """Give ``rows`` the table's name as qualifier of their columns, as ``spark.table`` does.
 
-    Through public API alone an alias has one part: ``t.a``, not ``db.t.a``.
+    With Spark's public API, an alias has only one part: ``t.a`` works, ``db.t.a`` does not.
 
     Args:
-        rows: Of the table.
-        table: The table; only one of the session's own catalogs has such a name.
+        rows: Rows of the table.
+        table: The table. It has such a name only if it is in one of the session's catalogs.
     """
     own = relation_of(table)
     if own is not None:
@@ -78,7 +78,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:
-    """The leaf that Spark would read the table by, or one of the directory that it is in."""
+    """Return the relation by which Spark reads the table, or one of the table's directory."""
     own = relation_of(table)
     if own is not None:
         return own.leaf
@@ -88,6 +88,6 @@ def _relation(catalyst: Catalyst, table: Table) -> Any:
 
 
 def _location(table: Table) -> str:
-    """As Hadoop spells it: the directories that Spark compares are spelled so."""
+    """Return the table's location in Hadoop's spelling, which Spark uses to compare directories."""
     (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
     return str(location).rstrip("/")

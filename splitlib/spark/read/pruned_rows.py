@@ -1,4 +1,4 @@
-"""From filters to a DataFrame: the files that can match, and of their rows those that can."""
+"""Build a DataFrame from filters: select the matching files, then filter their rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pruned_rows(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
 ) -> tuple[DataFrame, ScanReport]:
-    """As :func:`pruned_scan`, in a plan in which Spark finds the table."""
+    """Return :func:`pruned_scan` with the table's relation added to the plan."""
     rows, report = pruned_scan(spark, table, config, filters, static)
     return saying_its_table(spark, rows, relation_of_table(spark, table)), report
 
@@ -54,21 +54,21 @@ def pruned_scan(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
 ) -> tuple[DataFrame, ScanReport]:
-    """A DataFrame over explicit files, and how they were selected.
+    """Return a DataFrame over explicit files, and a report on how they were selected.
 
     Args:
         spark: Session to read with.
-        table: In the session's time zone.
-        config: For the enumeration, and how to scan.
-        filters: Keys of joins, which drop rows as well as files.
-        static: Conditions, which drop files alone: whoever has them tests the rows.
+        table: The table, in the session's time zone.
+        config: Settings for enumeration and scan.
+        filters: Join keys. They prune files and filter rows.
+        static: Conditions. They only prune files; the caller applies them to the rows.
 
     Raises:
         SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`, and
             :func:`splitlib.spark.read.scan.scan_selected`.
     """
     enumerator = DynamicFileEnumerator(table, config, static=static)
-    # Spark hands out instants in UTC, and compares them with dates in its own zone
+    # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.
     zone = session_time_zone(spark)
     filters = [data.in_time_zone(zone) for data in filters]
     for data in filters:
@@ -106,7 +106,7 @@ def pruned_scan(
 
 
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:
-    """What there is to say of storage options that Spark's tasks do not read with."""
+    """Return notes about storage options that do not reach Spark's tasks."""
     if own_storage(table) and internals_unavailable(spark, config.spark_scan) is not None:
         return (f"{_NOT_FOR_TASKS} by its public API alone",)
     if scheme := foreign_storage(table):
@@ -118,19 +118,19 @@ def _tested(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[DynamicFilteringData | PartitionFilter],
 ) -> set[str]:
-    """The columns that rows are tested by."""
+    """Return the columns that filters and conditions test."""
     by_column = [part for part in static if isinstance(part, DynamicFilteringData)]
     return {name for data in (*filters, *by_column) for name in data.fields}
 
 
 def _read(selected: Sequence[SelectedFiles]) -> pa.Table:
-    """The files that Spark reads, those that say which rows are deleted among them."""
+    """Return the files that Spark reads, including delete files."""
     deletes = {
         delete
         for one in selected
         for of_one in one.files.deletes_of_each()
         for delete in of_one
-        if delete.kind != "vector"  # which are read on the driver
+        if delete.kind != "vector"  # the driver reads deletion vectors
     }
     files = [one.files.files for one in selected]
     if deletes:

@@ -1,4 +1,4 @@
-"""``splitlib.read(spark)``: from a table and its dimensions to a DataFrame over explicit files."""
+"""``splitlib.read(spark)``: read a table, pruned by dimensions, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 def read(spark: SparkSession) -> TableReader:
     """Start reading a table: ``read(spark).table(…).filtered_by(…).load()``."""
-    if not hasattr(spark, "createDataFrame"):  # of two classes, which have nothing in common
+    if not hasattr(spark, "createDataFrame"):  # classic and Connect sessions share no base class
         raise ConfigError(
             f"Expected a Spark session, not a {type(spark).__name__}.", hint="splitlib.read(spark)"
         )
@@ -68,7 +68,7 @@ class _Dimension:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """What to read. Immutable: each method returns a reader that knows more."""
+    """Builder for a pruned read. It is immutable: each method returns a new reader."""
 
     spark: SparkSession
     _name: str | None = None
@@ -86,7 +86,7 @@ class TableReader:
     def table(
         self, name: str | os.PathLike[str], connector: str | None = None, **options: Any
     ) -> TableReader:
-        """The fact table; arguments as for :func:`splitlib.load_table`."""
+        """Set the table to read. The arguments are those of :func:`splitlib.load_table`."""
         name = os.fspath(name) if isinstance(name, os.PathLike) else name
         if not isinstance(name, str):
             raise ConfigError(
@@ -96,21 +96,21 @@ class TableReader:
         return replace(self, _name=name, _connector=connector, _options=options)
 
     def config(self, **settings: Any) -> TableReader:
-        """Settings of :class:`splitlib.SplitConfig` for this scan alone."""
+        """Override settings of :class:`splitlib.SplitConfig` for this read only."""
         return replace(self, _settings={**self._settings, **settings})
 
     def where(self, condition: str | Column | BooleanExpression) -> TableReader:
-        """Only rows for which a condition holds. Repeatable; all hold together.
+        """Keep only the rows that satisfy a condition. Several conditions are joined by AND.
 
-        What it says of partition keys alone prunes partitions, and what it says of one column
-        prunes files where the catalog keeps statistics of them.
+        Conditions on partition keys prune partitions. Conditions on a single column prune files if
+        the catalog has statistics of the column.
 
         Args:
-            condition: SQL; a column of names, such as ``F.col("day") > "2024-01-05"``; or a row
-                filter of PyIceberg's.
+            condition: A SQL expression; a column built from names, such as
+                ``F.col("day") > "2024-01-05"``; or a PyIceberg row filter.
 
         Raises:
-            InvalidFilter: for anything else.
+            InvalidFilter: for any other type.
         """
         return replace(self, _conditions=(*self._conditions, checked_condition(condition)))
 
@@ -121,23 +121,23 @@ class TableReader:
         *,
         null_safe: bool = False,
     ) -> TableReader:
-        """Only what an inner or semi join with ``dimension`` can need. Repeatable.
+        """Keep only the data that an inner or semi join with ``dimension`` needs. Repeatable.
 
-        Keys of partitions drop those; keys of other columns, where files have statistics of them,
-        drop files or parts of files, and most rows that have none of the keys.
+        Keys of partition columns prune partitions. Keys of other columns prune files or parts of
+        files if there are statistics, and drop most rows without a matching key.
 
         Args:
             dimension: A DataFrame, whose distinct keys are collected by :meth:`load`. Or keys: an
-                Arrow table, anything else with ``__arrow_c_stream__`` (pandas, Polars), a dict of
-                lists, :class:`splitlib.DynamicFilteringData`. In an Arrow table, text for a date or
-                a whole number is read as such.
+                Arrow table, an object with ``__arrow_c_stream__`` (pandas, Polars), a dict of
+                lists, or :class:`splitlib.DynamicFilteringData`. In an Arrow table, text is parsed
+                where the fact's column is a date or an integer.
             on: Fact column to dimension column (``a.b`` for a field of a struct), as a mapping or
-                pairs, or the name where it is the same. May be left out for keys whose fields are
-                the fact's columns.
-            null_safe: The join is ``<=>``: null keys match null partitions.
+                pairs, or only the name if both are the same. May be omitted for keys whose fields
+                are named like the fact's columns.
+            null_safe: Whether the join is ``<=>``: null keys match null partitions.
 
         Raises:
-            InvalidFilter: if one of these is something else.
+            InvalidFilter: for an argument of an unsupported type.
         """
         source = given_keys(dimension)
         if on is None:
@@ -149,11 +149,11 @@ class TableReader:
 
     @in_its_session
     def load(self) -> DataFrame:
-        """Collect the keys, prune, list what is left, and return a DataFrame over those files.
+        """Collect the keys, prune, list the files, and return a DataFrame over them.
 
-        Its schema is that of ``spark.table``: data columns, then partition columns. Nothing is
-        fetched or listed again when it runs: see :func:`splitlib.replan`. See :func:`explain` for
-        what was pruned.
+        The schema is that of ``spark.table``: data columns, then partition columns. Keys and file
+        list are fixed now: running the DataFrame later uses the same ones, see
+        :func:`splitlib.replan`. See :func:`explain` for what was pruned.
 
         Raises:
             InvalidFilter: if a join column does not exist.
@@ -176,7 +176,7 @@ class TableReader:
         )
         with opened, BoundedCalls(config, Future()) as calls:
             table = opened.in_time_zone(session_time_zone(self.spark))
-            # a look into Spark's own catalog, while the keys are computed
+            # Look up the relation in Spark's catalog while the keys are computed.
             looking = calls.submit(partial(relation_of_table, self.spark, table))
             schema = spark_schema(table.metadata)
             found = [
@@ -216,7 +216,7 @@ class TableReader:
     def _comparable_keys(
         self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig
     ) -> Iterator[DynamicFilteringData | AppliedFilter | StaticCondition]:
-        """The keys of one dimension; Spark compares those that have another type."""
+        """Yield the keys of one dimension. Spark compares keys of a different type."""
         for keys in self._keys_of(dimension, schema, table, config):
             if isinstance(keys, DynamicFilteringData):
                 by_spark, rest = compared_by_spark(
@@ -236,14 +236,14 @@ class TableReader:
         table: Table,
         config: SplitConfig,
     ) -> Iterator[DynamicFilteringData | AppliedFilter]:
-        """The keys of one dimension; of columns that cannot prune, only that they were given."""
+        """Yield the keys of one dimension. Keys that cannot prune are only reported."""
         on = {
             column_named(_bare(name, schema.names), schema.names): column
             for name, column in dimension.on.items()
         }
         names = Counter(name.lower() for name in schema.names)
         alike = tuple(name for name in on if names[name.lower()] > 1)
-        if alike:  # what prunes does not know one from another
+        if alike:  # pruning ignores case, so these columns are ambiguous
             yield AppliedFilter(alike, "keys", 0, (), "several columns differ in case only")
             return
         source = dimension.source
@@ -268,12 +268,12 @@ class TableReader:
         in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}
         for keys in filter(None, (useful, in_rows)):
             yield collect_keys(source, keys, schema, config, null_safe=dimension.null_safe)
-        # not worth a job, but worth a word in the report
+        # These keys cannot prune: do not collect them, but mention them in the report.
         others = {name: (None, None) for name in on if name not in useful and name not in in_rows}
         if others:
             yield DynamicFilteringData.from_range(others)
 
 
 def _bare(name: str, columns: Collection[str]) -> str:
-    """A name without backticks, unless a column has them in its name."""
+    """Remove backticks from a name, unless a column has them in its name."""
     return name if name in columns else unquoted(name)

@@ -1,4 +1,4 @@
-"""Selected files of any format, as one DataFrame with the table's schema."""
+"""Read the selected files of any format as one DataFrame with the table's schema."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def scan_selected(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """The rows of ``selected`` under ``schema``: the union of one scan per read format.
+    """Return the rows of ``selected`` in ``schema``: the union of one scan per read format.
 
     Args:
         spark: Session to read with.
-        table: The table that the files are of.
-        schema: The table's schema.
+        table: The table of the files.
+        schema: Spark schema of the table.
         selected: The files.
-        how: As for :func:`splitlib.spark.scan.files.scan_files`.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
-        UnsupportedTable: for properties of a text SerDe that cannot be followed exactly, and as
+        UnsupportedTable: for a text SerDe whose properties cannot be followed exactly, and as
             :func:`splitlib.spark.field_ids.scan.scan_mapped`.
     """
     if table.metadata.read_format.columns != "name":
@@ -55,7 +55,7 @@ def scan_selected(
     for one in selected:
         group = groups.setdefault(one.files.read_format, FileGroup())
         group.add(one.files.files, one.partitions.values)
-    if not groups:  # a scan of no files still shows the schema as Spark would
+    if not groups:  # a scan without files still has the schema
         groups[table.metadata.read_format] = FileGroup()
     keys = partition_fields(table.metadata)
     data = StructType([f for f in schema if f.name not in table.partition_keys])

@@ -1,1 +1,1 @@
-"""Exactly the given files as a DataFrame."""
+"""Read exactly the given files as a DataFrame."""

@@ -1,4 +1,4 @@
-"""Files of many listings that are read in one way, gathered for one scan."""
+"""Collect the files of many listings that one scan can read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from splitlib.model import FILE_SCHEMA
 
 @dataclass(slots=True)
 class FileGroup:
-    """The files of one scan, and the values that each partition in use gives its rows."""
+    """The files of one scan, with the partition values of their rows."""
 
     _files: list[pa.Table] = field(default_factory=list)
     _values: list[pa.Table] = field(default_factory=list)
@@ -21,7 +21,7 @@ class FileGroup:
     def add(self, files: pa.RecordBatch, values: pa.RecordBatch) -> None:
         """Add files whose ``partition`` is a row of ``values``.
 
-        Without columns in ``values``, all files of the group are in one partition.
+        Without columns in ``values``, all files of the group share one partition.
         """
         used = pc.unique(files["partition"])
         if values.num_columns:
@@ -34,9 +34,9 @@ class FileGroup:
         self._files.append(pa.table([*files.columns[:3], row], schema=FILE_SCHEMA))
 
     def files(self) -> pa.Table:
-        """All files; ``partition`` is a row of :meth:`values`."""
+        """Return all files. Their ``partition`` is a row of :meth:`values`."""
         return pa.concat_tables([FILE_SCHEMA.empty_table(), *self._files])
 
     def values(self, none: pa.Table) -> pa.Table:
-        """A row per partition in use; ``none`` where there is no partition."""
+        """Return one row per partition in use, or ``none`` if there are no partitions."""
         return pa.concat_tables(self._values) if self._values else none

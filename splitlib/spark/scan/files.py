@@ -1,4 +1,4 @@
-"""The choice of how Spark reads exactly these files."""
+"""Choose how Spark reads exactly the given files: pinned, or by their paths."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
-    """The rows of the scan: data columns, then partition columns, all nullable.
+    """Return the rows of the scan: data columns, then partition columns, all nullable.
 
-    Paths that begin with ``s3:`` or ``s3n:`` are read by the file system for ``s3a:``, unless the
-    session has one for them.
+    Paths with scheme ``s3`` or ``s3n`` are read with the file system for ``s3a``, unless the
+    session configures one for them.
 
     Args:
         spark: Session to read with.
-        scan: What to read.
-        how: ``pinned`` never lists or stats a file but needs Spark's internals; ``paths`` uses
-            the public API only; ``auto`` takes ``pinned`` where the internals are as known.
+        scan: The files to read.
+        how: ``pinned`` never lists or stats a file but needs Spark's internals. ``paths`` uses
+            the public API only. ``auto`` uses ``pinned`` if the internals are available.
 
     Raises:
-        ConfigError: if ``pinned`` was asked for where it is not available.
+        ConfigError: for ``pinned`` without Spark's internals.
     """
     why_not = internals_unavailable(spark, how)
     if how == "pinned" and why_not is not None:
@@ -43,10 +43,10 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
 
 
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
-    """Why :func:`scan_files` cannot find columns by identifier, None if it can."""
+    """Return why :func:`scan_files` cannot find columns by field id; None if it can."""
     why_not = internals_unavailable(spark, how)
-    # Spark 4.0 takes the types of columns found so from the file, and a struct none of whose
-    # fields is in the file for null
+    # For columns found by field id, Spark 4.0 uses the types of the file instead of the schema. It
+    # also reads a struct as null if the file has none of its fields.
     return why_not or ("Spark 4.0 reads them wrong" if spark.version.startswith("4.0.") else None)
 
 
@@ -60,7 +60,7 @@ def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:
 
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:
-    """Whether Hadoop is told which file system paths of a scheme belong to."""
+    """Whether Hadoop's configuration names a file system for a scheme."""
     name = f"fs.{scheme}.impl"
     if internals_unavailable(spark) is None:
         return bool(hadoop_settings(spark, [name]))

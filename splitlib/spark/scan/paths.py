@@ -1,4 +1,4 @@
-"""Reading explicit files with Spark's public API only: works on Spark Connect and any version."""
+"""Read explicit files with Spark's public API only, also on Spark Connect and any version."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan
 
 _FILE: Final = "__splitlib_file"
-# A value of each type, of which Spark knows that casting it to the type gives no null.
+# A literal per type that Spark can cast to the type without producing null.
 _ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
     **dict.fromkeys((ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType), 0),
     BooleanType: False,
@@ -48,20 +48,20 @@ _ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
     TimestampNTZType: date(1970, 1, 1),
     TimestampType: date(1970, 1, 1),
 }
-# Formats that Spark reads through its older interface, which alone knows the column `_metadata`.
+# Setting: formats that Spark reads through its v1 interface, which provides `_metadata`.
 _OLDER_SOURCES: Final = "spark.sql.sources.useV1SourceList"
 
 
 def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """The rows of the scan, read from a list of paths.
+    """Return the rows of the scan, read from a list of paths.
 
-    Spark stats and lists every path when this is called. Partition columns are joined by the file
-    each row comes from; a row from a file without a partition fails the query.
+    Spark stats and lists every path during this call. Partition values are joined by file path. A
+    row from a file without a partition fails the query.
 
     Raises:
-        ConfigError: if the session reads the format in a way that does not tell files apart.
-        RuntimeError: if Spark reads other files than those given.
-        ValueError: if the scan is to find columns by identifier.
+        ConfigError: if Spark reads the format without the hidden column that names the file.
+        RuntimeError: if Spark would read other files than the given ones.
+        ValueError: for a scan that finds columns by field id.
     """
     if scan.by_field_id:
         raise ValueError("Spark's public reader finds columns by name")
@@ -70,7 +70,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
         spark.read.format(scan.format)
         .schema(scan.data_schema)
         .options(**scan.options)
-        # `k=v` directories mean nothing here
+        # `k=v` directories must not add partition columns.
         .options(recursiveFileLookup="true")
         .load(without_globs(pc.unique(scan.files["path"])))
     )
@@ -85,7 +85,7 @@ def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
 
 def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
     older = str(spark.conf.get(_OLDER_SOURCES)).lower().replace(" ", "").split(",")
-    older.append(FILE_ITSELF)  # of which there is no newer interface
+    older.append(FILE_ITSELF)  # binaryFile always uses the v1 interface
     if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
         raise ConfigError(
             f"Without {scan.format} in {_OLDER_SOURCES} rows do not say which file they are of.",
@@ -94,20 +94,20 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
 
 
 def with_row_index(rows: DataFrame, name: str) -> DataFrame:
-    """The rows of files with a further column: where in its file each lies."""
+    """Add a column with the position of each row in its file."""
     return rows.withColumn(name, rows.metadataColumn("_metadata")["row_index"])
 
 
 def without_globs(paths: pa.Array) -> list[str]:
-    """Paths as Spark's readers take them, for the files of just these names."""
-    # `__globPaths__=false` would do, but not on Spark Connect
+    """Escape glob characters in paths, because Spark's readers expand globs."""
+    # The option `__globPaths__=false` would also work, but not on Spark Connect.
     literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
     return literal
 
 
 def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """For each path, the URI-encoded text that ``_metadata.file_path`` has for it."""
-    # inputFiles has `file:///` where the metadata column has `file:/`
+    """Return the URI-encoded form of each path, as in Spark's ``_metadata.file_path``."""
+    # inputFiles has `file:///`, the metadata column has `file:/`.
     encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
     read = [unquote(uri) for uri in encoded.to_pylist()]
     if differing := set(read) ^ set(paths.to_pylist()):
@@ -119,13 +119,15 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
 def with_partition_columns(
     rows: DataFrame, keys: DataFrame, schema: StructType, row_index: str | None = None
 ) -> DataFrame:
-    """Rows with partition columns; a row whose file has no keys fails the query.
+    """Join rows with their partition columns. A row whose file has no partition fails the query.
 
     Args:
-        rows: Rows of files, with Spark's hidden metadata.
-        keys: Partition columns, then the file's encoded path; a file once for each partition.
+        rows: Rows of files, with Spark's hidden metadata column.
+        keys: Partition columns, then the file's encoded path. A file in several partitions has
+            several rows.
         schema: The partition columns.
-        row_index: Name of a last column for where in its file each row lies, None for no such.
+        row_index: Name of a last column with the position of each row in its file; None = no
+            such column.
     """
     columns = rows.columns
     file_path = rows.metadataColumn("_metadata")["file_path"]
@@ -143,8 +145,8 @@ def with_partition_columns(
         message = sf.concat(sf.lit("splitlib has no partition for file "), sf.col(row_file))
         return sf.when(sf.col(file).isNotNull(), value).otherwise(sf.raise_error(message))
 
-    # Both are needed: without the filter a query of data columns only would not ask, and with
-    # plain keys a condition on one would let Spark make this an inner join before anybody asks.
+    # Both checks are needed. Without the filter, a query of data columns only would not check.
+    # With plain keys, a condition on a key would let Spark turn this into an inner join.
     return joined.where(known(sf.lit(True))).select(
         *(sf.col(quoted(name)) for name in columns),
         *(
@@ -158,18 +160,18 @@ def with_partition_columns(
 
 
 def _declared(key: Column, field: StructField) -> Column:
-    """A key that is NOT NULL where the table says so; a null fails the query."""
+    """Make a key NOT NULL if the table declares it so. A null then fails the query."""
     zero = None if field.nullable else _ZEROS.get(type(field.dataType))
     if zero is None:
         return key
     message = sf.lit(f"Partition column {field.name} is NOT NULL, and a partition has no value.")
     checked = sf.when(key.isNull(), sf.raise_error(message)).otherwise(key)
-    # a literal that is never taken, by which Spark sees that there is no null
+    # This literal is never used. It only makes the column non-nullable for Spark.
     return sf.coalesce(checked, sf.lit(zero).cast(field.dataType))
 
 
 def _unused(columns: list[str]) -> str:
-    """What the name of no column begins with."""
+    """Return a prefix that no column name starts with."""
     beginning = "__splitlib"
     while any(name.lower().startswith(beginning) for name in columns):
         beginning += "_"
@@ -177,7 +179,7 @@ def _unused(columns: list[str]) -> str:
 
 
 def _padded(column: Column, field: StructField) -> Column:
-    """A key of type char, padded as Spark pads the columns of files."""
+    """Pad a key of type CHAR, as Spark pads the columns of files."""
     length = char_length(field)
     if length is None:
         return column

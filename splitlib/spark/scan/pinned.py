@@ -1,4 +1,4 @@
-"""Reading explicit files through Spark's own classes, without listing anything."""
+"""Read explicit files with Spark's internal classes, without listing anything."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """The rows of the scan. No file is opened, listed or stat'ed before tasks read it.
+    """Return the rows of the scan. No file is opened or listed before tasks read it.
 
     Args:
         spark: A session whose internals are available.
-        scan: What to read.
+        scan: The files to read.
 
     Raises:
-        RuntimeError: if Spark did not take the files as given.
+        RuntimeError: if Spark would read other files than the given ones.
     """
     rows = dataframe_of_relation(spark, pinned_relation(spark, scan))
     return rows if scan.row_index is None else with_row_index(rows, scan.row_index)

@@ -1,9 +1,9 @@
-"""Rows of files that are compared, when a query reads them, with what they were when listed.
+"""Check that files have not changed since they were listed, when a query reads them.
 
-Spark's source ``binaryFile`` asks the filesystem for the size and the time of each file in the
-tasks, with the credentials of the scan. A scalar subquery over it ends before the scan that it
-stands in begins, whatever the query filters; a condition that fails on rows would say nothing of
-a file that has none any more.
+Spark's source ``binaryFile`` returns the size and modification time of each file. It runs in the
+tasks, with the credentials of the scan. The check is a scalar subquery, so it finishes before the
+scan starts, and does not depend on filters. A condition that fails per row would miss files whose
+rows are all gone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS: Final = StructType(
         StructField("path", StringType()),
         StructField("modificationTime", TimestampType()),
         StructField("length", LongType()),
-        StructField("content", BinaryType()),  # which is not read, as nobody asks for it
+        StructField("content", BinaryType()),  # not read, because the query does not use it
     ]
 )
 _SIZE: Final = "__splitlib_size"
@@ -48,16 +48,16 @@ _MODIFIED: Final = "__splitlib_modified"
 def verified(
     rows: DataFrame, files: pa.Table, storage: Mapping[str, Mapping[str, Any]], how: str
 ) -> DataFrame:
-    """The rows, and an error when a query reads them if a file is not what it was.
+    """Return ``rows`` with a check that fails the query if a file has changed.
 
-    A query that is run again, as by collecting the same DataFrame twice, keeps its first answer.
+    If the same DataFrame is run again, Spark reuses the result of the first check.
 
     Args:
-        rows: Of the files.
-        files: ``path``, ``size`` in bytes, ``modified`` in milliseconds since the epoch, where 0 is
-            unknown, and not compared. A path may be there more than once.
-        storage: As of :class:`splitlib.spark.file_scan.FileScan`.
-        how: As for :func:`splitlib.spark.scan.files.scan_files`.
+        rows: Rows of the files.
+        files: Columns ``path``, ``size`` in bytes, and ``modified`` in milliseconds since the
+            epoch. A time of 0 is unknown and not compared. Paths may repeat.
+        storage: Storage options, as in :class:`splitlib.spark.file_scan.FileScan`.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
     """
     of_each = files.group_by("path").aggregate([("size", "max"), ("modified", "max")])
     if not of_each.num_rows:
@@ -72,7 +72,7 @@ def verified(
             [StructField(_SIZE, LongType()), StructField(_MODIFIED, LongType())]
         ),
         partitions=pa.table({_SIZE: size, _MODIFIED: modified}),
-        # as small, so that a task looks at many; empty ones are left out of every scan
+        # Small sizes make Spark pack many files into a task. Scans skip files of size 0.
         files=pa.table([path, pc.min_element_wise(size, 1), modified, number], schema=FILE_SCHEMA),
         storage=storage,
     )
@@ -81,10 +81,10 @@ def verified(
 
 
 def _is_changed() -> Column:
-    """Never true: an error instead."""
+    """Return a condition that is false if the file is unchanged, and else raises."""
     size, listed_size = F.col("length"), F.col(_SIZE)
     time, listed_time = F.unix_millis("modificationTime"), F.col(_MODIFIED)
-    # clients round up or down, and an object store may tell seconds of one object
+    # Clients round times up or down, and some report only whole seconds for an object.
     same_time = [F.abs(time - listed_time) <= 1, listed_time == 0]
     in_seconds = (time % 1000 == 0) | (listed_time % 1000 == 0)
     same_time.append(in_seconds & (F.floor(time / 1000) == F.floor(listed_time / 1000)))
