@@ -1,8 +1,8 @@
-"""The columns of Parquet and ORC files, with the types that Spark infers from the same file.
+"""Infer the columns of Parquet and ORC files with the types that Spark infers.
 
-Spark goes by the file's own types, not by the Arrow schema that Arrow's writers keep beside them.
-What Arrow has no type for (VARIANT, GEOMETRY, intervals, times) keeps a type that Arrow can read,
-and carries Spark's own name of it in :data:`SPARK_FIELD`.
+Spark uses the file's own types, not the Arrow schema that Arrow's writers add to the file. Arrow
+lacks some types: VARIANT, GEOMETRY, intervals, times. Such a field has a type that Arrow can read,
+and Spark's type name in its metadata, see :data:`SPARK_FIELD`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     NANOS_AS_LONG: "false",
     TIME_TYPE: "false",
 }
-"""Spark's settings that decide types of columns, and their defaults."""
+"""Spark settings that affect column types, with their defaults."""
 
-# Where Spark keeps the schema that it has written.
+# Metadata key under which Spark stores its schema in a file.
 _OWN_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _OWN_TYPE = b"spark.sql.catalyst.type"
 _INSTANT = pa.timestamp("us", "UTC")
@@ -48,7 +48,7 @@ _PHYSICAL = {
     "BYTE_ARRAY": pa.binary(),
     "FIXED_LEN_BYTE_ARRAY": pa.binary(),
 }
-# The coordinate system of places whose column names none.
+# Coordinate system of geometry columns that do not name one.
 _DEFAULT_CRS = "OGC:CRS84"
 _NANOSECONDS = f"timestamp in nanoseconds (without {NANOS_AS_LONG})"
 _GROUP = re.compile(r"( *)(required|optional|repeated) group field_id=\S+ (.*) \{")
@@ -57,14 +57,14 @@ _ANNOTATION = re.compile(r" \([A-Z]\w*(?:\(.*\))?\)$")
 
 
 def parquet_columns(metadata: Any, settings: Mapping[str, str] | None = None) -> pa.Schema:
-    """The columns of a Parquet file.
+    """Return the columns of a Parquet file.
 
     Args:
-        metadata: Its footer, a ``pyarrow.parquet.FileMetaData``.
-        settings: Those of :data:`SETTINGS` that differ from Spark's defaults.
+        metadata: Footer of the file, a ``pyarrow.parquet.FileMetaData``.
+        settings: Settings from :data:`SETTINGS` that differ from Spark's defaults.
 
     Raises:
-        pyarrow.ArrowException: for a structure that Arrow does not read.
+        pyarrow.ArrowException: for a file structure that Arrow cannot read.
     """
     own = (metadata.metadata or {}).get(_OWN_SCHEMA)
     fields = None if own is None else _written_by_spark(own)
@@ -76,17 +76,17 @@ def parquet_columns(metadata: Any, settings: Mapping[str, str] | None = None) ->
 
 
 def orc_columns(stored: pa.Schema) -> pa.Schema:
-    """The columns of an ORC file, of the schema that Arrow shows for it."""
+    """Return the columns of an ORC file, from the schema that Arrow reads from it."""
     return pa.schema([_orc_field(field) for field in stored])
 
 
 def readable_columns(declared: pa.Schema) -> pa.Schema:
-    """Columns declared with Arrow's types, those that Spark lacks as Spark reads them."""
+    """Replace Arrow types that Spark lacks by the types in which Spark reads them."""
     return pa.schema([field.with_type(_readable(field.type)) for field in declared])
 
 
 def _written_by_spark(text: bytes) -> list[pa.Field] | None:
-    """The columns of Spark's own JSON; None if it is none, of which Spark takes no notice."""
+    """Parse the schema that Spark stored in a file; None if it is invalid, as in Spark."""
     try:
         fields = json.loads(text)["fields"]
         return [_own_field(field) for field in fields]
@@ -100,7 +100,7 @@ def _own_field(field: Mapping[str, Any]) -> pa.Field:
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
-    """Whether Arrow's type says all of it."""
+    """Whether the Arrow type alone describes the field completely."""
     if field.get("metadata"):
         return False
     if isinstance(field["type"], str):
@@ -115,13 +115,13 @@ def _with_spark_type(field: pa.Field, declared: Mapping[str, Any]) -> pa.Field:
 
 
 def _named(field: pa.Field, kind: str) -> pa.Field:
-    """The field, which is of a type that Spark calls ``kind``."""
+    """Record ``kind`` as Spark's type name in the field's metadata."""
     declared = {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
     return _with_spark_type(field, declared)
 
 
 class _Walk:
-    """Arrow's types of a file beside the file's own, leaf by leaf, in the order of both."""
+    """Matches the fields of a file's Arrow schema with its Parquet columns, in order."""
 
     def __init__(self, stored: Any, settings: Mapping[str, str]) -> None:
         self._leaves: Iterator[Any] = (stored.column(i) for i in range(len(stored)))
@@ -150,7 +150,7 @@ class _Walk:
     def _type(
         self, column: Any, logical: Mapping[str, Any], arrow: pa.DataType
     ) -> tuple[pa.DataType, str | None]:
-        """The type in Arrow, and Spark's name of it where that does not follow."""
+        """Return the Arrow type, and Spark's type name if the Arrow type does not determine it."""
         physical = column.physical_type
         if physical == "INT96":
             as_time = INT96_AS_TIMESTAMP in self._on
@@ -192,7 +192,7 @@ class _Walk:
 
 
 def variant_groups(text: str) -> set[tuple[str, ...]]:
-    """The paths of groups that are VARIANT, which Arrow's API shows in this text alone."""
+    """Return the paths of VARIANT groups, which Arrow shows only in the text of a schema."""
     if "(Variant(" not in text:
         return set()
     found, above = set(), list[str | None]()
@@ -202,7 +202,7 @@ def variant_groups(text: str) -> set[tuple[str, ...]]:
             continue
         variant = _VARIANT.fullmatch(group[3])
         name = variant[1] if variant else _ANNOTATION.sub("", group[3])
-        # a repeated group is the list or map above it, and has no name in Arrow
+        # A repeated group belongs to the list or map above it and has no name in Arrow.
         above[len(group[1]) // 2 :] = [None if group[2] == "repeated" else name]
         if variant:
             found.add(tuple(part for part in above[1:] if part is not None))
@@ -215,12 +215,12 @@ def _orc_field(field: pa.Field) -> pa.Field:
         return pa.field(field.name, _nested(kind, map(_orc_field, _children(kind))))
     own = (field.metadata or {}).get(_OWN_TYPE)
     if own is not None:
-        # the attribute is the name of a simple type, as Spark's JSON has it
+        # The attribute contains the name of a simple type, as in Spark's JSON.
         declared = {"name": field.name, "type": own.decode(), "nullable": True, "metadata": {}}
         (found,) = from_spark_json({"fields": [declared]})
         plain = pa.field(field.name, _readable(kind))
         return _named(plain, own.decode()) if found.metadata else found
-    # a time without zone is shown by Spark as an instant of the session's zone
+    # Spark reads a timestamp without time zone as one in the session's time zone.
     return pa.field(field.name, _INSTANT if pa.types.is_timestamp(kind) else _readable(kind))
 
 
@@ -254,7 +254,7 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _nested(kind: pa.DataType, children: Iterable[pa.Field]) -> pa.DataType:
-    """The type with other children: struct, map or list; every list has one kind in Spark."""
+    """Return the type with other children. All kinds of lists become plain lists."""
     parts: Sequence[pa.Field] = list(children)
     if pa.types.is_struct(kind):
         return pa.struct([part.with_nullable(True) for part in parts])

@@ -1,6 +1,6 @@
-"""Partition names and values as Hive spells them: escaping, the null partition, text to types.
+"""Hive's partition names and values: escaping, the null partition, parsing of text.
 
-All of it is pure, and vectorised over Arrow arrays of partitions.
+All functions are pure and work on Arrow arrays of partitions.
 """
 
 from __future__ import annotations
@@ -20,71 +20,73 @@ from splitlib.errors import SourceError
 from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Directory value of null, and of the empty string of a string key."""
+"""Directory value of null, and of the empty string."""
 
-# FileUtils.escapePathName of Hive 2.3: these characters and all control characters
+# Characters that FileUtils.escapePathName of Hive 2.3 escapes, including all control characters.
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 
-# What needs more digits overflows in Arrow's parser of decimals, not always with an error.
+# Decimals with more digits overflow in Arrow's parser, sometimes without an error.
 _MAX_DIGITS = 38
 
 
 def escape(text: str) -> str:
-    """``text`` as a part of a Hive partition name."""
+    """Escape ``text`` for use in a Hive partition name."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def unescape(text: str) -> str:
-    """The inverse of :func:`escape`; a ``%`` that starts no escape stays as it is."""
+    """Reverse :func:`escape`. A ``%`` without two hexadecimal digits is kept."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
-    """``k1=v1/k2=v2`` as Hive's metastore names the partition."""
+    """Return the partition name in Hive's metastore, such as ``k1=v1/k2=v2``."""
     pairs = zip(keys, values, strict=True)
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
 
 
 def stored_name(name: str) -> str:
-    """A partition name as Hive's metastore stores it: keys in lower case, but not their escapes.
+    """Return a partition name as Hive's metastore stores it, with keys in lower case.
 
     Args:
-        name: With any spelling of keys, such as ``My%3DKey=v``.
+        name: Partition name with keys in any case and escapes, such as ``My%3DKey=v``.
     """
     pairs = (part.partition("=") for part in name.split("/"))
     return "/".join(f"{escape(unescape(key).lower())}={value}" for key, _, value in pairs)
 
 
 def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
-    """Names like ``k1=v1/k2=v2`` to a text column per key, unescaped, null for null partitions.
+    """Split names like ``k1=v1/k2=v2`` into one text column per key.
+
+    Values are unescaped. The value of the null partition is null.
 
     Raises:
-        SourceError: for a name with another number of values than there are keys.
+        SourceError: for a name whose number of values differs from the number of keys.
     """
     return read_names(names, keys).values
 
 
 class ReadNames(NamedTuple):
-    """What partition names say."""
+    """Parsed partition names."""
 
     values: pa.RecordBatch
-    """As of :func:`split_names`."""
+    """Values as returned by :func:`split_names`."""
     have_keys: bool
-    """Whether the keys in all names are those of the table, ignoring case."""
+    """Whether all names contain exactly the table's keys, ignoring case."""
 
 
 def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
-    """As :func:`split_names`, and whether the keys in the names are these.
+    """Return the values as :func:`split_names`, and check the keys in the names.
 
     Raises:
-        SourceError: as of :func:`split_names`.
+        SourceError: as :func:`split_names`.
     """
     inner = len(keys) - 1
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # in order: if the first and the last are of the name, those between them are, too
+        # Slashes are in order: if the first and last belong to the name, so do those between.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
@@ -103,9 +105,9 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
 
 
 def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
-    """The ``v`` of each ``k=v``, and whether each ``k`` is the key.
+    """Return the ``v`` of each ``k=v``, and whether each ``k`` is the key.
 
-    Nearly always all have the same, which is then cut off.
+    Usually all parts have the same prefix, which is cut off without a regular expression.
     """
     if len(parts) == 0:
         return pa.array([], pa.string()), True
@@ -136,21 +138,21 @@ def _map_unique(values: pa.Array) -> pa.Array:
 
 
 class TypedValues(NamedTuple):
-    """Partition values in a type that can be compared."""
+    """Partition values with a type that can be compared."""
 
     values: pa.Array
-    """Null for the null partition and for what is undecided."""
+    """Values. Null for the null partition and for undecided values."""
     undecided: pa.BooleanArray | None
-    """True where the text is no value of the type, or its instant is not known for sure: such a
-    partition may never be dropped. None = nothing is undecided."""
+    """True where the text is invalid for the type or a local time is ambiguous. Such a partition
+    must never be pruned. None = no value is undecided."""
 
 
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
-    """Values of one partition column in the type of ``key``, whatever the connector gave.
+    """Parse the values of a partition column in the type of ``key``.
 
-    Text is parsed with the table's type, and is undecided unless it has just one meaning, also to
-    Spark's cast; typed values only take the comparable form, in which CHAR has no trailing spaces,
-    -0.0 is 0.0, and every NaN is the same.
+    Text is undecided unless it has exactly one meaning, for Arrow and for Spark's cast. Values
+    that are already typed are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0,
+    and a single NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -164,10 +166,10 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
 
 
 def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
-    """``values``, null where Arrow has read them from text that Spark reads otherwise."""
+    """Replace values by null if Arrow parsed text that Spark reads differently."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
-        plain = r"^(?i:nan)$"  # no sign, no payload
+        plain = r"^(?i:nan)$"  # NaN without sign or payload
     elif pa.types.is_decimal(values.type):
         whole, scale = values.type.precision - values.type.scale, values.type.scale
         odd = pc.greater(pc.binary_length(column), _MAX_DIGITS - scale)
@@ -185,15 +187,15 @@ def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
 def table_fields(
     values: pa.Schema, fields: Iterable[PartitionField], columns: Iterable[pa.Field]
 ) -> list[pa.Field]:
-    """What each column of partition values is parsed as.
+    """Return the field by which each column of partition values is parsed.
 
-    A column's own value has the table's type, be it typed or text; the result of a transform has
-    the type in which it comes.
+    A column's own value has the table's type, even if it is given as text. The result of a
+    transform keeps the type in which it is given.
 
     Args:
-        values: The columns of partition values.
-        fields: What they say of the table.
-        columns: Of the table; what is the value of another one has the type in which it comes, too.
+        values: Schema of the partition values.
+        fields: Partition fields: the source column and transform of each value.
+        columns: Columns of the table. Values of other columns keep their given type.
     """
     known = {column.name.lower(): column for column in columns}
     sources = {f.name.lower(): f.source.lower() for f in fields if f.transform is None}
@@ -206,17 +208,17 @@ def table_fields(
 
 
 def is_char(key: pa.Field) -> bool:
-    """Whether ``key`` is CHAR(n), whose trailing spaces carry no meaning."""
+    """Whether ``key`` is CHAR(n), where trailing spaces are not significant."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
 
 
 def is_collated(key: pa.Field) -> bool:
-    """Whether strings of other bytes may equal each other, and their order is another one."""
+    """Whether the key has a collation: different bytes may be equal, and are sorted differently."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
-    """``values`` such that equality in ``key``'s type is equality of Arrow values."""
+    """Normalize ``values`` so that values that are equal in ``key``'s type are equal in Arrow."""
     if is_char(key):
         return pc.utf8_rtrim(values, " ")
     return normal_floats(values)

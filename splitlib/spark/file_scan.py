@@ -72,8 +72,8 @@ class FileScan:
     """One row per partition, one column per key. Values are text as in a Hive directory name
     (unescaped, null for the null partition) or have the key's type. No columns = one partition."""
     files: pa.Table
-    """Files with the columns of ``FILE_SCHEMA``: path in Hadoop's spelling (not URI-encoded; local
-    without a scheme), size in bytes, modification time in epoch milliseconds, partition row."""
+    """Files with the columns of ``FILE_SCHEMA``. A path has Hadoop's spelling, is not URI-encoded,
+    and is local without a scheme. ``partition`` is the number of a row of ``partitions``."""
     by_field_id: bool = False
     """Whether columns are found by the field ids in their metadata; see
     :func:`splitlib.spark.scan.files.why_no_field_ids`."""

@@ -1,6 +1,6 @@
-"""Listing directories of data files by Hive's and Spark's rules, on a disk or an object store.
+"""List data files by Hive's and Spark's rules, on a local disk or an object store.
 
-What needs fsspec, which takes longer to import than all of splitlib, is imported when first used.
+Modules that need fsspec are imported on first use, because fsspec is slow to import.
 """
 
 import importlib

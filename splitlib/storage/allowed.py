@@ -1,7 +1,7 @@
-"""Which locations may be listed and read: the setting ``allowed_locations``.
+"""Check locations against the setting ``allowed_locations`` before they are listed or read.
 
-It holds for as long as a call of a connector takes. Whatever reaches a storage in that time asks
-:func:`refuse_outside` before it does.
+The setting applies for the duration of a connector call. Code that accesses storage calls
+:func:`refuse_outside` first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from splitlib.storage.locations import local_path
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
-# Schemes of one store.
+# Schemes of the same store.
 _SAME: Final = {
     **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
@@ -29,38 +29,39 @@ _SAME: Final = {
 _WITH_HOSTS: Final = frozenset(
     {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
 )
-_HDFS_PORT: Final = ":8020"  # where it listens by default
-# Parsers of URIs drop these, each parser others of them: the check would see another location than
-# the client that opens it.
+_HDFS_PORT: Final = ":8020"  # default port
+# URI parsers drop these characters, and differ in which ones. So a client could open a location
+# other than the one that was checked.
 _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class _Place(NamedTuple):
-    """A location taken apart, by one reading of it."""
+    """One interpretation of a location, split into parts."""
 
     scheme: str
     authority: str
     parts: tuple[str, ...]
-    """Names of directories from the root down."""
+    """Directory names, from the root down."""
 
     def is_in(self, other: _Place) -> bool:
         return self[:2] == other[:2] and self.parts[: len(other.parts)] == other.parts
 
 
 class AllowedLocations:
-    """Locations, in and below which everything is allowed.
+    """The locations at and below which access is allowed.
 
-    Locations are compared by the names of directories, so that ``s3://b/sales`` does not allow
-    ``s3://b/sales2``. The schemes of one store are the same (``s3``, ``s3a``, ``s3n``), as are
-    hosts in upper and lower case; buckets are not. A percent sign is a character like any other.
-    Some clients take ``..`` for the directory above, others for a name; some take ``?``, ``#`` and
-    ``;`` for the end of the path. A location has to be inside by every reading. Control characters
-    and leading white space, which some clients drop, are refused. Links on the local disk are
-    followed, on both sides.
+    Locations are compared by directory names, so ``s3://b/sales`` does not allow ``s3://b/sales2``.
+    Schemes of the same store are equal (``s3``, ``s3a``, ``s3n``). Host names ignore case, bucket
+    names do not. A percent sign has no special meaning.
+
+    Clients differ: ``..`` may be the parent directory or a name, and ``?``, ``#`` and ``;`` may end
+    the path. A location must be allowed in every interpretation. Control characters and leading
+    white space, which some clients drop, are refused. Symbolic links on the local disk are
+    followed, both in allowed and in checked locations.
 
     Args:
-        prefixes: Absolute paths and URIs.
+        prefixes: Allowed locations, as absolute paths and URIs.
     """
 
     def __init__(self, prefixes: Sequence[str]) -> None:
@@ -68,10 +69,10 @@ class AllowedLocations:
         self._places = [_readings(prefix)[0] for prefix in prefixes]
 
     def refuse_outside(self, locations: Iterable[str]) -> None:
-        """Make sure that locations are allowed.
+        """Check that all locations are allowed.
 
         Raises:
-            LocationNotAllowed: naming one that is not.
+            LocationNotAllowed: with the name of a location that is not allowed.
         """
         for location in locations:
             if _DROPPED.search(location):
@@ -87,10 +88,10 @@ class AllowedLocations:
                 )
 
     def refuse_files_outside(self, paths: Iterable[str]) -> None:
-        """:meth:`refuse_outside` for many files: each of their directories is looked at once.
+        """Check many files as :meth:`refuse_outside` does, but each directory only once.
 
         Raises:
-            LocationNotAllowed: naming a file that is not allowed.
+            LocationNotAllowed: with the name of a file that is not allowed.
         """
         known: set[str] = set()
         for path in paths:
@@ -99,7 +100,7 @@ class AllowedLocations:
             if plain and directory in known and not _is_link(path):
                 continue
             self.refuse_outside([path])
-            # a file may be allowed by its own name, and its directory not
+            # A prefix may allow a single file, but not the rest of its directory.
             if plain and directory not in known and self._is_inside(directory):
                 known.add(directory)
 
@@ -114,13 +115,13 @@ _in_force: ContextVar[tuple[AllowedLocations, ...]] = ContextVar("allowed_locati
 
 @contextmanager
 def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
-    """Allow nothing outside of some locations, nor outside of those that are in force already.
+    """Allow only these locations, in addition to restrictions that apply already.
 
-    Threads of :class:`splitlib.remote.workers.Workers` take over what is in force where their work
-    was submitted.
+    Threads of :class:`splitlib.remote.workers.Workers` inherit the restrictions of the code that
+    submits their work.
 
     Args:
-        prefixes: None = no others than before.
+        prefixes: Allowed locations; None = no further restriction.
     """
     if prefixes is None:
         yield
@@ -133,25 +134,25 @@ def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
 
 
 def is_restricted() -> bool:
-    """Whether some locations are not allowed."""
+    """Whether ``allowed_locations`` restricts access."""
     return bool(_in_force.get())
 
 
 def refuse_outside(*locations: str) -> None:
-    """Make sure that locations are allowed by all that is in force.
+    """Check that all current restrictions allow the locations.
 
     Raises:
-        LocationNotAllowed: naming one that is not.
+        LocationNotAllowed: with the name of a location that is not allowed.
     """
     for allowed in _in_force.get():
         allowed.refuse_outside(locations)
 
 
 def refuse_files_outside(paths: Iterable[str]) -> None:
-    """:func:`refuse_outside` for many files.
+    """Check many files as :func:`refuse_outside` does, but each directory only once.
 
     Raises:
-        LocationNotAllowed: naming one that is not allowed.
+        LocationNotAllowed: with the name of a file that is not allowed.
     """
     if in_force := _in_force.get():
         paths = list(paths)
@@ -160,7 +161,7 @@ def refuse_files_outside(paths: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """What a location may mean; the first is how the local disk would take it."""
+    """Return all interpretations of a location. The first is the plain one."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:
@@ -169,7 +170,7 @@ def _readings(location: str) -> tuple[_Place, ...]:
         paths = [path, os.path.normpath(path)]
         if _URI.match(location):
             parsed = _parsed(location)
-            # PyArrow's filesystem, through PyIceberg, takes a host for a directory
+            # PyArrow's filesystem, used by PyIceberg, reads a host as a directory.
             paths += [parsed[2], parsed[1] + parsed[2]]
         read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
@@ -184,10 +185,10 @@ def _readings(location: str) -> tuple[_Place, ...]:
 
 
 def _parsed(location: str) -> tuple[str, str, str]:
-    """Scheme, authority and path as ``urllib.parse``, and so PyIceberg, takes them.
+    """Split a URI into scheme, authority and path as ``urllib.parse`` and PyIceberg do.
 
     Raises:
-        LocationNotAllowed: if it is no URI.
+        LocationNotAllowed: for an invalid URI.
     """
     try:
         return urlparse(location)[:3]
@@ -201,7 +202,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """What tells stores of a scheme apart: a host, whose case does not count, or a bucket."""
+    """Normalize the host, ignoring case, or the bucket that identifies a store of a scheme."""
     container, at, host = authority.rpartition("@")
     if scheme == "abfs" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)
@@ -215,5 +216,5 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _is_link(path: str) -> bool:
-    """Whether a path is a link on the local disk; what is a URI is looked for in vain."""
+    """Whether a path is a symbolic link on the local disk. It is false for URIs."""
     return os.path.islink(local_path(path))

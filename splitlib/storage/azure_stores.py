@@ -1,4 +1,4 @@
-"""obstore's stores of Azure's Blob Storage, from the options of adlfs."""
+"""Create obstore's stores for Azure Blob Storage, from options of adlfs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from splitlib.storage.options import connection_parts
 from splitlib.storage.pages import NotFollowed, StoreOf
 
-# Options of adlfs that say nothing about a listing; its timeouts are those of reading and writing.
+# Options of adlfs that do not affect listings. Its timeouts apply to reads and writes.
 _WITHOUT_MEANING: Final = frozenset(
     {
         "assume_container_exists",
@@ -29,7 +29,7 @@ _WITHOUT_MEANING: Final = frozenset(
         "use_listings_cache",
     }
 )
-# What adlfs takes from ``AZURE_STORAGE_*`` where it is not given.
+# Options that adlfs reads from ``AZURE_STORAGE_*`` if they are not given.
 _AMBIENT: Final = (
     "account_name",
     "account_key",
@@ -44,20 +44,20 @@ _ACCOUNT: Final = re.compile(r"(.+)\.(?:dfs|blob)\.core\.windows\.net")
 
 
 class _Account(NamedTuple):
-    """Where the containers are, and by what they are asked."""
+    """Endpoint and credentials of a storage account."""
 
     settings: Mapping[str, Any]
     name: str | None = None
-    """None = each location names it."""
+    """Name of the account; None = part of each location."""
     endpoint: str | None = None
-    """None = Azure's public cloud."""
+    """URL of the endpoint; None = Azure's public cloud."""
 
 
 def azure_stores(options: Mapping[str, Any]) -> StoreOf:
-    """What makes stores with options of adlfs, which mean the same here.
+    """Return a function that creates stores with the same meaning as adlfs's options.
 
     Raises:
-        NotFollowed: if obstore has no counterpart of one, or nobody knows the credentials.
+        NotFollowed: if obstore does not support an option, or there are no credentials.
     """
     given = {key: value for key, value in options.items() if key not in _WITHOUT_MEANING}
     given = {key: value for key, value in given.items() if value is not None}
@@ -88,7 +88,7 @@ def azure_stores(options: Mapping[str, Any]) -> StoreOf:
             endpoint=account.endpoint or f"https://{name}.blob.core.windows.net",
             client_options={"allow_http": True},
             retry_config=retry_config,
-            use_emulator=False,  # whatever the environment says
+            use_emulator=False,  # ignore the environment
             **account.settings,
         )
 
@@ -100,10 +100,10 @@ def _ambient(name: str) -> str | None:
 
 
 def _of_connection(text: str) -> _Account:
-    """What a connection string says, which leaves nothing to other options.
+    """Parse a connection string, which overrides other options.
 
     Raises:
-        NotFollowed: if that is not one account, its endpoint and its credentials.
+        NotFollowed: if the account or its credentials are missing.
     """
     told = connection_parts(text)
     name = told.get("ACCOUNTNAME")
@@ -119,10 +119,10 @@ def _of_connection(text: str) -> _Account:
 
 
 def _settings(known: Mapping[str, str | None], anonymous: bool) -> dict[str, Any]:
-    """Settings of a store that say who asks, in the order in which adlfs looks for it.
+    """Return the store settings for the credentials, in the order in which adlfs looks for them.
 
     Raises:
-        NotFollowed: if there is no client of Azure's identities, or not all that it needs.
+        NotFollowed: if the package ``azure-identity`` or a part of the credentials is missing.
     """
     if key := known.get("account_key"):
         return _asking_with(lambda: {"access_key": key, "expires_at": None})
@@ -139,10 +139,10 @@ def _asking_with(credentials: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tokens(known: Mapping[str, str | None]) -> Callable[[], dict[str, Any]]:
-    """What gives tokens whenever they are needed, of a client or of whoever is logged in.
+    """Return a function that gets tokens for a client, or for the default identity.
 
     Raises:
-        NotFollowed: if there is no client of Azure's identities, or not all that it needs.
+        NotFollowed: if the package ``azure-identity`` or a part of the credentials is missing.
     """
     try:
         from azure.identity import ClientSecretCredential, DefaultAzureCredential

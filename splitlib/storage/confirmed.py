@@ -1,8 +1,8 @@
-"""Whether a listing was seen whole, confirmed with a client that shows what the store answered.
+"""Confirm that a listing is complete, with a client that shows the store's full response.
 
-obstore takes any XML for a listing, botocore any XML but an error: the page of a proxy is an empty
-one to both. And obstore does not show whether a page said that another one follows. So an end that
-no object proves is confirmed by one request more, whose answer has to have the marks of a listing.
+obstore accepts any XML as a listing, and botocore any XML except errors. Both read the page of a
+proxy as an empty listing. obstore also does not show whether a page says that more follow. So one
+more request confirms the end of a listing. Its response must have the fields of a listing.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 from splitlib.errors import SourceError, SourceUnavailable
 
 KEYS_PER_PAGE = 1000
-"""How many keys a page of S3 holds."""
+"""Maximum number of keys in a page of S3."""
 
 
 def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
-    """Make sure that a directory of a bucket holds nothing after a key.
+    """Check that a directory has no objects after a key.
 
     Args:
-        fs: Its filesystem; where it is not s3fs, this cannot be confirmed.
-        bucket: Its name.
-        directory: Without a slash at its end; '' is the bucket itself.
-        after: The key; the marker of the directory comes before all.
+        fs: Filesystem of the bucket. Only s3fs can confirm; others are not checked.
+        bucket: Name of the bucket.
+        directory: Path without trailing slash; '' is the bucket itself.
+        after: The key. By default, the directory's own marker, which sorts first.
 
     Raises:
-        SourceError: if there is no such bucket.
-        SourceUnavailable: if it does, or the answer is no listing.
+        SourceError: if the bucket does not exist.
+        SourceUnavailable: if there are more objects, or the response is not a listing.
     """
     if not hasattr(fs, "call_s3"):
         return
@@ -43,11 +43,11 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
 
 
 def has_whole_pages(fs: Any, bucket: str, directory: str) -> bool:
-    """Whether a store fills its pages, as S3 does, before it goes on with another one.
+    """Whether a store fills each page before it starts another, as S3 does.
 
     Raises:
-        SourceError: if it goes on, and does not say where; if there is no such bucket.
-        SourceUnavailable: if the answer is no listing.
+        SourceError: if the bucket does not exist, or a truncated page has no token.
+        SourceUnavailable: if the response is not a listing.
     """
     prefix = f"{directory}/" if directory else ""
     answer = _answer(fs, bucket, Prefix=prefix)
@@ -59,7 +59,7 @@ def has_whole_pages(fs: Any, bucket: str, directory: str) -> bool:
 
 
 def no_next_page(location: str) -> SourceError:
-    """The error of a listing that cannot be seen whole."""
+    """Return the error for a truncated listing without a token for the next page."""
     return SourceError(
         f"The store lists a part of {location!r}, and does not say where the next part begins.",
         hint="report it to who runs the store: the answer is truncated and has no token.",
@@ -67,12 +67,12 @@ def no_next_page(location: str) -> SourceError:
 
 
 def _answer(fs: Any, bucket: str, **asked: Any) -> Mapping[str, Any]:
-    """What the store answers to a listing, with the marks of one."""
+    """Send a list request, and return the response if it has the fields of a listing."""
     try:
         answer: Mapping[str, Any] = fs.call_s3("list_objects_v2", Bucket=bucket, **asked)
     except FileNotFoundError as error:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
-    if "IsTruncated" not in answer:  # S3 always says it
+    if "IsTruncated" not in answer:  # S3 always sends it
         raise SourceUnavailable(
             f"The answer to a listing of bucket {bucket!r} is no listing.",
             hint="check endpoint_url, and whether a proxy answers in place of the store.",

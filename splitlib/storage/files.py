@@ -1,4 +1,4 @@
-"""What a listing finds, and which of it Spark looks at."""
+"""Entries of a directory listing, and the rules for names that Spark ignores."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import pyarrow.compute as pc
 
 from splitlib.model import FILE_SCHEMA
 
-# Options of Spark's file sources by which a table takes only some of the files it holds.
+# Options of Spark's file sources that select a part of a table's files.
 SELECTING_OPTIONS = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
 
 
 class StoredFile(NamedTuple):
-    """One file as listed."""
+    """A file in a listing."""
 
     path: str
     size: int
     modified: int
-    """Milliseconds since the epoch, 0 = unknown."""
+    """Modification time in milliseconds since the epoch; 0 = unknown."""
 
 
 class Level(NamedTuple):
-    """What is directly in a directory, sorted by name, without what Spark does not look at."""
+    """The entries directly in a directory, sorted by name, without entries that Spark ignores."""
 
     files: list[StoredFile]
     directories: list[str]
-    """Their names."""
+    """Names of the subdirectories."""
     requests: int
-    """What it took: pages of a listing."""
+    """Number of requests, or pages, that the listing took."""
     hidden: frozenset[str] = frozenset()
-    """Names of the directories that Spark does not look at: they tell who keeps the table."""
+    """Names of ignored subdirectories. They show which system manages the table."""
 
 
 def is_data(name: str) -> bool:
-    """Whether Spark looks at a file or directory of this name."""
+    """Whether Spark reads a file or directory with this name."""
     hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
     return not hidden and not name.endswith("._COPYING_")
 
 
 def are_data(names: pa.StringArray) -> pa.BooleanArray:
-    """:func:`is_data` of many."""
+    """Apply :func:`is_data` to an array of names."""
     return pc.invert(pc.match_substring_regex(names, r"^(\.|_[^=]*$)|\._COPYING_$"))
 
 
 def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """The same files, of partitions whose rows are at the places that they name in ``rows``."""
+    """Replace the partition row of each file: row ``i`` becomes ``rows[i]``."""
     at = files.schema.get_field_index("partition")
     return files.set_column(at, FILE_SCHEMA.field(at), rows.cast(pa.int64()).take(files[at]))
 
 
 def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
-    """Pairs of partition row and file as a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    """Convert pairs of partition row and file to a batch of :data:`splitlib.model.FILE_SCHEMA`."""
     rows = [(f.path, f.size, f.modified, partition) for partition, f in files]
     columns = zip(*rows, strict=True) if rows else ((),) * len(FILE_SCHEMA)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, FILE_SCHEMA, strict=True)]
@@ -64,13 +64,13 @@ def file_batch(files: Iterable[tuple[int, StoredFile]]) -> pa.RecordBatch:
 def of_directories(
     files: pa.Table, rows: Mapping[str, int], locations: Sequence[str], below: bool
 ) -> pa.RecordBatch:
-    """What was listed of some directories, as of :data:`splitlib.model.FILE_SCHEMA`.
+    """Return the listed files that are in the given directories.
 
     Args:
-        files: ``path``, ``size`` and ``modified``, also of others.
-        rows: By prefix, which of the directories it is.
-        locations: Of the directories, as the paths of files begin.
-        below: Whether files in directories below them count, too.
+        files: Columns ``path``, ``size`` and ``modified``. May contain files elsewhere.
+        rows: Index of a directory in ``locations`` by its prefix.
+        locations: Locations of the directories, in the spelling for the resulting paths.
+        below: Whether to include files in subdirectories.
     """
     prefixes = sorted(rows)
     directory, rest = _placed(files["path"].combine_chunks(), prefixes, below)
@@ -86,7 +86,7 @@ def of_directories(
 def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Which of some directories each file is in, null = in none, and what it is called in it."""
+    """Return the directory of each file (null = none of them), and its path in the directory."""
     parents = pc.replace_substring_regex(paths, "[^/]*$", "")
     names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
     place = pc.index_in(parents, value_set=pa.array(prefixes))
@@ -94,7 +94,7 @@ def _placed(
     if not below or place.null_count == 0:
         return directly, names
     places, rests = directly.to_pylist(), names.to_pylist()
-    others = pc.indices_nonzero(pc.is_null(place))  # below a directory, or in none
+    others = pc.indices_nonzero(pc.is_null(place))  # in a subdirectory, or elsewhere
     for row, path in zip(others.to_pylist(), paths.take(others).to_pylist(), strict=True):
         found = bisect_right(prefixes, path) - 1
         inside = found >= 0 and path.startswith(prefixes[found])

@@ -1,4 +1,4 @@
-"""The filesystems of fsspec behind locations, and what is in one of their directories."""
+"""Create fsspec filesystems for locations, and list their directories."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
 
-# How many paths of one walk may lead to the same directory. Each is listed again.
+# Maximum number of paths in one listing that may lead to the same directory. Each is listed again.
 _MOST_LINKS = 100
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
 class OptionsByProtocol(dict[str, Mapping[str, Any]]):
-    """Options of the filesystems of some of fsspec's protocols; the others have none.
+    """Filesystem options per fsspec protocol. Protocols without an entry have no options.
 
     Args:
-        options: By protocol, and by :attr:`splitlib.storage.locations.Location.store` where those
-            of a bucket or an account are others.
-        filesystem: An fsspec filesystem of whole locations, for schemes that fsspec does not know
-            and those of Hadoop.
+        options: Options by protocol, or by :attr:`splitlib.storage.locations.Location.store` if a
+            bucket or account has its own options.
+        filesystem: An fsspec filesystem for full locations. Used for Hadoop's schemes and for
+            schemes that fsspec does not support.
     """
 
     def __init__(
@@ -44,10 +44,11 @@ class OptionsByProtocol(dict[str, Mapping[str, Any]]):
 
 
 class Filesystems:
-    """Makes fsspec's filesystems with some options, each once. Thread-safe.
+    """Creates fsspec filesystems and reuses them. Thread-safe.
 
     Args:
-        options: As of ``fsspec.filesystem(protocol, **options)``, or :class:`OptionsByProtocol`.
+        options: Options for ``fsspec.filesystem(protocol, **options)``, or
+            :class:`OptionsByProtocol`.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -56,39 +57,39 @@ class Filesystems:
         in_forks_of_this(self, Filesystems._forget)
 
     def _forget(self) -> None:
-        # A filesystem's threads are not in a forked process, and its lock may be held there.
+        # A forked process lacks the filesystem's threads, and may inherit a held lock.
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
     def group_of(self, place: Location) -> str:
-        """What tells locations apart whose options may be others."""
+        """Return the key of the options that apply to a location: its store or its protocol."""
         has_own = isinstance(self._options, OptionsByProtocol) and place.store in self._options
         return place.store if has_own else place.protocol
 
     def options_of(self, group: str) -> Mapping[str, Any]:
-        """Those of all locations of a group."""
+        """Return the options for the key from :meth:`group_of`."""
         if isinstance(self._options, OptionsByProtocol):
             return self._options.get(group, {})
         return self._options
 
     def of(self, location: str) -> tuple[Any, str]:
-        """The filesystem of a location and the path in it.
+        """Return the filesystem of a location and the path in it.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
-            CorruptMetadata: for no path at all, which fsspec takes for the working directory.
+            CorruptMetadata: for an empty path, which fsspec would read as the working directory.
         """
         place = located(location)
         if (given := self._given(place)) is not None:
             return given, place.path
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
-            # the account or the host that a location names
+            # The URL may contain the account or the host.
             told = self.options_of(self.group_of(place))
             options = {**kind._get_kwargs_from_urls(place.path), **told}
             if not kind.__module__.startswith("obstore."):
-                # Filesystem objects are shared in the process and remember listings: what another
-                # user of fsspec listed an hour ago is not what the table holds now.
+                # Filesystem objects are shared within the process and cache listings. Other code
+                # may have cached an outdated listing.
                 options.setdefault("use_listings_cache", False)
             key = (place.protocol, repr(options))
             with self._lock:
@@ -99,7 +100,7 @@ class Filesystems:
             if isinstance(error, OSError) and not place.is_of_hadoop:
                 raise
             scheme = local_path(location).partition(":")[0]
-            reason = (str(error).splitlines() or [""])[0]  # libjvm is looked for in many places
+            reason = (str(error).splitlines() or [""])[0]  # errors for libjvm list many paths
             raise ConnectorNotInstalled(
                 f"No filesystem for {scheme}:// can be loaded: {reason}", hint=place.hint
             ) from error
@@ -112,16 +113,16 @@ class Filesystems:
 
 
 def level_of(fs: Any, path: str, location: str) -> Level:
-    """What is directly in a directory.
+    """Return the files and subdirectories directly in a directory.
 
     Args:
-        fs: Its filesystem.
-        path: What it is called there.
-        location: What it is called in the paths of its files.
+        fs: Filesystem of the directory.
+        path: Path of the directory in the filesystem.
+        location: Location of the directory, as prefix for the paths of its files.
 
     Raises:
-        MissingPartition: if there is no such directory.
-        SourceUnavailable: if another one was listed.
+        MissingPartition: if the directory does not exist.
+        SourceUnavailable: if the response lists another directory.
     """
     base = local_path(location).rstrip("/")
     itself = fs._strip_protocol(path)
@@ -131,7 +132,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     except FileNotFoundError as error:
         confirm_end(fs, bucket, directory)
         raise MissingPartition(f"There is no directory {location!r}.") from error
-    except KeyError as error:  # of s3fs
+    except KeyError as error:  # from s3fs
         if error.args != ("NextContinuationToken",):
             raise
         raise no_next_page(location) from error
@@ -146,7 +147,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     children = [
         (_name_in(itself, info["name"]), info)
         for info in (_followed(fs, info) for info in infos)
-        # an object store may list the marker of the directory among its children
+        # An object store may list the directory's own marker among its entries.
         if info["name"].rstrip("/") != itself
     ]
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
@@ -156,22 +157,22 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         for name, info in children
         if info["type"] == "file"
     ]
-    # adlfs tells one of files twice, if an object marks it
+    # adlfs returns a directory twice if it has a marker object.
     directories = dict.fromkeys(name for name, info in children if info["type"] == "directory")
     return Level(files, list(directories), 1, hidden)
 
 
 class Links:
-    """The symbolic links that a walk follows: links to links can multiply its paths without end."""
+    """Counts symbolic links, because links to links can create endlessly many paths."""
 
     def __init__(self) -> None:
         self._followed: Counter[str] = Counter()
 
     def follow(self, fs: Any, path: str) -> None:
-        """Count a directory, if it is a link.
+        """Count a directory if it is a symbolic link.
 
         Raises:
-            SourceError: if it leads back to a directory above it, or where many others have led.
+            SourceError: if the link leads to a parent directory, or too many lead to the same one.
         """
         if not getattr(fs, "local_file", False) or not os.path.islink(path):
             return
@@ -187,7 +188,7 @@ class Links:
 
 
 def modified(info: Mapping[str, Any]) -> int:
-    """Milliseconds since the epoch of what fsspec tells of a file; 0 = unknown."""
+    """Return the modification time from fsspec's file info, in epoch milliseconds; 0 = unknown."""
     for key in _MODIFIED:
         value = info.get(key)
         if isinstance(value, datetime):
@@ -198,12 +199,12 @@ def modified(info: Mapping[str, Any]) -> int:
 
 
 def _name_in(directory: str, path: str) -> str:
-    """The name of what a listing of a directory has told, without the directory.
+    """Return the name of a listed path in its directory.
 
-    Filesystems differ in what stands before the path, so only its end is compared.
+    Filesystems differ in the prefix of the path, so only the end is compared.
 
     Raises:
-        SourceUnavailable: if it is in another directory: the listing is the answer to another one.
+        SourceUnavailable: if the path is in another directory: the response to another request.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")
@@ -213,10 +214,10 @@ def _name_in(directory: str, path: str) -> str:
 
 
 def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
-    """An entry of a directory, or what it leads to if it is a symbolic link.
+    """Resolve a symbolic link in a listing. Return other entries unchanged.
 
-    A link that leads nowhere is left as it is, neither file nor directory: Hadoop's local
-    filesystem does not list it, either.
+    A broken link is returned unchanged, so it is neither file nor directory. Hadoop's local
+    filesystem does not list broken links either.
     """
     if not info.get("islink") and info["type"] != "link":
         return info

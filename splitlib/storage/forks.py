@@ -1,4 +1,4 @@
-"""Forked processes: a client's threads are not there, and a lock they held is never given back."""
+"""Reset objects in forked processes, which lack the parent's threads but inherit held locks."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKe
 
 
 class _NativeThreads:
-    """Whether obstore has started its threads, which no process can start a second time."""
+    """Whether obstore has started its threads. A process cannot start them twice."""
 
     started = False
     are_lost = False
 
 
 def native_threads_start() -> None:
-    """Take note that obstore is used in this process."""
+    """Record that this process uses obstore."""
     _NativeThreads.started = True
 
 
 def native_threads_are_lost() -> bool:
-    """Whether this process was forked from one that had used obstore: here, its calls hang."""
+    """Whether this process was forked after obstore was used. Its calls would hang here."""
     return _NativeThreads.are_lost
 
 
 def in_forks_of_this(owner: T, renew: Callable[[T], None]) -> None:
-    """Call ``renew`` with ``owner`` in every forked process, before anything else runs there."""
+    """Call ``renew(owner)`` in every forked process, before other code runs there."""
     _renewed[owner] = renew
 
 

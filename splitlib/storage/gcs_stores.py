@@ -1,4 +1,4 @@
-"""obstore's stores of Google Cloud Storage, from the options of gcsfs."""
+"""Create obstore's stores for Google Cloud Storage, from options of gcsfs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from splitlib.storage.pages import NotFollowed, StoreOf
 
-# Options of gcsfs that say nothing about a listing.
+# Options of gcsfs that do not affect listings.
 _WITHOUT_MEANING: Final = frozenset(
     {
         "access",
@@ -28,15 +28,15 @@ _WITHOUT_MEANING: Final = frozenset(
     }
 )
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_only",)
-# The address of an emulator: most of these answer gcsfs, and not obstore, which asks in XML.
+# Address of an emulator. Most emulators lack the XML API, which obstore uses.
 _EMULATOR: Final = "STORAGE_EMULATOR_HOST"
 
 
 def gcs_stores(options: Mapping[str, Any]) -> StoreOf:
-    """What makes stores with options of gcsfs, which mean the same here.
+    """Return a function that creates stores with the same meaning as gcsfs's options.
 
     Raises:
-        NotFollowed: if obstore has no counterpart of one, or nobody knows the credentials.
+        NotFollowed: if obstore does not support an option, or there are no credentials.
     """
     given = {key: value for key, value in options.items() if key not in _WITHOUT_MEANING}
     given = {key: value for key, value in given.items() if value is not None}
@@ -56,10 +56,10 @@ def gcs_stores(options: Mapping[str, Any]) -> StoreOf:
 
 
 def _credentials(token: Any) -> Callable[[], dict[str, Any]]:
-    """What gives credentials whenever they are needed, found as gcsfs finds them.
+    """Return a function that gets credentials, which are found as gcsfs finds them.
 
     Raises:
-        NotFollowed: if there are none, or gcsfs finds them in another way.
+        NotFollowed: if there are none, or gcsfs would find them in another way.
     """
     try:
         from google.auth import default
@@ -84,7 +84,7 @@ def _credentials(token: Any) -> Callable[[], dict[str, Any]]:
         with lock:
             if not found.valid:
                 found.refresh(Request())
-            expiry = found.expiry  # in UTC, without saying so
+            expiry = found.expiry  # in UTC, but without a time zone
             expires = None if expiry is None else expiry.replace(tzinfo=UTC)
             return {"token": found.token, "expires_at": expires}
 
@@ -92,11 +92,11 @@ def _credentials(token: Any) -> Callable[[], dict[str, Any]]:
 
 
 def _account(token: Any) -> Mapping[str, Any]:
-    """What a file in JSON says of an account, or its content.
+    """Return the content of an account's JSON file, given as path or mapping.
 
     Raises:
-        NotFollowed: if it is neither.
-        ValueError: if it is another file.
+        NotFollowed: if the token is neither a file nor a mapping.
+        ValueError: if the file is not JSON.
     """
     if isinstance(token, str) and os.path.isfile(token):
         token = json.loads(Path(token).read_text(encoding="utf-8"))

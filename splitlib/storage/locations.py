@@ -1,4 +1,4 @@
-"""Locations as catalogs spell them, and the packages that reach them."""
+"""Parse locations as catalogs spell them, and find the packages that can access them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from splitlib.errors import CorruptMetadata
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-# Scheme: the one that fsspec's package of it knows, and the extra of splitlib that installs it.
+# By scheme: fsspec's protocol, and the extra of splitlib that installs its package.
 _OBJECT_STORES = {
     **dict.fromkeys(("s3", "s3a", "s3n"), ("s3", "s3")),
     **dict.fromkeys(("gs", "gcs"), ("gs", "gcs")),
@@ -20,33 +20,33 @@ _OF_HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "har", "ofs", "o3fs"})
 
 
 class Location(NamedTuple):
-    """A directory or a file, as the package that reaches it spells it."""
+    """A directory or file, in the spelling of the package that accesses it."""
 
     protocol: str
-    """fsspec's."""
+    """fsspec's protocol."""
     path: str
-    """With the protocol before it, unless it is on the local disk."""
+    """Path including the protocol, except on the local disk."""
 
     @property
     def is_on_object_store(self) -> bool:
-        """Whether it is a store without directories: where no object is, nothing is missing."""
+        """Whether the location is on an object store, where empty directories do not exist."""
         return self.protocol in _OBJECT_STORES
 
     @property
     def store(self) -> str:
-        """The bucket of S3 or Google, the account of Azure: ``protocol://name``."""
+        """Bucket of S3 or Google, or account of Azure, as ``protocol://name``."""
         authority = self.path.partition("://")[2].partition("/")[0]
         _, of_azure, host = authority.rpartition("@")
         return f"{self.protocol}://{host.partition('.')[0] if of_azure else host}"
 
     @property
     def is_of_hadoop(self) -> bool:
-        """Whether it takes Hadoop's own client, on the JVM."""
+        """Whether the location needs Hadoop's client, which runs in the JVM."""
         return self.protocol.lower() in _OF_HADOOP
 
     @property
     def hint(self) -> str:
-        """How to install what reaches it."""
+        """How to install the package that can access the location."""
         if self.protocol in _OBJECT_STORES:
             return f"pip install 'splitlib[{_OBJECT_STORES[self.protocol][1]}]'."
         if self.is_of_hadoop:
@@ -58,11 +58,11 @@ class Location(NamedTuple):
 
 
 def located(location: str) -> Location:
-    """A location as a catalog spells it, such as ``s3n://bucket/table``.
+    """Parse a location as a catalog spells it, such as ``s3n://bucket/table``.
 
     Raises:
-        CorruptMetadata: for no path at all, which fsspec takes for the working directory; for one
-            with a null character.
+        CorruptMetadata: for a null character, or for an empty path, which fsspec would read as the
+            working directory.
     """
     path = local_path(location or "")
     if not path:
@@ -82,9 +82,9 @@ def located(location: str) -> Location:
 
 
 def local_path(location: str) -> str:
-    """``file:/a``, ``file:///a`` as ``/a``; anything else as it is. Nothing is percent-decoded.
+    """Convert ``file:/a`` and ``file:///a`` to ``/a``. Return other locations unchanged.
 
-    A catalog spells locations as Hadoop's ``Path`` does, where ``%20`` is three characters.
+    Nothing is percent-decoded: in Hadoop's paths, ``%20`` is three characters.
     """
     if location[:5].lower() != "file:":
         return location

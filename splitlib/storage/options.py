@@ -1,4 +1,4 @@
-"""Options of a filesystem as text: on the command line, and as options of the data source."""
+"""Parse filesystem options given as text: on the command line, and in data source options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from splitlib.errors import ConfigError
 
 
 def option_value(text: str) -> Any:
-    """JSON objects, lists and true or false as such; everything else, numbers too, as text."""
+    """Parse JSON objects, lists, true and false. Return other text unchanged, also numbers."""
     if text[:1] in ("{", "[") or text in ("true", "false"):
         try:
             return json.loads(text)
@@ -20,10 +20,10 @@ def option_value(text: str) -> Any:
 
 
 def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Options whose names have points as mappings: ``client_kwargs.endpoint_url``.
+    """Convert dotted names, such as ``client_kwargs.endpoint_url``, to nested mappings.
 
     Raises:
-        ConfigError: for a name that has both a value and options of its own.
+        ConfigError: for a name that is repeated, or has both a value and nested options.
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():
@@ -40,6 +40,6 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connection_parts(text: str) -> dict[str, str]:
-    """What a connection string of Azure says, by names in upper case."""
+    """Parse a connection string of Azure into a mapping with names in upper case."""
     pairs = (part.partition("=") for part in text.rstrip(";").split(";"))
     return {name.upper(): value for name, _, value in pairs}

@@ -1,8 +1,7 @@
-"""Listing object stores with obstore: far less work than by fsspec, and pages that begin anywhere.
+"""List object stores with obstore, which is faster than fsspec and can start a page at any key.
 
-S3 and Google Cloud Storage, which answers the same requests, tell up to 1,000 keys a request, in
-the order of their bytes, from any key on. So directories that lie close together come with one
-request instead of one each. Azure tells one directory at a time.
+S3 and Google Cloud Storage return up to 1,000 keys per request, in byte order, after any key. So
+one request can list several neighboring directories. Azure lists one directory at a time.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from splitlib.storage.files import is_data
 from splitlib.storage.forks import native_threads_start
 
 FILES_PER_PAGE = 1000
-"""What one request tells at most: S3's own limit, and Google's."""
+"""Maximum number of keys per request on S3 and Google Cloud Storage."""
 
 _log = get_logger(__name__)
 
 _OLDEST = (0, 9, 4)
-# Of what the engine asks for again, within its deadline and at a pace that the store bears, obstore
-# makes one attempt: more would multiply, and hide from the engine that the store throttles.
+# The engine retries within its deadline and slows down when a store throttles. Retries in obstore
+# would multiply with these, and hide the throttling from the engine.
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
@@ -44,34 +43,34 @@ _MODIFIED = pa.timestamp("ms", "UTC")
 
 
 class NotFollowed(Exception):
-    """Something here is not as obstore takes it: another client has to list."""
+    """obstore cannot list this correctly. Another client must list it."""
 
 
 class NotInOrder(NotFollowed):
-    """The store does not list keys in the order of their bytes."""
+    """The store does not list keys in byte order."""
 
 
 class OtherRegion(NotFollowed):
-    """The bucket is in another region than the one that is set, or taken for granted."""
+    """The bucket is in a region other than the configured or default one."""
 
 
 class NotInPages(NotFollowed):
-    """The store's pages end before they are full, so that no page proves its end."""
+    """The store ends pages before they are full, so a short page may not be the last one."""
 
 
 class Bucket(NamedTuple):
-    """A bucket, and the name of one of its directories."""
+    """A bucket, and a directory in it."""
 
     name: str
     directory: str
-    """Without slashes around it; '' is the bucket itself."""
+    """Path of the directory without leading and trailing slash; '' is the bucket itself."""
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """Of ``s3://bucket/a/b/``, or of another store.
+        """Parse a URI such as ``s3://bucket/a/b/``.
 
         Raises:
-            NotFollowed: if a part of it is empty, which obstore has no name for.
+            NotFollowed: for a path with an empty part, which obstore cannot represent.
         """
         bucket, _, directory = path.partition("://")[2].partition("/")
         directory = directory.rstrip("/")
@@ -81,52 +80,52 @@ class Bucket(NamedTuple):
 
 
 class StoreKind(NamedTuple):
-    """How stores of one kind list."""
+    """How a kind of store lists its objects."""
 
     names_per_request: int = FILES_PER_PAGE
-    """What one request tells at most."""
+    """Maximum number of names per request."""
     is_flat: bool = True
-    """Whether a store has keys and nothing else, and tells them in order from any one on.
+    """Whether a store has only keys, without directories, and can list them after any key.
 
-    Where not, a directory may be there with nothing in it.
+    Otherwise, an empty directory can exist.
     """
 
 
 FLAT: Final = StoreKind()
-"""S3's, and Google's."""
+"""S3 and Google Cloud Storage."""
 
 
 class StoreOf(Protocol):
-    """Makes obstore's store of a bucket."""
+    """Creates an obstore store for a bucket."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
-        """The store."""
+        """Return the store."""
 
 
 class Confirmation(Protocol):
-    """Makes sure by other means that listings are whole."""
+    """Confirms with another client that listings are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
-        """Raise :class:`SourceUnavailable` if a directory holds anything after a key."""
+        """Raise :class:`SourceUnavailable` if a directory has an object after a key."""
 
     def pages(self, at: Bucket) -> None:
-        """Raise :class:`NotFollowed` if the pages of a bucket are not as obstore needs them."""
+        """Raise :class:`NotFollowed` if the bucket ends pages before they are full."""
 
 
 class PagedListing:
-    """Buckets reached with the same options. Thread-safe.
+    """Lists buckets that are accessed with the same options. Thread-safe.
 
-    obstore takes any XML for a listing: an error that is answered with status 200, or the page of
-    a proxy, are an empty one. So an end that no object proves is confirmed.
+    obstore accepts any XML as a listing. An error with status 200, or the page of a proxy, looks
+    like an empty listing. So an empty page or a full last page is confirmed with another client.
 
     Args:
-        protocol: fsspec's, for errors.
-        store_of: What makes their stores.
-        kind: How these list.
-        confirm: What makes sure that there is no more.
+        protocol: fsspec's protocol, for error messages.
+        store_of: Creates the stores of buckets.
+        kind: How the stores list.
+        confirm: Confirms that listings are complete; None = not confirmed.
 
     Raises:
-        NotFollowed: if obstore is not installed, or is too old.
+        NotFollowed: if obstore is missing or too old.
     """
 
     def __init__(
@@ -137,11 +136,11 @@ class PagedListing:
         confirm: Confirmation | None = None,
     ) -> None:
         try:
-            import arro3.core  # noqa: F401 - what obstore's batches are made of
+            import arro3.core  # noqa: F401 - obstore needs it to return Arrow batches
             import obstore
         except ImportError as error:
             raise NotFollowed(str(error)) from error
-        # nobody has to have installed it as an extra of splitlib, which has this bound, too
+        # Users may have installed obstore without the extra of splitlib that requires this version.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
             raise NotFollowed(f"obstore {obstore.__version__} misses keys that hold '%'.")
         self.kind = kind
@@ -155,18 +154,18 @@ class PagedListing:
         self._checking = threading.Lock()
 
     def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
-        """What is directly in a directory: files, the names of directories, how much was told.
+        """List a directory: return its files, names of its subdirectories, and number of entries.
 
-        An object that marks a directory, and an empty file, are told and are not among the files.
+        Directory markers and empty files count as entries, but are not returned as files.
 
         Args:
             at: The directory.
-            patient: Whether to try again here, as nobody else may.
+            patient: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
-            SourceError: if there is no such bucket.
-            NotFollowed: if a key is none that obstore can name, or there may be empty directories,
-                which it does not tell from what is not there, and from empty files.
+            SourceError: if the bucket does not exist.
+            NotFollowed: if obstore cannot represent a key, or if there may be empty directories.
+                obstore does not distinguish these from missing ones or from empty files.
         """
         store = self._store(at.name, patient=patient)
         self._check_pages(at)
@@ -191,28 +190,28 @@ class PagedListing:
     def first_pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
     ) -> tuple[list[pa.RecordBatch], int]:
-        """The first pages of directories that tell all of the first one, mostly a single page.
+        """List pages until they cover the first directory. Usually one page is enough.
 
-        A page takes a request, and tells what is in several directories, below them and in between.
-        The next one begins where the next object that is wanted may be.
+        A page may contain objects of several directories, of their subdirectories, and others in
+        between. The next page starts at the next object that may be needed.
 
         Args:
-            bucket: Where they are.
-            prefixes: Of the directories, each with a slash at its end; in the order of their bytes,
-                none in another one.
-            below: Whether all objects below them are wanted, too.
+            bucket: Name of the bucket.
+            prefixes: Paths of the directories with trailing slash, in byte order, none inside
+                another.
+            below: Whether to include objects in subdirectories.
 
         Returns:
-            The pages, and the number of the first directories of which they tell all.
+            The pages, and the number of directories they cover, starting with the first.
 
         Raises:
-            NotInOrder: if the store tells keys in another order.
-            NotFollowed: if it tells one that obstore cannot name.
+            NotInOrder: if the store lists keys in another order.
+            NotFollowed: if obstore cannot represent a key.
         """
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
         self._check_pages(Bucket(bucket, root))
-        # "." is the character before "/": nothing that is wanted lies before it
+        # "." is the character before "/", so no object of the directory sorts before this key.
         first = prefixes[0][:-1] + "."
         after, found = first, []
         while True:
@@ -231,11 +230,11 @@ class PagedListing:
             after = max(last, first)
             if begun and not below:
                 child, slash, _ = last[len(prefixes[0]) :].partition("/")
-                # past all that is in a directory in it, where there may be much
+                # Skip the rest of a subdirectory, which may contain many objects.
                 after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
-        """The files in and below a directory, after a key; how many objects the request told."""
+        """Return the files below a directory after a key, and the number of objects listed."""
         with self._translated(root):
             options: Any = {"chunk_size": FILES_PER_PAGE, "return_arrow": True}
             pages = self._obstore.list(store, root.directory or None, offset=after, **options)
@@ -255,7 +254,7 @@ class PagedListing:
             self._confirm.end(at, after)
 
     def _check_pages(self, at: Bucket) -> None:
-        """Look at the pages of a bucket before its first listing."""
+        """Check the pages of a bucket before its first listing."""
         if self._confirm is not None and at.name not in self._checked:
             with self._checking:
                 if at.name not in self._checked:
@@ -272,7 +271,7 @@ class PagedListing:
 
     @contextmanager
     def _translated(self, at: Bucket) -> Iterator[None]:
-        """Around a request: obstore's errors as splitlib's."""
+        """Translate obstore's errors during a request to splitlib's."""
         from obstore.exceptions import (
             BaseError,
             InvalidPathError,
@@ -284,11 +283,11 @@ class PagedListing:
         where = f"{self._protocol}://{at.name}/{at.directory}"
 
         def said(error: Exception) -> str:
-            return str(error).partition("Debug source:")[0].strip()  # the rest is for its builders
+            return str(error).partition("Debug source:")[0].strip()  # drop obstore's internals
 
         try:
             yield
-        except (InvalidPathError, ValueError) as error:  # a key, or the name of a directory
+        except (InvalidPathError, ValueError) as error:  # obstore cannot represent a key or path
             raise NotFollowed(str(error)) from error
         except NotFoundError as error:
             raise SourceError(f"There is no bucket {at.name!r}.") from error
@@ -318,10 +317,11 @@ _NONE = pa.RecordBatch.from_pydict(
 
 
 def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
-    """Path, size and time of objects that hold something, but for the marker of ``at``.
+    """Return path, size and time of objects that are not empty, without the marker of ``at``.
 
-    obstore shows a directory's marker, an object whose name ends with a slash, without the slash:
-    not as what it is, and out of order. Most are empty. Of empty files nothing is ever read.
+    A directory marker is an object whose name ends with a slash. obstore drops the slash, so the
+    marker looks like a file and is out of order. Most markers are empty, and empty files have no
+    rows.
     """
     modified = objects["last_modified"].cast(_MODIFIED, safe=False).cast(pa.int64())
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
@@ -333,10 +333,10 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
 
 
 def _refuse_markers(files: pa.RecordBatch) -> None:
-    """Refuse a page with what is a file and a directory: a directory's marker that has content.
+    """Refuse a page with a directory marker that is not empty.
 
     Raises:
-        NotFollowed: as the marker would be read.
+        NotFollowed: because the marker would be read as a file.
     """
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
@@ -344,26 +344,26 @@ def _refuse_markers(files: pa.RecordBatch) -> None:
 
 
 def _empty(objects: pa.RecordBatch) -> set[str]:
-    """Names of the objects that hold nothing: empty files, and what marks directories of Azure."""
+    """Return the names of empty objects: empty files, or markers of directories on Azure."""
     paths = objects["path"].cast(pa.string()).filter(pc.equal(objects["size"], 0))
     return {name for path in paths.to_pylist() if is_data(name := path.rpartition("/")[2])}
 
 
 def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
-    """Refuse the listing of another directory.
+    """Refuse the listing of a different directory.
 
     Raises:
-        SourceUnavailable: as it is the answer to another request.
+        SourceUnavailable: because the response belongs to another request.
     """
     if other := set(told).difference([at.directory]):
         raise SourceUnavailable(f"Asked for {at.directory!r}, the store listed {min(other)!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str | None:
-    """The last path of a page; None = it has no file.
+    """Return the last path of a page; None = the page has no files.
 
     Raises:
-        NotInOrder: if they are not in the order of their bytes, or not after ``after``.
+        NotInOrder: if the paths are not in byte order, or not after ``after``.
     """
     paths = files["path"]
     if not len(paths):

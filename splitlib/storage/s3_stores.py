@@ -1,4 +1,4 @@
-"""obstore's stores of S3, from the options of s3fs."""
+"""Create obstore's stores for S3, from options of s3fs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from splitlib.storage.pages import NotFollowed, StoreOf
 
-# Options of s3fs that say nothing about a listing.
+# Options of s3fs that do not affect listings.
 _WITHOUT_MEANING = frozenset(
     {
         "cache_regions",
@@ -36,10 +36,10 @@ _CONFIG_SECONDS = {"connect_timeout": "connect_timeout", "read_timeout": "timeou
 
 
 def s3_stores(options: Mapping[str, Any]) -> StoreOf:
-    """What makes stores with options of s3fs, which mean the same here.
+    """Return a function that creates stores with the same meaning as s3fs's options.
 
     Raises:
-        NotFollowed: if obstore has no counterpart of one.
+        NotFollowed: if obstore does not support an option.
     """
     settings = _settings(options)
 
@@ -52,7 +52,7 @@ def s3_stores(options: Mapping[str, Any]) -> StoreOf:
 
 
 def endpoint_of(options: Mapping[str, Any]) -> str | None:
-    """The server that these options, which :func:`s3_stores` takes, reach; None = AWS."""
+    """Return the endpoint of options that :func:`s3_stores` supports; None = AWS."""
     endpoint: str | None = _settings(options).get("endpoint")
     return endpoint
 
@@ -65,7 +65,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
             raise NotFollowed(f"client_kwargs {key}")
         given.setdefault(_CLIENT_KEYS[key], value)
     config = dict(given.pop("config_kwargs", None) or {})
-    config.pop("max_pool_connections", None)  # here there is no limit
+    config.pop("max_pool_connections", None)  # obstore has no such limit
     style = dict(config.pop("s3", None) or {})
     virtual = style.pop("addressing_style", "auto") == "virtual"
     region = config.pop("region_name", None)
@@ -83,7 +83,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     region = region or ambient.region()
     settings: dict[str, Any] = {
         "region": region or "us-east-1",
-        # as botocore does: AWS wants the bucket in the host's name, other servers in the path
+        # As botocore: AWS expects the bucket in the host name, other servers in the path.
         "virtual_hosted_style_request": virtual or endpoint is None,
         "request_payer": payer,
         "client_options": {
@@ -109,7 +109,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Ambient:
-    """What the environment and the files of AWS say, as botocore understands them."""
+    """Settings from the environment and from AWS's files, as botocore reads them."""
 
     def __init__(self) -> None:
         try:
@@ -119,10 +119,10 @@ class _Ambient:
         self._session = get_session()
 
     def endpoint(self) -> str | None:
-        """Of a server that is not AWS.
+        """Return the endpoint if it is not AWS; None = AWS.
 
         Raises:
-            NotFollowed: if a profile may give it in one of several ways.
+            NotFollowed: if the profile configures the endpoint.
         """
         profile = self._session.get_scoped_config()
         if {"endpoint_url", "services", "s3"} & set(profile):
@@ -130,19 +130,19 @@ class _Ambient:
         return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
     def region(self) -> str | None:
-        """The default region."""
+        """Return the default region; None = not set."""
         region: str | None = self._session.get_config_variable("region")
         return region
 
     def credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """What gives them whenever they are needed; None = there are none."""
+        """Return a function that gets current credentials; None = there are none."""
         found = self._session.get_credentials()
         if found is None:
             return None
 
         def give() -> dict[str, Any]:
             now = found.get_frozen_credentials()
-            # asked again for each expiry that is known, and botocore renews them in time
+            # obstore calls again when they expire. botocore renews them in time.
             expires = getattr(found, "_expiry_time", None)
             return {
                 "access_key_id": now.access_key,

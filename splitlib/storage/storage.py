@@ -1,4 +1,4 @@
-"""The storage behind a table's locations: fsspec for all of it, and obstore where that serves."""
+"""List and open a table's locations: with obstore where possible, else with fsspec."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from splitlib.storage.pages import (
 from splitlib.storage.s3_stores import endpoint_of, s3_stores
 
 _log = get_logger(__name__)
-# S3's directory buckets list in no order, and from the beginning only.
+# S3's directory buckets list keys unordered, and cannot start after a given key.
 _UNORDERED_BUCKET = "--x-s3"
-# Of how many buckets one call asks for pages, one after the other.
+# Maximum number of buckets that one call lists page by page.
 _BUCKETS = 4
-# Endpoints and buckets whose pages were looked at, once in a process.
+# Endpoints and buckets that fill their pages. Each is checked once per process.
 _WITH_WHOLE_PAGES: set[tuple[str, str]] = set()
 _AZURE = StoreKind(names_per_request=5000, is_flat=False)
-# By fsspec's protocol, what makes the stores that obstore lists.
+# Per fsspec protocol: function that creates obstore's stores, and how these list.
 _STORES = {
     "s3": (s3_stores, FLAT),
     "gs": (gcs_stores, FLAT),
@@ -61,12 +61,12 @@ _STORES = {
 
 
 class Storage:
-    """The filesystems and object stores behind the locations of a table. Thread-safe.
+    """The filesystems and object stores of a table's locations. Thread-safe.
 
     Args:
-        options: Options of fsspec's filesystem, as in ``fsspec.filesystem(protocol, **options)``.
-            Whatever lists follows them, or is not used. Those that are
-            :class:`OptionsByProtocol` are for locations of these protocols only.
+        options: Options of the fsspec filesystem, as in ``fsspec.filesystem(protocol, **options)``.
+            A client that cannot follow them is not used. An :class:`OptionsByProtocol` has
+            separate options per protocol.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -74,30 +74,30 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """By what tells options apart; None = fsspec lists."""
+        """Listing per group of options; None = list with fsspec."""
         self._is_in_order = True
         self._buckets: set[str] = set()
-        """Those that are known to be there."""
+        """Buckets that are known to exist."""
         in_forks_of_this(self, Storage._fork)
 
     def _fork(self) -> None:
-        # obstore's threads are not in a forked process, where any call of it waits for ever
+        # A forked process does not have obstore's threads, so any obstore call would hang.
         self._lock = threading.Lock()
         self._listings = {}
 
     def filesystem(self, location: str) -> tuple[Any, str]:
-        """The filesystem of ``location`` and the path in it.
+        """Return the filesystem of ``location`` and the path in it.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
-            CorruptMetadata: for no path at all, which fsspec takes for the working directory.
-            LocationNotAllowed: if it is outside of what may be reached.
+            CorruptMetadata: for an empty path, which fsspec would read as the working directory.
+            LocationNotAllowed: if the location is not allowed.
         """
         refuse_outside(location)
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """How many files of neighbouring directories one request lists; 0 = of one directory only.
+        """Return how many files a request lists across directories; 0 = only one directory each.
 
         See :attr:`splitlib.spi.Connector.files_per_page`.
         """
@@ -110,21 +110,21 @@ class Storage:
     def list_files(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int]:
-        """The data files in directories, and how many requests that took.
+        """List the data files in directories, and count the requests.
 
-        On an object store a directory without files has none; it is not missing.
+        On an object store, a directory without files is empty, not missing.
 
         Args:
-            locations: Of the directories.
-            below: Whether files in directories below them count, too.
+            locations: Locations of the directories.
+            below: Whether to include files in subdirectories.
 
         Returns:
-            Files as in :data:`splitlib.model.FILE_SCHEMA`, ``partition`` being the place of their
-            directory in ``locations``.
+            Files as in :data:`splitlib.model.FILE_SCHEMA`, where ``partition`` is the index of the
+            directory in ``locations``, and the number of requests.
 
         Raises:
-            MissingPartition: if there is no such directory.
-            SourceError: if a symbolic link leads back to a directory above it.
+            MissingPartition: if a directory does not exist.
+            SourceError: if a symbolic link leads to one of its parent directories.
         """
         found, requests, first = [], 0, 0
         while first < len(locations):
@@ -138,12 +138,13 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """As :meth:`list_files`, of the first directory, and of those after it that come with it.
+        """List the first directory, and the following ones that the same pages cover.
 
-        Of a store that lists in pages, with the request that it takes anyway.
+        One page of an object store can cover several directories.
 
         Returns:
-            Files and requests as there, and of how many of the first directories these are.
+            Files and number of requests as for :meth:`list_files`, and the number of directories
+            listed, starting with the first.
         """
         if len(locations) > 1 and self._is_in_order:
             try:
@@ -155,19 +156,19 @@ class Storage:
         return file_batch((0, file) for file in found), requests, 1
 
     def files(self, location: str) -> list[StoredFile]:
-        """The data files directly in a directory, by name; sub-directories are not looked into.
+        """List the data files directly in a directory, sorted by name.
 
         Raises:
-            MissingPartition: if there is no such directory.
+            MissingPartition: if the directory does not exist.
         """
         return self.level(location).files
 
     def files_below(self, location: str) -> tuple[list[StoredFile], int]:
-        """The data files in a directory and below it, and how many listings that took.
+        """List the data files in a directory and its subdirectories, and count the requests.
 
         Raises:
-            MissingPartition: if there is no such directory.
-            SourceError: as of :meth:`levels_below`.
+            MissingPartition: if the directory does not exist.
+            SourceError: as :meth:`levels_below`.
         """
         levels = list(self.levels_below(location))
         return [file for level in levels for file in level.files], sum(
@@ -175,16 +176,16 @@ class Storage:
         )
 
     def levels_below(self, location: str, *, patient: bool = False) -> Iterator[Level]:
-        """A directory, then each directory below it, those of one directory by name.
+        """Yield the content of a directory, then of each subdirectory, in order of names.
 
         Args:
-            location: Of the directory.
-            patient: As of :meth:`level`.
+            location: Location of the directory.
+            patient: Whether to retry failed requests, as for :meth:`level`.
 
         Raises:
-            MissingPartition: if there is no such directory.
-            SourceError: if symbolic links lead back to a directory above them, or very often to the
-                same one.
+            MissingPartition: if the directory does not exist.
+            SourceError: if a symbolic link leads to one of its parent directories, or too many
+                links lead to the same directory.
         """
         links = Links()
         pending = [location]
@@ -195,7 +196,7 @@ class Storage:
             except MissingPartition:
                 if here == location or not located(here).is_on_object_store:
                     raise
-                continue  # the last object of it has gone since it was listed
+                continue  # its last object was deleted since its parent was listed
             yield level
             below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
             for directory in below:
@@ -203,24 +204,24 @@ class Storage:
             pending += reversed(below)
 
     def directories(self, location: str) -> list[str]:
-        """Names of the directories directly in a directory, sorted, without hidden ones.
+        """Return the sorted names of the direct subdirectories that are not hidden.
 
         Raises:
-            MissingPartition: if there is no such directory.
+            MissingPartition: if the directory does not exist.
         """
-        # a listing of partitions that has begun is not tried again as a whole
+        # The engine cannot restart a listing of partitions that has begun, so retry requests here.
         return self.level(location, patient=True).directories
 
     def level(self, location: str, *, patient: bool = False) -> Level:
-        """What is directly in a directory.
+        """Return the files and subdirectories directly in a directory.
 
         Args:
-            location: Of the directory.
-            patient: Whether failures are tried again here, as nobody else may.
+            location: Location of the directory.
+            patient: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
-            MissingPartition: if there is no such directory: on an object store, nothing at all.
-            LocationNotAllowed: if it is outside of what may be reached.
+            MissingPartition: if the directory does not exist, or is empty on an object store.
+            LocationNotAllowed: if the location is not allowed.
         """
         refuse_outside(location)
         place = located(location)
@@ -232,7 +233,7 @@ class Storage:
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
                 if isinstance(reason, OtherRegion | NotInPages):
-                    # botocore finds the region, and looks at every page
+                    # botocore finds the region, and follows pages that are not full.
                     self._listings[self._filesystems.group_of(place)] = None
             else:
                 if not told:
@@ -249,7 +250,7 @@ class Storage:
         return level_of(*self.filesystem(location), location)
 
     def given_options(self, protocol: str) -> Mapping[str, Any]:
-        """What a user has given for a protocol; empty where the session has told its own."""
+        """Return the options that a user gave; empty if they come from a Spark session."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
 
     def _listing(self, place: Location) -> PagedListing | None:
@@ -275,10 +276,10 @@ class Storage:
     def _listed_first(
         self, locations: Sequence[str], below: bool
     ) -> tuple[pa.RecordBatch, int, int]:
-        """See :meth:`list_first`, of directories that pages tell together.
+        """List directories that share pages, see :meth:`list_first`.
 
         Raises:
-            NotFollowed: if they are not that.
+            NotFollowed: if the directories cannot share pages.
         """
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
@@ -298,10 +299,10 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """What lists directories together; and by bucket and prefix, which of them it is.
+        """Return the listing for directories, and their indexes by bucket and prefix.
 
         Raises:
-            NotFollowed: if they cannot be listed together.
+            NotFollowed: if the directories cannot share pages.
         """
         roots: dict[tuple[str, str], dict[str, int]] = {}
         for row, location in enumerate(locations):
@@ -331,10 +332,10 @@ class Storage:
         return listing, buckets
 
     def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
-        """Let directories be listed together only if what lies between them is allowed, too.
+        """Check that the common parent of the directories is allowed, since pages may list it.
 
         Raises:
-            NotFollowed: if it is not.
+            NotFollowed: if the common parent is not allowed.
         """
         if is_restricted():
             above = os.path.commonpath([prefixes[0], prefixes[-1]])
@@ -356,26 +357,26 @@ class Storage:
         return level.files, level.requests
 
     def _check_bucket(self, location: str) -> None:
-        """Make sure that the bucket of a directory in which nothing was found is there.
+        """Check that the bucket of an empty directory exists.
 
         Raises:
-            SourceError: if not.
+            SourceError: if the bucket does not exist.
         """
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        fs, path = self._filesystems.of(bucket)  # which may be above what is allowed
+        fs, path = self._filesystems.of(bucket)  # may be outside of the allowed locations
         try:
             fs.ls(path)
         except FileNotFoundError as error:
             raise SourceError(f"There is no bucket {bucket!r}.") from error
         except PermissionError:
-            pass  # of what may not be looked at it is said that it is there
+            pass  # no permission to list the bucket: assume that it exists
         self._buckets.add(bucket)
 
 
 class _Confirmed:
-    """See :class:`splitlib.storage.pages.Confirmation`; with what fsspec has for the protocol."""
+    """Confirms listings with fsspec, see :class:`splitlib.storage.pages.Confirmation`."""
 
     def __init__(self, filesystems: Filesystems, protocol: str, options: Mapping[str, Any]) -> None:
         self._filesystems = filesystems
@@ -389,7 +390,7 @@ class _Confirmed:
     def pages(self, at: Bucket) -> None:
         endpoint = endpoint_of(self._options) if self._protocol == "s3" else None
         if endpoint is None or (endpoint, at.name) in _WITH_WHOLE_PAGES:
-            return  # of AWS and Google it is known
+            return  # AWS and Google fill their pages
         if not has_whole_pages(self._filesystem(at), at.name, at.directory):
             raise NotInPages("The store goes on with another page before one is full.")
         _WITH_WHOLE_PAGES.add((endpoint, at.name))
