@@ -1,7 +1,7 @@
 """The command line: ``splitlib tables|partitions|plan|explain|config|demo``.
 
-``app`` parses and runs a command, each of which is a module of its own name; ``arguments`` and
-``enumerating`` are what they share, ``filters`` turns text into filters.
+``app`` parses and runs a command. Each command has its own module. They share ``arguments`` and
+``enumerating``. ``filters`` parses filters.
 """
 
 from splitlib.cli.app import main

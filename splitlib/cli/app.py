@@ -1,4 +1,4 @@
-"""Entry point: the parser, exit codes, and what becomes of errors."""
+"""Entry point of the command line: parse arguments, run a command, return its exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from splitlib._version import __version__
 from splitlib.cli import config, demo, explain, partitions, plan, tables
 from splitlib.errors import SplitlibError
 
-_FAILED = 2  # as argparse exits for a wrong argument
+_FAILED = 2  # argparse uses the same code for invalid arguments
 _INTERRUPTED = 128 + 2  # SIGINT
 _READER_GONE = 128 + 13  # SIGPIPE
 
@@ -46,5 +46,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere: at exit it would fail, or wait, once more."""
+    """Discard buffered output: flushing it at exit would fail or block again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The options that commands share, and what is made of them."""
+"""Options that several commands share, and functions that evaluate them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from splitlib.registry import open_table
 from splitlib.storage import nested_options, option_value
 from splitlib.table import Table
 
-# Options of a connector that are mappings themselves: storage_options.key=value.
+# Connector options that are mappings, given as storage_options.key=value.
 _NESTED = ("storage_options", "read_options")
 _NO_OPTIONS = ("name", "connector", "spark", "config")
 
 
 def output_options() -> argparse.ArgumentParser:
-    """``--json``, to be a parent of every command's parser."""
+    """Return a parser with ``--json``, as parent of every command's parser."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--json", action="store_true", help="write JSON")
     return parser
 
 
 def setting_options() -> argparse.ArgumentParser:
-    """``--set``, for commands that take settings."""
+    """Return a parser with ``--set``, for commands that use settings."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--set",
@@ -41,7 +41,7 @@ def setting_options() -> argparse.ArgumentParser:
 
 
 def table_options() -> argparse.ArgumentParser:
-    """The table, where it is, and filters on it."""
+    """Return a parser with the options for a table, its catalog and filters."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("table", metavar="TABLE", help="db.table, a path, or catalog.db.table")
     where = parser.add_argument_group("where it is")
@@ -75,15 +75,15 @@ def table_options() -> argparse.ArgumentParser:
 
 
 def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
-    """``NAME=VALUE`` arguments as a dict.
+    """Parse ``NAME=VALUE`` arguments into a dict.
 
     Raises:
-        ConfigError: for one without a name or a ``=``.
+        ConfigError: for an argument without a name or ``=``.
     """
     found = {}
     for number, text in enumerate(given, 1):
         name, equals, value = text.partition("=")
-        if not name or not equals:  # not shown: it may be a secret
+        if not name or not equals:  # do not show the argument, which may be a secret
             raise ConfigError(
                 f"--{option} takes NAME=VALUE, which number {number} of them is not.",
                 hint=f"write --{option} NAME=VALUE.",
@@ -93,12 +93,12 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
 
 
 def config_of(args: argparse.Namespace) -> SplitConfig:
-    """The settings in force."""
+    """Return the settings from arguments and environment."""
     return SplitConfig.resolve(pairs("set", args.set))
 
 
 def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
-    """The table that the arguments name."""
+    """Open the table that the arguments name."""
     options: dict[str, Any] = {}
     for name, value in pairs("option", args.option).items():
         outer, _, inner = name.partition(".")
@@ -118,7 +118,7 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
 
 
 def filters_of(args: argparse.Namespace, table: Table) -> list[DynamicFilteringData]:
-    """The filters that the arguments give, in the types of the table's columns."""
+    """Parse the filters in the arguments, with the types of the table's columns."""
     values = [parse_filter(table.schema, text) for text in args.filter]
     return values + [parse_range(table.schema, text) for text in args.range]
 
@@ -126,7 +126,7 @@ def filters_of(args: argparse.Namespace, table: Table) -> list[DynamicFilteringD
 def enumerator_of(
     args: argparse.Namespace, table: Table, config: SplitConfig
 ) -> DynamicFileEnumerator:
-    """An enumerator of the table that has the filters."""
+    """Return an enumerator of the table with the filters in the arguments."""
     enumerator = DynamicFileEnumerator(table, config)
     for data in filters_of(args, table):
         enumerator.set_dynamic_filtering_data(data)

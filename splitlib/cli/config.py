@@ -1,4 +1,4 @@
-"""``splitlib config``: every setting, its value, and where that came from."""
+"""``splitlib config``: show every setting with its value and source."""
 
 from __future__ import annotations
 

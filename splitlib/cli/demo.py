@@ -1,4 +1,4 @@
-"""``splitlib demo``: the same query by Spark without and with its own pruning, and by splitlib."""
+"""``splitlib demo``: run a query with Spark, with and without its pruning, and with splitlib."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from splitlib.testing import HiveMetastore
 
 _PACKAGES = ("pyspark", "hmsclient", "duckdb", "duckdb_extension_tpcds")
 
-# DuckDB's generator does not come to an end below it.
+# DuckDB's generator does not terminate below this scale.
 _SMALLEST_SCALE = 0.01
 
 
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
             )
     if args.directory is not None:
         args.directory.mkdir(parents=True, exist_ok=True)
-    # always a directory of our own, which can be removed without looking
+    # Always create a new directory, which can be removed safely.
     directory = Path(tempfile.mkdtemp(prefix="splitlib-demo-", dir=args.directory)).absolute()
     try:
         return _demo(args, directory)
@@ -91,7 +91,7 @@ def _started(directory: Path) -> HiveMetastore:
     metastore = HiveMetastore(directory)
     try:
         metastore.start()
-    except RuntimeError as error:  # its message says what is missing, such as Java
+    except RuntimeError as error:  # its message names the missing part, such as Java
         raise SplitlibError(f"The demo has no metastore: {error}") from error
     return metastore
 

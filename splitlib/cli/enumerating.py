@@ -1,4 +1,4 @@
-"""What commands have in common that enumerate a table: their options, and a line of progress."""
+"""Options and progress line of commands that enumerate a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 
 
 def options() -> list[argparse.ArgumentParser]:
-    """The parents of such a command's parser."""
+    """Return the parent parsers of a command that enumerates a table."""
     return [table_options(), setting_options(), output_options()]
 
 
@@ -27,7 +27,7 @@ def options() -> list[argparse.ArgumentParser]:
 def enumerating(
     args: argparse.Namespace,
 ) -> Iterator[tuple[DynamicFileEnumerator, progress.Progress]]:
-    """An enumerator of the table that has the filters, and what to print with meanwhile."""
+    """Open the table, and yield an enumerator with its filters and a progress line."""
     config = config_of(args)
     with table_of(args, config) as table:
         enumerator = enumerator_of(args, table, config)

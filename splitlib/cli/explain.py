@@ -1,4 +1,4 @@
-"""``splitlib explain``: what was pruned by what."""
+"""``splitlib explain``: show which filters pruned the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     with enumerating(args) as (enumerator, out):
-        deque(enumerator.enumerate_splits(), maxlen=0)  # runs through, and keeps nothing
+        deque(enumerator.enumerate_splits(), maxlen=0)  # consume all splits without storing them
         report = enumerator.explain()
         out.print(jsonlines.dump(report.to_dict()) if args.json else str(report))
     return 0

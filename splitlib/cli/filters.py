@@ -1,4 +1,4 @@
-"""Filters written as text, in the types of a table. Pure."""
+"""Parse filters given as text, with the types of a table. Pure code."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.hive.partition_values import NULL_PARTITION, parse
 
-# Where a range may be divided: also where dots overlap.
+# Positions of `..`, also where dots overlap.
 _DOTS = r"(?=\.\.)"
-# An end of a range: quoted as in CSV, or without a quote at its start.
+# An end of a range: quoted as in CSV, or not starting with a quote.
 _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """``key=1,2,3``: the key is one of these values.
+    """Parse ``key=1,2,3``: the key has one of these values.
 
     Raises:
-        ConfigError: if ``text`` is not of this form.
-        InvalidFilter: for an unknown column, or a value that is not of its type.
+        ConfigError: if ``text`` does not have this form.
+        InvalidFilter: for an unknown column, or a value that is invalid for the column's type.
     """
     name, values = _split(text, "--filter", "key=1,2,3")
     field = schema.field(column_named(name, schema.names))
@@ -37,13 +37,13 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """``key=1..9``, ``key=1..``, ``key=..9``: the key is in the range, both ends included.
+    """Parse ``key=1..9``, ``key=1..`` or ``key=..9``: a range that includes both ends.
 
-    An end that has dots itself is quoted, as in ``key="a..b".."c"``.
+    An end that contains dots must be quoted, as in ``key="a..b".."c"``.
 
     Raises:
-        ConfigError: if ``text`` is not of this form.
-        InvalidFilter: for an unknown column, a type without order, or a value of another type.
+        ConfigError: if ``text`` does not have this form.
+        InvalidFilter: for an unknown column, an invalid value, or a type without an order.
     """
     name, ends = _split(text, "--range", "key=1..9")
     bounds = _bounds(ends, text)
@@ -53,10 +53,10 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def _bounds(ends: str, text: str) -> list[str | None]:
-    """The lower and the upper end; None = the range is open there.
+    """Split a range into its lower and upper end; None = open.
 
     Raises:
-        ConfigError: if there is no ``..`` outside of quotes, or several.
+        ConfigError: if there is not exactly one ``..`` outside of quotes.
     """
     divided = [(ends[: at.start()], ends[at.start() + 2 :]) for at in re.finditer(_DOTS, ends)]
     found = [pair for pair in divided if all(map(_END.fullmatch, pair))]

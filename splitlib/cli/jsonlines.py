@@ -1,4 +1,4 @@
-"""Results as JSON."""
+"""Write results as JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def dump(value: Mapping[str, Any]) -> str:
-    """One object on one line; what JSON has no type for is written as text."""
+    """Format a mapping as JSON on one line. Values without a JSON type are written as text."""
     return json.dumps(value, default=_text, ensure_ascii=False)
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Partition values such that JSON can hold them: it knows no NaN and no infinity."""
+    """Convert NaN and infinity, which JSON lacks, to text."""
     return {
         key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in values.items()

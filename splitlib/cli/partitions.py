@@ -1,4 +1,4 @@
-"""``splitlib partitions``: the partitions that filters leave."""
+"""``splitlib partitions``: list the partitions that match filters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
-    """By their names alone, which is all that most catalogs are asked for."""
+    """Yield the matching partitions by their names, without details from the catalog."""
     if predicate.matches_nothing:
         return
     for batch in table.list_partitions(predicate):
@@ -84,7 +84,7 @@ def _with_files(enumerator: DynamicFileEnumerator) -> Iterator[_Found]:
             batch, position = selected.partitions, row["partition"]
             count, size = row["size_count"], row["size_sum"]
             if last is not None and last.batch is batch and last.row == position:
-                # files that are read differently come apart, next to each other
+                # A partition's files may come in several consecutive batches, one per format.
                 count, size = count + last.files, size + last.bytes
             elif last is not None:
                 yield last
@@ -102,7 +102,7 @@ def _row(table: Table, found: _Found) -> dict[str, Any]:
         key.name: parse(column, key).values[0].as_py()
         for key, column in zip(keys, columns, strict=True)
     }
-    # the name of the whole of an unpartitioned table is empty
+    # The name of an unpartitioned table's only partition is empty.
     return {"partition": partition_name(keys.names, texts), "values": jsonlines.plain(typed)}
 
 

@@ -1,4 +1,4 @@
-"""``splitlib plan``: the splits that filters leave."""
+"""``splitlib plan``: list the splits that match filters."""
 
 from __future__ import annotations
 

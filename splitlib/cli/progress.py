@@ -1,4 +1,4 @@
-"""One line on the terminal about what takes more than a second."""
+"""Show one progress line on the terminal for operations longer than a second."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ERASE_LINE = "\r\x1b[K"
 
 
 class Progress:
-    """Shows, while the ``with`` block lasts, what ``describe`` says; leaves nothing behind.
+    """Shows the text from ``describe`` during the ``with`` block, and erases it at the end.
 
     Args:
-        describe: Called from another thread.
-        stream: Where to.
-        enabled: Off, it only prints.
-        wait: Wait for so many seconds or until the block ends, and return whether it has ended.
+        describe: Returns the text. Another thread calls it.
+        stream: Stream to write the progress line to.
+        enabled: Whether to show progress. If false, only :meth:`print` has an effect.
+        wait: Wait for a number of seconds or until the block ends; return whether it ended.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Progress:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def print(self, line: str) -> None:
-        """Print a line of output, above the line of progress where both are on one terminal."""
+        """Print a line of output above the progress line."""
         with self._lock:
             self._erase()
             print(line)
@@ -73,6 +73,6 @@ class Progress:
 
 
 def for_command(describe: Callable[[], str], *, json: bool) -> Progress:
-    """Progress on stderr if somebody looks at it: not with JSON for another program."""
+    """Return progress on stderr, enabled on a terminal unless JSON goes to another program."""
     enabled = sys.stderr.isatty() and (sys.stdout.isatty() or not json)
     return Progress(describe, sys.stderr, enabled=enabled)

@@ -1,4 +1,4 @@
-"""``splitlib tables``: what a metastore has."""
+"""``splitlib tables``: list the tables of a metastore."""
 
 from __future__ import annotations
 

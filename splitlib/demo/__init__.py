@@ -1,1 +1,1 @@
-"""What ``splitlib demo`` runs: one query on TPC-DS ``data`` in three ways, and a ``report``."""
+"""The demo: ``run`` one TPC-DS query on ``data`` in three ways, and ``report`` the results."""

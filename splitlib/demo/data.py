@@ -1,4 +1,4 @@
-"""The two tables of the demo, made by DuckDB's TPC-DS generator as Hive lays tables out."""
+"""Generate the demo's two tables with DuckDB's TPC-DS generator, in Hive's directory layout."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ QUERY = f"SELECT count(*) FROM {FACT} JOIN {DIMENSION} ON {KEY} = {DIMENSION_KEY
 
 @dataclass(frozen=True, slots=True)
 class DemoData:
-    """What lies in the directory, and the answer that Spark must come to."""
+    """The generated tables, and the expected result of the query."""
 
     columns: dict[str, str]
-    """By table: its columns in Spark's SQL, without the partition key."""
+    """Column definitions in Spark SQL, by table, without the partition key."""
     keys: tuple[str | None, ...]
-    """Partition values of the fact table, the null partition last."""
+    """Partition values of the fact table, with the null partition last."""
     expected_count: int
-    """Rows of the join, by DuckDB."""
+    """Number of rows of the join, as counted by DuckDB."""
     expected_keys: frozenset[str]
-    """Partitions that the join needs."""
+    """Values of the partitions that the join needs."""
 
 
 def generate(directory: Path, scale: float) -> DemoData:
     """Write ``store_sales`` (a directory per day) and ``date_dim`` into ``directory``.
 
     Args:
-        directory: An existing directory; each table gets one of its own in it.
+        directory: An existing directory. Each table is written to a subdirectory.
         scale: TPC-DS scale factor; 1 is about a gigabyte of text.
 
     Raises:
-        ConnectorNotInstalled: if the generator is not of DuckDB's version.
+        ConnectorNotInstalled: if there is no generator for DuckDB's version.
     """
     with open_with_generator(directory / "duckdb") as duckdb:
         duckdb.execute("CALL dsdgen(sf = ?)", [scale])
-        # one writer that meets each day once: one file per day, the same ones every time
+        # A single thread over sorted rows writes one file per day, the same in every run.
         duckdb.execute("SET threads = 1")
         duckdb.execute(
             f"COPY (FROM {FACT} ORDER BY {KEY}) TO '{_quoted(directory / FACT)}'"
@@ -66,7 +66,7 @@ def generate(directory: Path, scale: float) -> DemoData:
 
 
 def open_with_generator(extensions: Path) -> DuckDBPyConnection:
-    """DuckDB with its TPC-DS extension, which is a Python package: nothing is downloaded."""
+    """Open DuckDB with its TPC-DS extension from a Python package, without a download."""
     import duckdb
     import duckdb_extension_tpcds  # type: ignore[import-untyped]  # no types
 

@@ -1,4 +1,4 @@
-"""What the demo found, to look at."""
+"""Format the results of the demo as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ files       read of the fact table, and their size; a count(*) needs no more tha
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """A table of the runs, and the partitions as a strip for those who chose them early."""
+    """Return a table of the runs, and a strip of partitions for runs that report theirs."""
     head = ("", "partitions", "listed", "files", "KiB", "seconds")
     rows = [
         (
@@ -42,19 +42,19 @@ def report(data: DemoData, runs: Sequence[Run]) -> str:
 
 
 def strip(keys: Sequence[str | None], kept: Collection[str]) -> str:
-    """All partitions in order, in few cells: those with a kept one stand out."""
+    """Draw all partitions in order as a strip. Cells with a kept partition are filled."""
     cells = min(_CELLS, len(keys))
     marked = {i * cells // len(keys) for i, key in enumerate(keys) if key in kept}
     return "".join("█" if cell in marked else "·" for cell in range(cells))
 
 
 def wrong(data: DemoData, runs: Sequence[Run]) -> list[Run]:
-    """The runs whose answer is not DuckDB's."""
+    """Return the runs whose result differs from DuckDB's."""
     return [run for run in runs if run.count != data.expected_count]
 
 
 def verdict(data: DemoData, runs: Sequence[Run]) -> str:
-    """Whether all came to DuckDB's answer."""
+    """Return a sentence that compares all results with DuckDB's."""
     expected = f"{data.expected_count:,}"
     mismatches = [f"{run.name} counts {run.count:,}" for run in wrong(data, runs)]
     if mismatches:

@@ -1,4 +1,4 @@
-"""The three ways to run the demo's query, each cold and counted."""
+"""Run the demo's query in three ways, each with cold caches and counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DATABASE = "tpcds"
 _WARM_UP = "warm_up"
-_WARM_UP_PARTITIONS = 64  # more than 32, beyond which Spark lists with a job
+_WARM_UP_PARTITIONS = 64  # above 32, Spark lists files in a job
 _WARM_UP_CONDITION = "d_year = 1998 AND d_following_holiday = 'Y'"
 _DPP = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _CONF = {
@@ -41,46 +41,46 @@ _CONF = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One way to run the query, in numbers."""
+    """Measurements of one way to run the query."""
 
     name: str
     count: int
-    """The answer."""
+    """Result of the query."""
     partitions_fetched: int
-    """Partitions whose details the metastore was asked for."""
+    """Number of partitions whose details were fetched from the metastore."""
     directories_listed: int
-    """Of both tables. Spark counts the files that it finds; here every directory has one."""
+    """Directories of both tables. Spark counts files; here, each directory has one file."""
     files_read: int
-    """Of the fact table, from the plan that ran."""
+    """Files of the fact table, according to the executed plan."""
     bytes_read: int
-    """Size of these files."""
+    """Total size of these files."""
     seconds: float
     partitions: tuple[str, ...] | None = None
-    """Values of the partitions kept, where that was known before Spark planned."""
+    """Values of the selected partitions; None if Spark selected them itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``SELECT count(*)`` of a fact table's join with the days that a condition leaves."""
+    """A ``SELECT count(*)`` over the join of a fact table with the selected days."""
 
     spark: SparkSession
     uri: str
-    """The metastore's."""
+    """URI of the metastore."""
     fact: str
     condition: str
 
     def dates(self) -> DataFrame:
-        """The dimension's side."""
+        """Return the selected rows of the dimension."""
         return self.spark.table(DIMENSION).where(self.condition)
 
     def joined(self, sales: DataFrame, dates: DataFrame) -> DataFrame:
-        """The join, counted."""
+        """Return a DataFrame with the number of rows of the join."""
         from pyspark.sql import functions as F
 
         return sales.join(dates, sales[KEY] == dates[DIMENSION_KEY]).agg(F.count("*"))
 
     def measured(self, query: Callable[[], DataFrame], *, dpp: bool) -> QueryCounts:
-        """Counts of a query that starts with nothing remembered of either table."""
+        """Run a query without cached listings of the tables, and return its counts."""
         from splitlib.testing.spark_counts import measure
 
         self.spark.conf.set(_DPP, str(dpp).lower())
@@ -93,7 +93,7 @@ class Query:
 def session(
     metastore: HiveMetastore, data: DemoData, directory: Path, steps: Steps
 ) -> Iterator[SparkSession]:
-    """A Spark session that sees the tables of ``directory``, and a small one to warm up with."""
+    """Start Spark with the generated tables registered, and a small table to warm up with."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName("splitlib demo")
@@ -108,10 +108,10 @@ def session(
 
 
 def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
-    """Spark without and with its own pruning, then splitlib.
+    """Run the query with Spark, without and with its own pruning, and then with splitlib.
 
-    A round on a small table comes before, or else the first would pay for what Spark's JVM has
-    still to load.
+    Each way first runs on a small table. Otherwise, the first run would include the time to load
+    Spark's classes.
     """
     ways = {
         "Spark without DPP": _without_dpp,
@@ -163,8 +163,7 @@ def _with_splitlib(name: str, query: Query) -> Run:
     [sales] = loaded
     metrics = splitlib.explain(sales).metrics
     days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
-    # added to what Spark counted itself: the dimension's directory, and whatever it may still have
-    # asked for of the fact table
+    # Add to Spark's own counts, which cover the dimension and any access to the fact table.
     return _run(
         name,
         counts,

@@ -1,4 +1,4 @@
-"""Saying what is being done, and keeping the JVM's chatter out of it."""
+"""Report the steps of the demo, and redirect the JVM's output."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 
 class Steps:
-    """Announces each step on stderr and remembers its seconds."""
+    """Announces each step on stderr and records its duration in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Say ``text``, and after the block how long it took."""
+        """Print ``text``, and the duration after the block."""
         print(f"{text} … ", end="", file=sys.stderr, flush=True)
         started = time.perf_counter()
         try:
             yield
-        except BaseException:  # also when interrupted, what follows begins on a line of its own
+        except BaseException:  # start a new line for the next output, also after an interrupt
             print(file=sys.stderr)
             raise
         self.seconds[text] = spent = time.perf_counter() - started
@@ -32,7 +32,7 @@ class Steps:
 
 @contextmanager
 def output_to(path: Path) -> Iterator[None]:
-    """Processes that start inside write to ``path`` for ever; this one only inside."""
+    """Redirect output to ``path`` within the block. Processes started inside keep the redirect."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(fd, os.dup(fd)) for fd in (1, 2)]

@@ -1,4 +1,4 @@
-"""Real servers in a temporary directory, for tests, demos and benchmarks."""
+"""Servers for tests, demos and benchmarks that run in a temporary directory."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 

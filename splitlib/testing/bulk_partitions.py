@@ -1,8 +1,8 @@
-"""Partitions written straight into the Derby database of a metastore.
+"""Add partitions directly to the Derby database of a metastore.
 
-Through thrift a partition costs 10 to 20 ms, too much for tables of 100,000. Here a CSV file is
-imported into a staging table, and one ``INSERT … SELECT`` for each table of Hive's schema makes the
-rows that ``ObjectStore.addPartition`` makes, copying the storage descriptor of the table.
+With thrift, a partition takes 10 to 20 ms, too slow for tables of 100,000. Here, a CSV file is
+imported into a staging table. Then one ``INSERT … SELECT`` per table of Hive's schema creates the
+rows that ``ObjectStore.addPartition`` creates, with a copy of the table's storage descriptor.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 
 _MODELS = "org.apache.hadoop.hive.metastore.model."
 
-# {serde}, {descriptor} and {partition} are the first new ids; {table…} the table that is copied.
-# In the order of the foreign keys.
+# {serde}, {descriptor} and {partition} are the first new ids, {table…} belongs to the Hive table.
+# Foreign keys determine the order.
 _INSERTS = """
 INSERT INTO SERDES (SERDE_ID, NAME, SLIB)
   SELECT {serde} + N, NAME, SLIB FROM STAGED_PARTITIONS, SERDES WHERE SERDE_ID = {table.serde_id};
@@ -64,11 +64,11 @@ def bulk_add_partitions(
 
     Args:
         connection: JDBC connection to the metastore's database; not closed.
-        csv_path: Where the partitions may be written for a while.
+        csv_path: Path for a temporary file with the partitions.
         database: Name of the database.
         table: Name of the table.
         values: One tuple per partition.
-        locations: One per partition; by default Hive's naming below the table's location.
+        locations: One per partition; by default Hive's directory names in the table's location.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -93,10 +93,10 @@ def bulk_add_partitions(
 
 
 def _message(error: BaseException) -> str:
-    """What the database says.
+    """Return the database's error message.
 
-    PySpark asks the JVM of its session about every error, also about those of other JVMs: what it
-    raises then is beside the point, and the error itself is what it was raised from.
+    PySpark queries the JVM of its session for details of every error, even for errors of another
+    JVM. The error that this raises is irrelevant, so follow its causes to the original error.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -108,7 +108,7 @@ def _message(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the rows of its partitions repeat or refer to."""
+    """Ids and columns of the table, which the rows of its partitions use."""
 
     table_id: int
     descriptor_id: int
@@ -160,7 +160,7 @@ def _write_csv(
 
 
 def _stage(connection: Any, csv_path: Path, table: _Table) -> None:
-    _drop_staging(connection)  # of an import that was killed
+    _drop_staging(connection)  # left over from an import that was killed
     values = ", ".join(f"VALUE{i} VARCHAR(255)" for i in range(len(table.keys)))
     _execute(
         connection,
@@ -193,9 +193,9 @@ def _insert(connection: Any, table: _Table, count: int) -> None:
 
 
 def _reserve_ids(connection: Any, model: str, count: int) -> int:
-    """Take `count` ids out of the sequence that Hive numbers `model` from; return the first.
+    """Reserve `count` ids from Hive's sequence for `model`, and return the first one.
 
-    The row stays locked until the commit, so that the running metastore takes none of them.
+    The row is locked until the commit, so the running metastore cannot use these ids.
     """
     sequence = _MODELS + model
     taken = _execute(
@@ -203,7 +203,7 @@ def _reserve_ids(connection: Any, model: str, count: int) -> int:
         f"UPDATE SEQUENCE_TABLE SET NEXT_VAL = NEXT_VAL + {count} WHERE SEQUENCE_NAME = ?",
         sequence,
     )
-    if not taken:  # nothing of this model was ever stored
+    if not taken:  # no object of this model exists yet
         _execute(connection, f"INSERT INTO SEQUENCE_TABLE VALUES (?, {count + 1})", sequence)
     [(next_id,)] = _query(
         connection, "SELECT NEXT_VAL FROM SEQUENCE_TABLE WHERE SEQUENCE_NAME = ?", sequence

@@ -1,8 +1,8 @@
-"""A real Hive metastore, run from the jars that PySpark brings.
+"""Run a real Hive metastore from the jars that PySpark includes.
 
-A small JVM is driven through py4j: it opens Hive's own metastore handler on an embedded Derby
-database and serves it with thrift, wired as ``HiveMetaStore.main`` does, except that it listens on
-the loopback interface only and takes a free port without a race.
+A small JVM, controlled through py4j, opens Hive's metastore handler on an embedded Derby database.
+A thrift server serves it, configured as in ``HiveMetaStore.main``. It listens only on the loopback
+interface, and binds a free port without a race.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LOG_TAIL_BYTES = 8_000
 
 
 class HiveMetastore:
-    """A Hive metastore of its own process, for as long as the ``with`` block lasts.
+    """A Hive metastore in its own process, which runs during the ``with`` block.
 
-    Everything it writes lies in `directory`: the Derby database, the warehouse and the log. Spark
-    joins it with `spark_conf`, any thrift client with `uri`. It ends with the Python process that
-    started it, even when that one is killed.
+    All its files are in `directory`: the Derby database, the warehouse and the log. Spark connects
+    with `spark_conf`, other thrift clients with `uri`. The metastore ends with the Python process
+    that started it, even if that process is killed.
 
     Args:
-        directory: Where to keep the database and the warehouse. Given, it stays, so that a later
-            metastore on the same directory finds the same tables; otherwise a temporary directory
-            is removed by `stop`.
-        port: 0 takes a free one, which is kept over `stop`, `kill` and `start`.
-        start_timeout_seconds: After this time `start` gives up.
-        heap_megabytes: Heap of the JVM. 512 is enough for tables of a million partitions as long
-            as no client asks for all of them with their details at once.
+        directory: Directory for database and warehouse. It is kept, so a later metastore with the
+            same directory has the same tables. None = a temporary directory, which `stop` removes.
+        port: Port to listen on. 0 = a free port, which stays the same after `stop` or `kill` and
+            `start`.
+        start_timeout_seconds: Maximum time for `start`.
+        heap_megabytes: Heap of the JVM. 512 is enough for a million partitions, unless a client
+            fetches the details of all at once.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class HiveMetastore:
 
     @property
     def uri(self) -> str:
-        """``thrift://127.0.0.1:PORT``; the port is known once the metastore was started."""
+        """``thrift://127.0.0.1:PORT``. The port is known after the first start."""
         return f"thrift://{_HOST}:{self._port}"
 
     def spark_conf(self) -> dict[str, str]:
-        """Return what a Spark session needs to use this metastore as its catalog."""
+        """Return the Spark settings to use this metastore as the session's catalog."""
         return {
             "spark.sql.catalogImplementation": "hive",
             "spark.hadoop.hive.metastore.uris": self.uri,
@@ -93,11 +93,11 @@ class HiveMetastore:
             return ""
 
     def start(self) -> None:
-        """Start the metastore and return when it answers.
+        """Start the metastore and wait until it accepts connections.
 
         Raises:
-            RuntimeError: Java or PySpark is missing, or the metastore did not start; the message
-                ends with its log.
+            RuntimeError: if Java or PySpark is missing, or the metastore does not start. The
+                message ends with its log.
         """
         if self._process is not None:
             raise RuntimeError(f"the metastore {self.uri} is running already")
@@ -115,7 +115,7 @@ class HiveMetastore:
             self._gateway = _connect(process)
             self._serve()
         except (OSError, Py4JError) as error:
-            # the text of an error of Java's is asked from the JVM, so while it lives
+            # Java error texts are fetched from the JVM, so build the message before it stops.
             message = (
                 f"the Hive metastore in {self.directory} did not start. The directory must be "
                 f"writable and used by no other metastore, the port ({self._port or 'any'}) free, "
@@ -129,7 +129,7 @@ class HiveMetastore:
                 watchdog.cancel()
 
     def stop(self) -> None:
-        """Stop the metastore; a temporary directory is removed. Does nothing when stopped."""
+        """Stop the metastore and remove a temporary directory. Do nothing if it is not running."""
         if self._process is not None:
             self._close_database()
             self._process.terminate()
@@ -139,7 +139,7 @@ class HiveMetastore:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def kill(self) -> None:
-        """End the process without a warning, as a crash does. `start` brings it back."""
+        """Kill the process, to simulate a crash. `start` restarts it."""
         if self._process is not None:
             self._process.kill()
             self._forget_process()
@@ -151,24 +151,23 @@ class HiveMetastore:
         values: Sequence[tuple[str | None, ...]],
         locations: Sequence[str] | None = None,
     ) -> None:
-        """Add partitions to an existing table, thousands a second, past thrift.
+        """Add thousands of partitions per second to an existing table, without thrift.
 
-        The rows are those that ``add_partitions`` makes, in one transaction, while the metastore
-        is running. Directories are neither made nor looked at.
+        The result is the same as that of ``add_partitions``, in one transaction, while the
+        metastore is running. Directories are neither created nor checked.
 
         Args:
             database: Name of the database.
             table: Name of the table.
-            values: One tuple per partition, a text per partition key. None and the empty text
-                stand for Hive's default partition.
-            locations: One per partition. By default the directory of Hive's naming below the
-                table's location.
+            values: One tuple per partition, with one text per partition key. None and the empty
+                text give Hive's default partition.
+            locations: One per partition; by default Hive's directory names in the table's location.
 
         Raises:
-            RuntimeError: The metastore is not running.
-            LookupError: There is no such table.
-            ValueError: The table is not partitioned, or a tuple has not one text per key, or a
-                partition exists already. Nothing was added.
+            RuntimeError: if the metastore is not running.
+            LookupError: if the table does not exist.
+            ValueError: if the table is not partitioned, a tuple does not have one text per key, or
+                a partition already exists. In these cases, no partition is added.
         """
         if self._gateway is None:
             raise RuntimeError("the metastore is not running, call start() first")
@@ -187,11 +186,11 @@ class HiveMetastore:
     def _launch(self, java: str, jars: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         properties = {
             "derby.system.home": str(self.directory),
-            # no fsync: what is lost is lost with the operating system, not with the process
+            # No fsync: data is lost only if the operating system crashes, not with the process.
             "derby.system.durability": "test",
             "javax.jdo.option.ConnectionURL": f"{_DERBY_URL};create=true",
             "datanucleus.schema.autoCreateAll": "true",
-            "hive.hmshandler.retry.interval": "0",  # nobody else holds a lock worth waiting for
+            "hive.hmshandler.retry.interval": "0",  # no other process holds locks
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": str(self.warehouse),
             "org.apache.logging.log4j.level": "WARN",
@@ -200,14 +199,14 @@ class HiveMetastore:
             [
                 java,
                 f"-Xmx{self._heap_megabytes}m",
-                # a short life: together these take 40 % off the start
+                # The process is short-lived: together these options reduce start time by 40 %.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 *(f"-D{key}={value}" for key, value in properties.items()),
                 "-classpath",
                 f"{jars}/*",
                 "py4j.GatewayServer",
-                "--die-on-broken-pipe",  # ends when its stdin does: with this process at the latest
+                "--die-on-broken-pipe",  # exit when stdin closes, at the latest with this process
                 "--enable-auth",
                 "0",
             ],
@@ -215,11 +214,11 @@ class HiveMetastore:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # Ctrl-C is for the user's program, not for its metastore
+            start_new_session=True,  # Ctrl-C must stop only the user's program
         )
 
     def _serve(self) -> None:
-        """Open the handler and serve it, wired as in ``HiveMetaStore.startMetaStore``."""
+        """Open the handler and serve it, as ``HiveMetaStore.startMetaStore`` does."""
         jvm = self._gateway.jvm
         hive, thrift = jvm.org.apache.hadoop.hive, jvm.org.apache.thrift
         handler = hive.metastore.HiveMetaStore.newRetryingHMSHandler(
@@ -234,14 +233,14 @@ class HiveMetastore:
             .protocolFactory(thrift.protocol.TBinaryProtocol.Factory())
             .stopTimeoutVal(0)  # do not wait for clients that stay connected
         )
-        # a thread of Java's: a call of py4j that never returns would log an error at a kill
+        # Use a Java thread: an open py4j call would log an error when the process is killed.
         runnable = jvm.java.beans.EventHandler.create(
             jvm.java.lang.Class.forName("java.lang.Runnable"), self._server, "serve"
         )
         jvm.java.lang.Thread(runnable, self.uri).start()
 
     def _close_database(self) -> None:
-        """Stop serving and shut Derby down, so that the next start has nothing to recover."""
+        """Stop the server and shut Derby down, so that the next start needs no recovery."""
         from py4j.protocol import Py4JError
 
         if self._server is None:
@@ -250,7 +249,7 @@ class HiveMetastore:
             self._server.stop()
             self._gateway.jvm.java.sql.DriverManager.getConnection(f"{_DERBY_URL};shutdown=true")
         except Py4JError:
-            pass  # Derby reports its shutdown as an exception; a crashed JVM needs none
+            pass  # Derby reports its shutdown as an exception; a crashed JVM needs no shutdown
 
     def _forget_process(self) -> None:
         assert self._process is not None
@@ -268,7 +267,7 @@ class HiveMetastore:
 
 
 def _connect(process: subprocess.Popen[bytes]) -> Any:
-    """Read port and token that py4j's server prints first, and return a gateway to it."""
+    """Read the port and token that py4j's server prints, and return a gateway to it."""
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
     assert process.stdout is not None
@@ -279,10 +278,10 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
         gateway_parameters=GatewayParameters(
             port=int(port),
             auth_token=token.decode().strip(),
-            enable_memory_management=False,  # finalizers would call a JVM that has ended
+            enable_memory_management=False,  # finalizers would call the JVM after its end
         )
     )
-    # nobody reads stdout any more: what Hive prints belongs into the log
+    # Nothing reads stdout from here on, so send Hive's output to the log.
     gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
     return gateway
 

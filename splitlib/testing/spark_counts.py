@@ -1,8 +1,8 @@
-"""What Spark fetched, listed and read for one query.
+"""Count what Spark fetches, lists and reads for one query.
 
-Spark's UI stops its clock before files are listed, so the numbers come from where they are made:
-partitions and files found from the counters of Spark's catalog client, files read from the metrics
-of the scans in the plan that ran.
+Spark's UI does not include the time to list files, so the counts come from other sources. Counters
+of Spark's catalog client give the partitions and files found. Metrics of the scans in the executed
+plan give the files read.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ _SCAN = "FileSourceScanExec"
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts:
-    """One query: what it took, and what came out.
+    """Counts and result of one query.
 
     Attributes:
-        partitions_fetched: Partitions whose details Spark took from the metastore.
-        files_discovered: Files that Spark found by listing directories, of partitioned and of other
-            tables.
-        files_read: Files that the scans of partitioned tables had to open.
-        bytes_read: Size of these files; of a columnar file no more than the columns in use are
-            read.
-        seconds: From before the query is built to its last row.
-        result: The rows.
+        partitions_fetched: Number of partitions whose details Spark fetched from the metastore.
+        files_discovered: Number of files that Spark found by listing directories, for all tables.
+        files_read: Number of files that the scans of partitioned tables opened.
+        bytes_read: Total size of these files. For columnar files, Spark reads only the columns in
+            use.
+        seconds: Time from before the query is built until its last row.
+        result: Rows of the query.
     """
 
     partitions_fetched: int
@@ -44,13 +43,13 @@ class QueryCounts:
 def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
     """Build a query, run it, and count.
 
-    The counters are the JVM's, so nothing else may query at the same time. Cold numbers need
-    ``spark.catalog.refreshTable`` before, because Spark remembers listings.
+    The counters belong to the JVM, so no other query may run at the same time. For cold caches,
+    call ``spark.catalog.refreshTable`` first, because Spark caches listings.
 
     Args:
-        spark: A classic session; Spark Connect shows neither counters nor plans.
-        query: Makes the DataFrame whose rows are collected. What it does itself (such as a key
-            collection) is in the seconds and the catalog's counters, not in the files read.
+        spark: A classic session. Spark Connect provides neither counters nor plans.
+        query: Returns the DataFrame to collect. Its own work, such as collecting keys, is
+            included in the seconds and the catalog's counters, but not in the files read.
     """
     jvm: Any = spark._jvm
     catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
@@ -59,7 +58,7 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
     df = query()
     result = df.collect()
     seconds = time.perf_counter() - started
-    # not df.count(): that plans a query of its own, and this one's metrics would stay empty
+    # df.count() would plan another query, and leave the metrics of this one empty.
     scans = [scan for scan in _scans(df) if scan.relation().partitionSchema().nonEmpty()]
     return QueryCounts(
         partitions_fetched=int(catalog.METRIC_PARTITIONS_FETCHED().getCount()),
@@ -72,13 +71,13 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
 
 
 def _scans(df: DataFrame) -> list[Any]:
-    """The file scans of the plan that ran, each once however often its rows were used."""
+    """Return the file scans of the executed plan. A reused scan is returned once."""
     root = df._jdf.queryExecution().executedPlan()
     return list({n.id(): n for n in _nodes(root) if n.getClass().getSimpleName() == _SCAN}.values())
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """The plan's operators, through the stages of adaptive execution, with their subqueries."""
+    """Yield the plan's operators, including adaptive query stages and subqueries."""
     yield plan
     name = plan.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
