@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="splitlib", description="Which partitions, files and splits a filter leaves."
+        prog="splitlib", description="Show the partitions, files and splits that match filters."
     )
     parser.add_argument("--version", action="version", version=f"splitlib {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

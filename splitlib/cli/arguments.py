@@ -44,9 +44,9 @@ def table_options() -> argparse.ArgumentParser:
     """Return a parser with the options for a table, its catalog and filters."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("table", metavar="TABLE", help="db.table, a path, or catalog.db.table")
-    where = parser.add_argument_group("where it is")
+    where = parser.add_argument_group("location of the table")
     where.add_argument("-c", "--connector", metavar="NAME", help="files, hive, ...")
-    where.add_argument("--uri", help="of the catalog; the connector is hive unless given")
+    where.add_argument("--uri", help="URI of the catalog; the default connector is then hive")
     where.add_argument(
         "-o",
         "--option",
@@ -56,20 +56,21 @@ def table_options() -> argparse.ArgumentParser:
         help="an option of the connector, such as format=orc or storage_options.key=...; "
         "repeatable",
     )
-    filters = parser.add_argument_group("filters; all of them hold together")
+    filters = parser.add_argument_group("filters, combined with AND")
     filters.add_argument(
         "--filter",
         action="append",
         default=[],
         metavar="KEY=V1,V2",
-        help="one of these values, quoted as in CSV; __HIVE_DEFAULT_PARTITION__ is null",
+        help="allowed values, quoted as in CSV; __HIVE_DEFAULT_PARTITION__ is null",
     )
     filters.add_argument(
         "--range",
         action="append",
         default=[],
         metavar="KEY=LOW..HIGH",
-        help="both ends included, either may be left out; with dots in it, quoted as in CSV",
+        help="range with both ends included; either may be omitted; an end with dots is "
+        "quoted as in CSV",
     )
     return parser
 
@@ -85,7 +86,7 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not name or not equals:  # do not show the argument, which may be a secret
             raise ConfigError(
-                f"--{option} takes NAME=VALUE, which number {number} of them is not.",
+                f"Argument number {number} of --{option} does not have the form NAME=VALUE.",
                 hint=f"write --{option} NAME=VALUE.",
             )
         found[name] = value
@@ -105,7 +106,7 @@ def table_of(args: argparse.Namespace, config: SplitConfig) -> Table:
         if outer in _NESTED and inner:
             options.setdefault(outer, {})[inner] = value
         elif name in _NO_OPTIONS:
-            raise ConfigError(f"{name!r} is no option of a connector.")
+            raise ConfigError(f"{name!r} is not a connector option.")
         else:
             options[name] = value
     if storage := options.get("storage_options"):

@@ -15,9 +15,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "config",
         parents=[setting_options(), output_options()],
-        help="every setting, its value and where that came from",
-        description="Settings of the environment (SPLITLIB_NAME) and of --set; with --json one "
-        "object per line.",
+        help="show every setting with its value and source",
+        description="Prints settings from the environment (SPLITLIB_NAME) and --set; with --json, "
+        "one object per line.",
     )
     parser.set_defaults(run=_run)
 

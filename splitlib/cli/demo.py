@@ -32,19 +32,19 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         parents=[output_options()],
-        help="TPC-DS in a local metastore: Spark without and with its pruning, and splitlib",
-        description="Makes TPC-DS data, registers it in a Hive metastore of its own, and counts "
-        "what a join with the days that follow a holiday takes. Needs Java; downloads nothing. "
-        "With --json one object. Exits with 1 if an answer is wrong.",
+        help="run a TPC-DS query with Spark, with and without its pruning, and splitlib",
+        description="Generates TPC-DS data, registers it in a local Hive metastore, and measures a "
+        "join with the days after holidays. Needs Java; downloads nothing. With --json, prints "
+        "one object. Exits with 1 if a result is wrong.",
     )
     parser.add_argument(
         "--scale",
         type=float,
         default=0.1,
         metavar="FACTOR",
-        help="TPC-DS scale factor; from 0.1 on there are sales on nearly every day of five years",
+        help="TPC-DS scale factor; 0.1 or more has sales on nearly every day of five years",
     )
-    parser.add_argument("--directory", type=Path, metavar="DIR", help="where to make the data")
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where to create the data")
     parser.add_argument("--keep", action="store_true", help="do not remove the data afterwards")
     parser.set_defaults(run=_run)
 
@@ -92,7 +92,7 @@ def _started(directory: Path) -> HiveMetastore:
     try:
         metastore.start()
     except RuntimeError as error:  # its message names the missing part, such as Java
-        raise SplitlibError(f"The demo has no metastore: {error}") from error
+        raise SplitlibError(f"The demo could not start a metastore: {error}") from error
     return metastore
 
 

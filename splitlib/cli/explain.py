@@ -15,8 +15,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         parents=options(),
-        help="what was pruned by which filter, and why another was not used",
-        description="Plans the table and says how it went; with --json as one object.",
+        help="show which filters pruned, and why others were not used",
+        description="Plans the table and prints how filters pruned it; with --json, one object.",
     )
     parser.set_defaults(run=_run)
 

@@ -64,8 +64,8 @@ def _bounds(ends: str, text: str) -> list[str | None]:
         raise ConfigError(f"--range {text!r} is not of the form key=1..9.")
     if len(found) > 1:
         raise ConfigError(
-            f"--range {text!r} can be divided at several places.",
-            hint='quote an end that has dots, as in key="a..b"..c.',
+            f"--range {text!r} can be split in several ways.",
+            hint='quote an end that contains dots, as in key="a..b"..c.',
         )
     return [_end(end) for end in found[0]]
 
@@ -88,5 +88,5 @@ def _typed(texts: Sequence[str], field: pa.Field) -> pa.Array:
     typed = parse(pa.array(values, pa.string()), field)
     if typed.undecided is not None:
         wrong = texts[pc.index(typed.undecided, True).as_py()]
-        raise InvalidFilter(f"{wrong!r} is no {field.type}, the type of {field.name!r}.")
+        raise InvalidFilter(f"{wrong!r} is not a valid {field.type}, the type of {field.name!r}.")
     return typed.values

@@ -31,14 +31,14 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "partitions",
         parents=options(),
-        help="partitions that match",
-        description="One partition name per line; with --json one object per line.",
+        help="list the partitions that match",
+        description="Prints one partition name per line; with --json, one object per line.",
     )
     parser.add_argument(
         "--files",
         action="store_true",
-        help="list them too: only partitions with data, each with its number of files and bytes, "
-        "separated by tabs",
+        help="list files, too: print only partitions with data, with their number of files and "
+        "bytes, separated by tabs",
     )
     parser.set_defaults(run=_run)
 

@@ -17,9 +17,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "plan",
         parents=options(),
-        help="splits to read",
-        description="One line per split: id, path, first byte, bytes, partition; separated by "
-        "tabs. With --json one object per line.",
+        help="list the splits to read",
+        description="Prints one line per split: id, path, first byte, bytes, partition, separated "
+        "by tabs; with --json, one object per line.",
     )
     parser.set_defaults(run=_run)
 

@@ -17,10 +17,10 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "tables",
         parents=[output_options()],
-        help="names in a Hive metastore",
-        description="One line per table; with --json one object per line.",
+        help="list the tables of a Hive metastore",
+        description="Prints one line per table; with --json, one object per line.",
     )
-    parser.add_argument("database", nargs="?", metavar="DATABASE", help="all by default")
+    parser.add_argument("database", nargs="?", metavar="DATABASE", help="all databases by default")
     parser.add_argument("--uri", required=True, help="thrift://host:9083,...")
     parser.set_defaults(run=_run)
 
@@ -28,8 +28,8 @@ def add_to(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     catalog: Any = connector_class("hive")
     if not isinstance(catalog, SupportsTableNames):
-        raise ConfigError("Connector 'hive' has been replaced by one that lists no tables.")
-    with progress.for_command(lambda: "asking the metastore", json=args.json) as out:
+        raise ConfigError("The installed connector 'hive' cannot list tables.")
+    with progress.for_command(lambda: "listing the tables", json=args.json) as out:
         for database, table in catalog.table_names(args.database, {"uri": args.uri}):
             row = {"database": database, "table": table}
             out.print(jsonlines.dump(row) if args.json else f"{database}.{table}")

@@ -9,9 +9,9 @@ from splitlib.demo.run import Run
 
 _CELLS = 60
 _NOTES = """\
-partitions  details fetched from the metastore; splitlib asks for all names first, in one call
-listed      directories, of both tables
-files       read of the fact table, and their size; a count(*) needs no more than their footers"""
+partitions  details fetched from the metastore; splitlib first lists all names, in one call
+listed      directories of both tables
+files       files read from the fact table, and their size; a count(*) reads only their footers"""
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:

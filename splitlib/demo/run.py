@@ -123,7 +123,7 @@ def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
             way(name, Query(spark, uri, _WARM_UP, _WARM_UP_CONDITION))
     runs = []
     for name, way in ways.items():
-        with steps.step(f"asking {name}"):
+        with steps.step(f"running {name}"):
             runs.append(way(name, Query(spark, uri, FACT, CONDITION)))
     return runs
 
