@@ -93,7 +93,7 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
     else:
         right = False
     if not right:
-        raise SourceError(f"A partition name has not the keys {', '.join(keys)}.")
+        raise SourceError(f"A partition name does not have the keys {', '.join(keys)}.")
     columns, have_keys = [], True
     for i, key in enumerate(keys):
         begins = slashes[:, i - 1] + 1 if i else bounds[:-1]
@@ -121,7 +121,7 @@ def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
     else:
         values = pc.struct_field(pc.extract_regex(parts, r"^[^=]*=(?P<v>(?s:.*))$"), "v")
         if values.null_count:
-            raise SourceError(f"A partition name has a part that is no value of {key}.")
+            raise SourceError(f"A part of a partition name is not a value of {key}.")
         of_key = pc.all(pc.match_substring_regex(parts, f"^(?i:{re.escape(expected)})")).as_py()
     is_null = pc.equal(values, NULL_PARTITION)
     if pc.any(is_null).as_py():

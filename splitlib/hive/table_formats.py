@@ -58,22 +58,31 @@ def refuse_unreadable(
     by = parameters.get("table_type", "").upper()
     provider, input_format = provider.lower(), input_format.lower()
     if kind.endswith("VIEW"):
-        raise UnsupportedTable("It is a view.", hint="read the tables below it.")
+        raise UnsupportedTable(
+            "The table is a view.",
+            hint="query it with splitlib.sql, or read the tables that it uses.",
+        )
     if parameters.get("transactional", "").lower() == "true":
         raise UnsupportedTable(
-            "It is a transactional (ACID) table, whose files hold deltas of rows.",
+            "The table is transactional (ACID): its files contain changes to rows.",
             hint="read it with Hive, or copy it into a table that is not transactional.",
         )
     if by == "ICEBERG" or provider == "iceberg":
-        raise UnsupportedTable("It is an Iceberg table.", hint="use connector='iceberg'.")
+        raise UnsupportedTable("The table is an Iceberg table.", hint="use connector='iceberg'.")
     if by == "DELTA" or provider == "delta":
-        raise UnsupportedTable("It is a Delta table.", hint="read it with Spark's delta source.")
+        raise UnsupportedTable(
+            "The table is a Delta table.", hint="read it with Spark's delta source."
+        )
     if provider == "hudi" or "hudi" in input_format or "hoodie" in input_format:
-        raise UnsupportedTable("It is a Hudi table.", hint="read it with Spark's hudi source.")
+        raise UnsupportedTable(
+            "The table is a Hudi table.", hint="read it with Spark's hudi source."
+        )
     if parameters.get("storage_handler"):
-        raise UnsupportedTable("Its rows are kept by a storage handler, not in files.")
+        raise UnsupportedTable("A storage handler keeps the table's rows, not files.")
     if "symlinktextinputformat" in input_format:
-        raise UnsupportedTable("It is a table of symlinks.", hint="read the tables linked to.")
+        raise UnsupportedTable(
+            "The table consists of symlinks.", hint="read the tables that it links to."
+        )
 
 
 def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: bool) -> ReadFormat:
@@ -90,11 +99,11 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
     """
     name = provider.lower()
     if name not in _SOURCES:
-        raise UnsupportedTable(f"Its data source is {name!r}.", hint=_KNOWN)
+        raise UnsupportedTable(f"The data source {name!r} is not supported.", hint=_KNOWN)
     options = {k: v for k, v in options.items() if k not in ("path", "serialization.format")}
     selecting = [name for name in options if name.lower() in SELECTING_OPTIONS]
     if selecting and not is_partitioned:
-        raise UnsupportedTable(f"It takes only some of its files, by {', '.join(selecting)}.")
+        raise UnsupportedTable(f"Options select only some of the files: {', '.join(selecting)}.")
     return ReadFormat.of(name, {k: v for k, v in options.items() if k not in selecting})
 
 
@@ -114,7 +123,7 @@ def serde_format(
     name = _SERDES.get(serde or "")
     if name is None or (name.startswith("hive-") and input_format != _TEXT_INPUT):
         raise UnsupportedTable(
-            f"Its SerDe is {serde or 'unknown'} over {input_format}.", hint=_KNOWN
+            f"The SerDe {serde or 'unknown'} over {input_format} is not supported.", hint=_KNOWN
         )
     if name.startswith("hive-"):
         given = {key: properties[key] for key in _TEXT_PROPERTIES if key in properties}

@@ -102,14 +102,14 @@ def _condition(
     }
     usable = {name: c for name, c in pairs.items() if has_literals(operands[name].kind)}
     if not usable:
-        return JoinCondition("true", False, tuple(f"{name}: nothing" for name in pairs))
+        return JoinCondition("true", False, tuple(f"{name}: no condition" for name in pairs))
     data = collect_keys(dimension, usable, None, config, null_safe=null_safe)
     writer = ConditionWriter(operands, config.condition_literals, for_command=for_command)
     found = writer.of(data)
     padded = [name for name in usable if _may_be_padded(columns[pairs[name]].field)]
     if padded and found.is_exact and not data.is_empty:
         # A join with a CHAR column compares the key as it is, but Spark pads a literal.
-        return found.inexact(f"{', '.join(padded)}: a literal is padded where the column is CHAR")
+        return found.inexact(f"{', '.join(padded)}: Spark pads literals if the column is CHAR")
     return found
 
 
@@ -122,7 +122,7 @@ def _column(spark: SparkSession, name: str) -> str:
     """Return a fact column as SQL. Names are always quoted, since they may be SQL keywords."""
     if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
         raise InvalidFilter(
-            f"Column {name!r} cannot be named in SQL text: Spark replaces `${{…}}` there.",
+            f"Column {name!r} cannot be used in SQL text: Spark replaces `${{…}}` there.",
             hint="rename the column in a view, or set spark.sql.variable.substitute to false.",
         )
     parts, end = [], -1
@@ -130,8 +130,8 @@ def _column(spark: SparkSession, name: str) -> str:
         found = _PART.match(name, end + 1)
         if found is None or name[found.end() : found.end() + 1] not in ("", "."):
             raise InvalidFilter(
-                f"{name!r} is no name of a column.",
-                hint="put each part in backticks that has a dot or a backtick in it: `a.b`.",
+                f"{name!r} is not a column name.",
+                hint="put a part that contains a dot or a backtick in backticks: `a.b`.",
             )
         parts.append(found[2] or found[1].replace("``", "`"))
         end = found.end()

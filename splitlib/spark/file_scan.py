@@ -121,13 +121,13 @@ def canonical_paths(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
 
 def _check_columns(data: StructType, keys: StructType, partitions: pa.Table) -> None:
     if partitions.column_names != keys.names:
-        msg = f"Partition columns {partitions.column_names} are not the keys {keys.names}"
+        msg = f"Partition columns {partitions.column_names} differ from the keys {keys.names}"
         raise ValueError(msg)
     # Spark would move such a column to the position of the data column.
     if both := {name.lower() for name in data.names} & {name.lower() for name in keys.names}:
         raise UnsupportedTable(
-            f"Columns {sorted(both)} are both in the data schema and partition keys.",
-            hint="also where case counts, columns are to differ in more than case.",
+            f"Columns {sorted(both)} are both data columns and partition keys.",
+            hint="rename one of them; names that differ only in case are not supported.",
         )
 
 
@@ -149,11 +149,11 @@ def _check_files(files: pa.Table, partitions: int) -> None:
     )
     refuse(
         pc.match_substring_regex(files["path"], r"/(\.{1,2}/|\.{0,2}$)"),
-        "A file's path is not normal",
+        "A file's path is not normalized",
     )
     refuse(
         pc.match_substring_regex(files["path"], _SKIPPED_NAME),
-        "Spark skips a file of this name",
+        "Spark skips a file with this name",
     )
     pairs = files.group_by(["path", "partition"]).aggregate([([], "count_all")])
     if pairs.num_rows < files.num_rows:

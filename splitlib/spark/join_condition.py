@@ -76,7 +76,7 @@ class JoinCondition:
 
     def explain(self) -> str:
         """Describe the condition, with one line per column."""
-        kind = "exact" if self.is_exact else "keeps more than the join"
+        kind = "exact" if self.is_exact else "may keep more rows than the join"
         return "\n".join([f"Condition of a join ({kind})", *(f"  {line}" for line in self._told)])
 
 
@@ -141,7 +141,7 @@ class ConditionWriter:
             case (ValueDomain(rows=rows),) if data.is_exact and self._can_list(rows):
                 exact = set(columns) == set(data.fields)
                 told = [f"{', '.join(data.fields)}: {data.describe()}"]
-                told += [f"{name}: nothing" for name in columns if name not in data.fields]
+                told += [f"{name}: no condition" for name in columns if name not in data.fields]
                 return JoinCondition(self._any_of(rows), exact, tuple(told))
         parts, told = [], []
         for name in columns:
@@ -192,7 +192,7 @@ class ConditionWriter:
             ordered = plain.take(pc.sort_indices(plain))
             ranges = Ranges.covering(ordered, self._alternatives)
             return self._ranges(name, ranges, bool(values.null_count))
-        return "", "nothing"
+        return "", "no condition"
 
     def _ranges(self, name: str, ranges: Ranges, includes_null: bool) -> tuple[str, str]:
         found = [self._between(name, low, high, ranges.brackets) for low, high in ranges]

@@ -89,7 +89,7 @@ def _declared_field(field: pa.Field, declared: dict[str, Any]) -> StructField:
     # PySpark imports the class of a user-defined type, and a file may name any class.
     for python_class in _python_classes(declared):
         if not python_class.startswith(_SPARKS_OWN):
-            raise _unknown(field.name, f"of the user-defined type {python_class}")
+            raise _unknown(field.name, f"the user-defined type {python_class}")
     try:
         return nullable(StructField.fromJson(declared))
     # PySpark 4.0 raises AssertionError while it formats its own error.
@@ -112,7 +112,7 @@ def _python_classes(declared: Any) -> Iterator[str]:
 
 def _unknown(name: str, kind: object) -> UnsupportedTable:
     return UnsupportedTable(
-        f"Column {name!r} is {kind} in its files, which Spark does not read.",
+        f"Column {name!r} has a type that Spark cannot read: {kind}.",
         hint="declare the other columns with schema=.",
     )
 

@@ -70,7 +70,9 @@ def default_literal(field: pa.Field) -> str | None:
         return None
     kind = field.type
     if pa.types.is_nested(kind):
-        raise UnsupportedTable(f"The default of column {field.name!r} is a nested value.")
+        raise UnsupportedTable(
+            f"The default of column {field.name!r} is a nested value, which is not supported."
+        )
     if metadata.get(LOGICAL_TYPE) == b"uuid":
         return f"X'{str(value).replace('-', '')}'"
     if pa.types.is_binary(kind):

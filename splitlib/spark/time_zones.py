@@ -17,5 +17,5 @@ def jvm_time_zone(spark: SparkSession) -> str:
     """
     row = spark.range(1).selectExpr("reflect('java.time.ZoneId', 'systemDefault')").first()
     if row is None:
-        raise ValueError("Spark does not tell the time zone of its JVM")
+        raise ValueError("Spark did not return the time zone of its JVM")
     return str(row[0])

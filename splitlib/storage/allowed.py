@@ -193,7 +193,7 @@ def _parsed(location: str) -> tuple[str, str, str]:
     try:
         return urlparse(location)[:3]
     except ValueError as error:
-        raise LocationNotAllowed(f"{location!r} is no URI: {error}") from error
+        raise LocationNotAllowed(f"{location!r} is not a valid URI: {error}") from error
 
 
 def _literal_names(path: str) -> tuple[str, ...]:

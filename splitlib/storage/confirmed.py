@@ -61,8 +61,8 @@ def has_whole_pages(fs: Any, bucket: str, directory: str) -> bool:
 def no_next_page(location: str) -> SourceError:
     """Return the error for a truncated listing without a token for the next page."""
     return SourceError(
-        f"The store lists a part of {location!r}, and does not say where the next part begins.",
-        hint="report it to who runs the store: the answer is truncated and has no token.",
+        f"The store returned a truncated listing of {location!r} without a token for the rest.",
+        hint="report this to the operator of the store.",
     )
 
 
@@ -74,7 +74,7 @@ def _answer(fs: Any, bucket: str, **asked: Any) -> Mapping[str, Any]:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
     if "IsTruncated" not in answer:  # S3 always sends it
         raise SourceUnavailable(
-            f"The answer to a listing of bucket {bucket!r} is no listing.",
-            hint="check endpoint_url, and whether a proxy answers in place of the store.",
+            f"The response to a list request for bucket {bucket!r} is not a listing.",
+            hint="check endpoint_url, and whether a proxy responds instead of the store.",
         )
     return answer

@@ -209,7 +209,7 @@ def _name_in(directory: str, path: str) -> str:
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")
     if not (above.endswith(directory) or directory.endswith(above)):
-        raise SourceUnavailable(f"Asked for {directory!r}, the storage has listed {path!r}.")
+        raise SourceUnavailable(f"The storage listed {path!r} instead of {directory!r}.")
     return name
 
 

@@ -51,10 +51,10 @@ class Location(NamedTuple):
             return f"pip install 'splitlib[{_OBJECT_STORES[self.protocol][1]}]'."
         if self.is_of_hadoop:
             return (
-                "open the table with a Spark session that is not of Spark Connect: its client "
-                "reaches it; or install what fsspec needs for it."
+                "open the table with a classic Spark session, which has a client for it; or "
+                "install the package that fsspec needs for it."
             )
-        return "install the package that brings this protocol to fsspec."
+        return "install the package that adds this protocol to fsspec."
 
 
 def located(location: str) -> Location:
@@ -66,11 +66,11 @@ def located(location: str) -> Location:
     """
     path = local_path(location or "")
     if not path:
-        raise CorruptMetadata(f"{location!r} is no location of files.")
+        raise CorruptMetadata(f"{location!r} is not a location of files.")
     if "\0" in path:
         raise CorruptMetadata(
-            f"{location!r} is no location of files: it has a null character.",
-            hint="correct it in the catalog, or where it is given.",
+            f"{location!r} is not a location of files: it contains a null character.",
+            hint="correct the location in the catalog or in your call.",
         )
     scheme = _SCHEME.match(path)
     if scheme is None:

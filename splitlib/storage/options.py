@@ -32,9 +32,9 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
         for part in outer:
             inside = inside.setdefault(part, {})
             if not isinstance(inside, dict):
-                raise ConfigError(f"Option {part!r} of the storage has a value and options.")
+                raise ConfigError(f"Storage option {part!r} has a value and nested options.")
         if last in inside:
-            raise ConfigError(f"Option {name!r} of the storage is given twice.")
+            raise ConfigError(f"Storage option {name!r} is given twice.")
         inside[last] = value
     return nested
 

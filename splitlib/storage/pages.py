@@ -142,7 +142,7 @@ class PagedListing:
             raise NotFollowed(str(error)) from error
         # Users may have installed obstore without the extra of splitlib that requires this version.
         if tuple(map(int, re.findall(r"\d+", obstore.__version__)[:3])) < _OLDEST:
-            raise NotFollowed(f"obstore {obstore.__version__} misses keys that hold '%'.")
+            raise NotFollowed(f"obstore {obstore.__version__} misses keys that contain '%'.")
         self.kind = kind
         self._obstore = obstore
         self._protocol = protocol
@@ -221,7 +221,7 @@ class PagedListing:
             if told < FILES_PER_PAGE:
                 return found, len(prefixes)
             if last is None:
-                raise NotInOrder("A page without a file does not say where the next one begins.")
+                raise NotInOrder("A page without files does not show where the next one begins.")
             begun = bisect_left(prefixes, last)
             if begun and not last.startswith(prefixes[begun - 1]):
                 return found, begun
@@ -340,7 +340,7 @@ def _refuse_markers(files: pa.RecordBatch) -> None:
     """
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
-            raise NotFollowed(f"{path!r} marks a directory, and has content.")
+            raise NotFollowed(f"{path!r} is a directory marker with content.")
 
 
 def _empty(objects: pa.RecordBatch) -> set[str]:
@@ -356,7 +356,7 @@ def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
         SourceUnavailable: because the response belongs to another request.
     """
     if other := set(told).difference([at.directory]):
-        raise SourceUnavailable(f"Asked for {at.directory!r}, the store listed {min(other)!r}.")
+        raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str | None:
@@ -370,6 +370,6 @@ def _last(files: pa.RecordBatch, after: str) -> str | None:
         return None
     ordered = pc.all(pc.greater(paths[1:], paths[:-1]), min_count=0).as_py()
     if not ordered or paths[0].as_py() <= after:
-        raise NotInOrder("The store does not list keys in the order of their bytes.")
+        raise NotInOrder("The store does not list keys in byte order.")
     last: str = paths[-1].as_py()
     return last

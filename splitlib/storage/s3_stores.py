@@ -126,7 +126,7 @@ class _Ambient:
         """
         profile = self._session.get_scoped_config()
         if {"endpoint_url", "services", "s3"} & set(profile):
-            raise NotFollowed("the profile's endpoint_url, services or s3")
+            raise NotFollowed("the profile sets endpoint_url, services or s3")
         return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
     def region(self) -> str | None:

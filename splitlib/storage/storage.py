@@ -283,7 +283,7 @@ class Storage:
         """
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
-            raise NotFollowed("They are in many buckets.")
+            raise NotFollowed("The directories are in too many buckets.")
         found, told, requests = [], set[int](), 0
         for name, rows in buckets.items():
             first = next(iter(rows))
@@ -308,7 +308,7 @@ class Storage:
         for row, location in enumerate(locations):
             parts = location.split("/", 3)
             if len(parts) < 4 or parts[1] or not parts[3].strip("/"):
-                raise NotFollowed(f"{location!r} is no directory in a bucket.")
+                raise NotFollowed(f"{location!r} is not a directory in a bucket.")
             scheme, _, bucket, directory = parts
             roots.setdefault((scheme, bucket), {})[directory.rstrip("/") + "/"] = row
         refuse_outside(*locations)
@@ -320,15 +320,15 @@ class Storage:
             buckets.setdefault(name, {}).update(rows)
         listing = self._listing(place) if len(groups) == 1 else None
         if listing is None or not listing.kind.is_flat:
-            raise NotFollowed("No page tells several of them.")
+            raise NotFollowed("One request cannot list several of the directories.")
         for name, rows in buckets.items():
             prefixes = sorted(rows)
             self._refuse_between(f"{place.protocol}://{name}", prefixes)
             nested = any(b.startswith(a) for a, b in itertools.pairwise(prefixes))
             if nested or sum(map(len, buckets.values())) < len(locations):
-                raise NotFollowed("One directory is in another one, or the same.")
+                raise NotFollowed("Some of the directories are nested or repeated.")
             if any("//" in prefix or prefix[0] == "/" for prefix in prefixes):
-                raise NotFollowed("Part of a directory's name is empty.")
+                raise NotFollowed("A part of a directory's path is empty.")
         return listing, buckets
 
     def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
@@ -342,7 +342,7 @@ class Storage:
             try:
                 refuse_outside(f"{bucket}/{above}")
             except LocationNotAllowed as error:
-                raise NotFollowed("Between them there may be what is not allowed.") from error
+                raise NotFollowed("A page could list locations that are not allowed.") from error
 
     def _files_of(self, location: str, below: bool) -> tuple[list[StoredFile], int]:
         try:
@@ -392,7 +392,7 @@ class _Confirmed:
         if endpoint is None or (endpoint, at.name) in _WITH_WHOLE_PAGES:
             return  # AWS and Google fill their pages
         if not has_whole_pages(self._filesystem(at), at.name, at.directory):
-            raise NotInPages("The store goes on with another page before one is full.")
+            raise NotInPages("The store ends pages before they are full.")
         _WITH_WHOLE_PAGES.add((endpoint, at.name))
 
     def _filesystem(self, at: Bucket) -> Any:

@@ -302,5 +302,5 @@ def _find_pyspark_jars() -> Path:
             return Path(root) / "jars"
     raise RuntimeError(
         "the Hive metastore runs from PySpark's jars: pip install 'splitlib[spark]' "
-        "(pyspark-client brings no jars)"
+        "(pyspark-client does not include jars)"
     )

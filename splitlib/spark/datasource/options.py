@@ -61,7 +61,7 @@ class ReadOptions:
             elif prefix := next(filter(name.startswith, _STORAGE), ""):
                 key = name.removeprefix(prefix)
                 if key in storage:
-                    raise ConfigError(f"Option {key!r} of the storage is given twice.")
+                    raise ConfigError(f"Storage option {key!r} is given twice.")
                 storage[key] = option_value(value)
             elif name == "filter" or name.startswith(_FILTER):
                 filters.append(_filter(name, value))
@@ -70,7 +70,9 @@ class ReadOptions:
                 others[name] = option_value(value)
         table, path = options.get("table"), options.get("path")
         if not (table or path) or (table and path and table != path):
-            raise ConfigError("Which table?", hint='.option("table", "db.t"), or load("db.t").')
+            raise ConfigError(
+                "Exactly one table is needed.", hint='.option("table", "db.t"), or load("db.t").'
+            )
         columns = options.get("columns")
         return cls(
             table=str(table or path),
@@ -116,8 +118,8 @@ class ReadOptions:
         schemas = (table.metadata.partition_schema, filters, compared)
         if any(is_instant(column.type) for schema in schemas for column in schema):
             raise ConfigError(
-                "Timestamps of partitions or filters are local times of the session's time zone, "
-                "which Spark does not tell a Python data source.",
+                "Timestamps of partitions or filters need the session's time zone, which Spark "
+                "does not pass to a Python data source.",
                 hint='.option("timeZone", spark.conf.get("spark.sql.session.timeZone")).',
             )
         return table
@@ -151,6 +153,6 @@ def _filter(name: str, value: str) -> DynamicFilteringData:
         return DynamicFilteringData.from_bytes(base64.b64decode(value, validate=True))
     except (ValueError, InvalidFilter) as error:
         raise InvalidFilter(
-            f"Option {name} is no filter.",
+            f"Option {name} is not a valid filter.",
             hint="pass base64.b64encode(data.to_bytes()).decode().",
         ) from error

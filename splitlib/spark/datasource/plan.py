@@ -27,8 +27,8 @@ from splitlib.storage import AllowedLocations, Storage
 
 _ALLOWED: Final = f"{SPARK_PREFIX}{option_name('allowed_locations')}"
 LOAD_AGAIN: Final = (
-    "leave it out, choose columns by the option 'columns', and load a table again that has been "
-    "altered."
+    "do not pass a schema; choose columns with the option 'columns'. If the table was altered, "
+    "load it again."
 )
 
 
@@ -133,7 +133,9 @@ class SplitPlanner(ABC):
         """
         with self._options.open() as table:
             if wanted_schema(table, self._options.columns) != self._schema:
-                raise ConfigError("The schema given is not the table's.", hint=LOAD_AGAIN)
+                raise ConfigError(
+                    "The given schema differs from the table's schema.", hint=LOAD_AGAIN
+                )
             filters = self._options.filters_in_zone()
             enumerator = _ExactEnumerator(table, self._options.config)
             for data in filters:
@@ -173,6 +175,6 @@ def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
         if doubtful is not None:
             text = column.filter(doubtful)[0].as_py()
             raise UnsupportedTable(
-                f"Partition value {text!r} of {key.name!r} is not plainly a {key.type}.",
+                f"Partition value {text!r} of {key.name!r} is ambiguous as {key.type}.",
                 hint=NATIVE,
             )

@@ -51,7 +51,10 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
         schema = T.StructType([by_lower[name.lower()] for name in dict.fromkeys(columns)])
     for column in schema:
         if not _is_readable(column.dataType):
-            raise UnsupportedTable(f"Column {column.name!r} is {column.dataType}.", hint=NATIVE)
+            raise UnsupportedTable(
+                f"Column {column.name!r} is {column.dataType}, which cannot be read with Arrow.",
+                hint=NATIVE,
+            )
     return T.StructType([nullable(column) for column in schema])
 
 

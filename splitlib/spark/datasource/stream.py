@@ -77,7 +77,9 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         splits, row_groups = self.plan()
         if self._filtered_columns not in (None, row_groups.columns):
             # Executors would compare keys with statistics of a different type.
-            raise ConfigError("Columns of the filters have been altered.", hint=LOAD_AGAIN)
+            raise ConfigError(
+                "Columns of the filters have changed since the stream was created.", hint=LOAD_AGAIN
+            )
         return splits
 
     @cached_property
@@ -144,9 +146,9 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         known = self._fingerprints
         if position >= len(known) or known[position] != offset["fingerprint"]:
             raise SourceError(
-                f"The first {position} splits of the table are not those that were read before: "
+                f"The first {position} splits of the table differ from the splits read before: "
                 "rows could be lost or repeated.",
-                hint="keep its files, filters and target_split_bytes as they were, or start again "
+                hint="keep files, filters and target_split_bytes unchanged, or start again "
                 "with an empty checkpoint.",
             )
         return position

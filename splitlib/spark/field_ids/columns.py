@@ -40,7 +40,9 @@ def field_id(field: pa.Field) -> int:
     """
     text = (field.metadata or {}).get(FIELD_ID)
     if text is None:
-        raise UnsupportedTable(f"Column {field.name!r} has no identifier to find it by in files.")
+        raise UnsupportedTable(
+            f"Column {field.name!r} has no field id, so it cannot be found in files."
+        )
     return int(text)
 
 
@@ -88,8 +90,8 @@ class MappedColumns:
             inside = [child for child in inside if self._in_file(child)]
             if not inside:
                 raise UnsupportedTable(
-                    f"Some of its files have struct {name!r}, but none of the fields it has now.",
-                    hint="Spark 4.0 would read it as null; later versions do not.",
+                    f"Some files contain the struct {name!r} without any of its current fields.",
+                    hint="Spark 4.0 would read the struct as null; use a later version.",
                 )
         for child in inside:
             self._check_struct(child, f"{name}.{child.name}")

@@ -249,7 +249,7 @@ def _size(deletes: Iterable[DeleteFile]) -> int:
 def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
     """Return delete files as a batch of files. ``partition`` is the number of the delete file."""
     if other := {delete.format for delete in deletes} - {"parquet"}:
-        raise UnsupportedTable(f"It has delete files in {min(other)}.")
+        raise UnsupportedTable(f"Delete files in {min(other)} cannot be read, only in parquet.")
     rows = [
         {"path": delete.path, "size": delete.size, "modified": 0, "partition": number}
         for number, delete in enumerate(deletes)
@@ -276,7 +276,7 @@ def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[p
 
     search((), fields)
     if unknown := wanted - found.keys():
-        raise UnsupportedTable(f"An equality delete compares field {min(unknown)}, not known here.")
+        raise UnsupportedTable(f"An equality delete compares the unknown field {min(unknown)}.")
     return found
 
 

@@ -63,7 +63,7 @@ class MappedReader:
             return
         if not self.table.knows_physical_names:
             raise UnsupportedTable(
-                "Its columns are found by identifier, which this Spark session cannot do.",
+                "Columns are found by field id, which this Spark session does not support.",
                 hint="use a classic session of PySpark 4.1 to 4.3.",
             )
         yield from self.table.with_physical_names(files)
@@ -89,7 +89,7 @@ class MappedReader:
         """
         form = files.read_format
         if form.name != "parquet" or form.columns == "name":
-            raise UnsupportedTable(f"In {form.name} files columns are not found by identifier.")
+            raise UnsupportedTable(f"Columns in {form.name} files cannot be found by field id.")
         find: Finder = "id" if form.columns == "id" else dict(form.columns)
         columns = MappedColumns(tuple(fields), find)
         columns.check(self.spark)

@@ -42,16 +42,18 @@ def hive_csv_columns(
     """
     for field in schema.fields:
         if not isinstance(field.dataType, StringType) or is_char_or_varchar(field):
-            raise ValueError(f"OpenCSVSerde gives strings only, but column {field.name!r} is none")
+            raise ValueError(
+                f"OpenCSVSerde supports only strings; column {field.name!r} is another type"
+            )
     if serde_properties.get("textinputformat.record.delimiter"):
-        raise ValueError("text with a record delimiter of its own cannot be read")
+        raise ValueError("custom record delimiters are not supported")
     separator = _char(serde_properties, "separatorChar", ",")
     quote = _char(serde_properties, "quoteChar", '"')
     escape = _char(serde_properties, "escapeChar", '"')
     # The SerDe does not pass a `"` escape to opencsv, whose own default is the backslash.
     escape = "\\" if escape == '"' else escape
     if len({separator, quote, escape}) < 3 or separator == "\0":
-        raise ValueError("OpenCSVSerde wants three different characters to separate and quote with")
+        raise ValueError("OpenCSVSerde needs different characters as separator, quote and escape")
     # translate() converts to a Java string, which replaces bytes that are not UTF-8.
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
     return [
@@ -63,7 +65,7 @@ def hive_csv_columns(
 def _char(properties: Mapping[str, str], key: str, default: str) -> str:
     value = properties.get(key, default)
     if not value or ord(value[0]) > 0xFFFF:
-        raise ValueError(f"{key} = {value!r} does not begin with a character that Java knows")
+        raise ValueError(f"{key} = {value!r} does not begin with a single UTF-16 code unit")
     return value[0]
 
 

@@ -74,9 +74,9 @@ class _Format:
     def parse(cls, properties: Mapping[str, str]) -> _Format:
         encoding = properties.get("serialization.encoding", "UTF-8")
         if encoding.upper() not in {"UTF-8", "UTF8"}:
-            raise ValueError(f"text in the encoding {encoding!r} cannot be read, only UTF-8")
+            raise ValueError(f"encoding {encoding!r} is not supported, only UTF-8")
         if properties.get("textinputformat.record.delimiter"):
-            raise ValueError("text with a record delimiter of its own cannot be read")
+            raise ValueError("custom record delimiters are not supported")
         escape = properties.get("escape.delim")
         return cls(
             separators=tuple(map(chr, _separators(properties))),
@@ -149,7 +149,7 @@ class _Reader:
                 return values.date(raw)
             case T.TimestampType():
                 return values.timestamp(raw, self.timestamp_zone())
-        raise ValueError(f"a Hive text column of type {data_type.simpleString()} cannot be read")
+        raise ValueError(f"columns of type {data_type.simpleString()} are not supported")
 
     def nested_struct(self, tokens: Column, schema: T.StructType, level: int) -> Column:
         """Convert a token to a struct with the fields of ``schema``."""
@@ -165,8 +165,8 @@ class _Reader:
         """Convert a token to a map. Drop repeated keys and entries without a valid key."""
         if not _can_be_key(data_type.keyType):
             raise ValueError(
-                f"a map with keys of type {data_type.keyType.simpleString()} cannot be read as"
-                " Hive reads it"
+                f"maps with keys of type {data_type.keyType.simpleString()} cannot be read as"
+                " Hive reads them"
             )
 
         def entry(item: Column) -> Column:
@@ -202,7 +202,7 @@ class _Reader:
         if self.format.escape is None:
             return _pattern(separator)
         if separator == self.format.escape:
-            raise ValueError(f"{separator!r} cannot both separate and escape")
+            raise ValueError(f"{separator!r} is both a separator and the escape character")
         return f"(?<!{_ESCAPED}){_pattern(separator)}"
 
     def raw(self, tokens: Column) -> Column:
@@ -220,11 +220,9 @@ class _Reader:
     def timestamp_zone(self) -> str:
         """Return the time zone of timestamps. Refuse timestamps if it is unknown."""
         if self.format.timestamp_formats is not None:
-            raise ValueError(
-                "timestamps in formats of their own (timestamp.formats) cannot be read"
-            )
+            raise ValueError("timestamps with custom formats (timestamp.formats) are not supported")
         if self.time_zone is None:
-            raise ValueError("timestamps cannot be read without their time zone")
+            raise ValueError("the time zone of timestamps is unknown")
         return self.time_zone
 
 

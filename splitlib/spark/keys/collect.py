@@ -57,9 +57,9 @@ def collect_keys(
     reason = why_not_deterministic(dimension)
     if reason is not None:
         raise NonDeterministicDimension(
-            f"The dimension may give other rows when it is joined: {reason}.",
-            hint="dimension = splitlib.freeze(dimension) computes it once; filter by and join with "
-            "the result.",
+            f"The dimension may have different rows when it is joined: {reason}.",
+            hint="use dimension = splitlib.freeze(dimension), which computes it once; filter by "
+            "and join with the result.",
         )
     # Use numbers as names: column names may contain dots, or differ only in case.
     numbered = {f"k{i}": name for i, name in enumerate(on)}

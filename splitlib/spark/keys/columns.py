@@ -31,9 +31,7 @@ class KeyColumn(NamedTuple):
             # Spark may use this collation for the join, whatever the fact's column is.
             return f"is compared by its collation {self.collation}"
         if isinstance(self.field.dataType, YearMonthIntervalType):
-            return (
-                f"is {self.field.dataType.simpleString()}, which Arrow cannot carry to the driver"
-            )
+            return f"is {self.field.dataType.simpleString()}, which Spark cannot convert to Arrow"
         return None
 
 

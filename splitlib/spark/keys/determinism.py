@@ -61,7 +61,7 @@ def why_not_deterministic(df: DataFrame) -> str | None:
         return f"it calls {calls[1].lower()}()"
     arrival = _ARRIVAL.search(text)
     if arrival:
-        return f"{arrival[1]} takes whatever rows arrive first"
+        return f"{arrival[1]} depends on the order of its input rows"
     return None
 
 

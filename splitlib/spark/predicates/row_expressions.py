@@ -55,9 +55,9 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
         found: str | Column | BooleanExpression = condition
         return found
     raise InvalidFilter(
-        f"A {type(condition).__name__} is no condition.",
-        hint="SQL such as \"day > '2024-01-05'\", a Column such as F.col('day') > …, or a row "
-        "filter of PyIceberg's.",
+        f"A {type(condition).__name__} is not a condition.",
+        hint="pass SQL such as \"day > '2024-01-05'\", a Column such as F.col('day') > …, or a "
+        "PyIceberg row filter.",
     )
 
 
@@ -97,7 +97,7 @@ def _column_of(expression: Any, schema: StructType) -> Column:
             # Sort the literals, so that equal conditions have the same text.
             literals = sorted(_literals(expression), key=lambda literal: repr(literal.value))
             return _CONDITIONS[name](column, *(_literal(literal, kind) for literal in literals))
-    raise InvalidFilter(f"{expression!r} cannot be a condition on rows.")
+    raise InvalidFilter(f"{expression!r} is not supported as a condition on rows.")
 
 
 def _literals(expression: Any) -> list[Any]:

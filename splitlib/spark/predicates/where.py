@@ -179,13 +179,13 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> App
     if conjunct.later is not None:
         reason = conjunct.later
     elif padded:
-        reason = f"{', '.join(padded)}: strings of a length are compared with padding"
+        reason = f"{', '.join(padded)}: CHAR and VARCHAR are compared with padding"
     elif not read:
-        reason = "it reads no column"
+        reason = "it does not read a column"
     elif not table.has_statistics:
         reason = f"{', '.join(others)}: no partition key"
     else:
-        reason = "statistics of columns do not decide it"
+        reason = "column statistics cannot decide it"
     return AppliedFilter(tuple(read), conjunct.text, 0, (), reason)
 
 
@@ -206,9 +206,9 @@ def _whole(
         reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
     except PySparkException:
         # The condition reads data columns or missing columns. load() raises for the latter.
-        reason = f"{why}: a condition prunes if it reads partition keys alone"
+        reason = f"{why}: only a condition on partition keys alone can prune"
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
         return StaticFilters((kept,), ())
-    unused = AppliedFilter((), text, 0, (), reason or "it reads no partition key")
+    unused = AppliedFilter((), text, 0, (), reason or "it does not read a partition key")
     return StaticFilters((), (unused,))

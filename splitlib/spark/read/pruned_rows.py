@@ -31,8 +31,8 @@ from splitlib.table import Table
 
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
 _NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks"
-_NOT_VERIFIED: Final = "Hive's own reader compares no files, whatever verify_files says"
-_VERIFIED: Final = "when a query reads it, its files are compared first (verify_files)"
+_NOT_VERIFIED: Final = "Hive's own reader does not check files, even with verify_files"
+_VERIFIED: Final = "each query first checks that the files have not changed (verify_files)"
 
 
 def pruned_rows(
@@ -108,7 +108,7 @@ def pruned_scan(
 def _unreached(spark: SparkSession, table: Table, config: SplitConfig) -> tuple[str, ...]:
     """Return notes about storage options that do not reach Spark's tasks."""
     if own_storage(table) and internals_unavailable(spark, config.spark_scan) is not None:
-        return (f"{_NOT_FOR_TASKS} by its public API alone",)
+        return (f"{_NOT_FOR_TASKS} with its public API alone",)
     if scheme := foreign_storage(table):
         return (f"{_NOT_FOR_TASKS} on {scheme}://",)
     return ()

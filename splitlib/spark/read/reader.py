@@ -90,7 +90,7 @@ class TableReader:
         name = os.fspath(name) if isinstance(name, os.PathLike) else name
         if not isinstance(name, str):
             raise ConfigError(
-                f"A table is given by its name, not by a {type(name).__name__}.",
+                f"Expected the name of a table, not a {type(name).__name__}.",
                 hint="read(spark).table('db.t')",
             )
         return replace(self, _name=name, _connector=connector, _options=options)
@@ -142,7 +142,9 @@ class TableReader:
         source = given_keys(dimension)
         if on is None:
             if isinstance(source, DataFrame):
-                raise InvalidFilter("Which columns join?", hint="on={'fact_column': 'dim_column'}")
+                raise InvalidFilter(
+                    "The join columns are missing.", hint="on={'fact_column': 'dim_column'}"
+                )
             on = source.schema.names
         added = _Dimension(source, given_pairs(on), null_safe)
         return replace(self, _dimensions=(*self._dimensions, added))
@@ -244,7 +246,7 @@ class TableReader:
         names = Counter(name.lower() for name in schema.names)
         alike = tuple(name for name in on if names[name.lower()] > 1)
         if alike:  # pruning ignores case, so these columns are ambiguous
-            yield AppliedFilter(alike, "keys", 0, (), "several columns differ in case only")
+            yield AppliedFilter(alike, "keys", 0, (), "several columns differ only in case")
             return
         source = dimension.source
         if isinstance(source, pa.Table):

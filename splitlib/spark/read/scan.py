@@ -94,5 +94,5 @@ def _scan(
             zone = jvm_time_zone(spark) if "timestamp" in data.simpleString() else None
             columns = hive_text_columns(df[_LINE], data, dict(form.options), time_zone=zone)
     except ValueError as error:
-        raise UnsupportedTable(f"Its text cannot be read exactly: {error}") from error
+        raise UnsupportedTable(f"The text files cannot be read exactly: {error}") from error
     return df.select(*columns, *(df[key] for key in keys.names))

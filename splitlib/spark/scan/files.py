@@ -47,7 +47,9 @@ def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
     why_not = internals_unavailable(spark, how)
     # For columns found by field id, Spark 4.0 uses the types of the file instead of the schema. It
     # also reads a struct as null if the file has none of its fields.
-    return why_not or ("Spark 4.0 reads them wrong" if spark.version.startswith("4.0.") else None)
+    return why_not or (
+        "Spark 4.0 reads them incorrectly" if spark.version.startswith("4.0.") else None
+    )
 
 
 def _with_known_schemes(spark: SparkSession, files: pa.Table) -> pa.Table:

@@ -88,7 +88,7 @@ def _refuse_newer_sources(spark: SparkSession, scan: FileScan) -> None:
     older.append(FILE_ITSELF)  # binaryFile always uses the v1 interface
     if scan.format not in older and (scan.partition_schema.fields or scan.row_index is not None):
         raise ConfigError(
-            f"Without {scan.format} in {_OLDER_SOURCES} rows do not say which file they are of.",
+            f"Spark cannot show the file of a row, because {_OLDER_SOURCES} lacks {scan.format}.",
             hint=f"add {scan.format} to it, or set spark_scan to 'auto' on a classic session.",
         )
 
@@ -111,7 +111,7 @@ def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray
     encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
     read = [unquote(uri) for uri in encoded.to_pylist()]
     if differing := set(read) ^ set(paths.to_pylist()):
-        msg = f"Spark would not read exactly the files given, differing in {min(differing)!r}"
+        msg = f"Spark would not read exactly the given files; they differ in {min(differing)!r}"
         raise RuntimeError(msg)
     return encoded.take(pc.index_in(paths, pa.array(read, pa.string())))
 
@@ -164,7 +164,7 @@ def _declared(key: Column, field: StructField) -> Column:
     zero = None if field.nullable else _ZEROS.get(type(field.dataType))
     if zero is None:
         return key
-    message = sf.lit(f"Partition column {field.name} is NOT NULL, and a partition has no value.")
+    message = sf.lit(f"Partition column {field.name} is NOT NULL, but a partition has no value.")
     checked = sf.when(key.isNull(), sf.raise_error(message)).otherwise(key)
     # This literal is never used. It only makes the column non-nullable for Spark.
     return sf.coalesce(checked, sf.lit(zero).cast(field.dataType))

@@ -107,6 +107,6 @@ def _error(what: str, listed: Column, found: Column, unit: str) -> Column:
         listed.cast("string"),
         F.lit(f"{unit} and is "),
         found.cast("string"),
-        F.lit(f"{unit}. Read it again, or plan anew with splitlib.replan."),
+        F.lit(f"{unit}. Load the table again, or use splitlib.replan."),
     )
     return F.raise_error(said).cast("boolean")

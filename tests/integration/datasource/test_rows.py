@@ -204,7 +204,7 @@ def test_columns_are_read_as_chosen(tables):
     assert sorted(row.k for row in tables.load(table, columns="k").collect()) == [7, 8]
     with pytest.raises(PySparkException, match=r"ConfigError.*no column 'd'"):
         tables.load(table, columns="a,d")
-    with pytest.raises(PySparkException, match="not the table's"):
+    with pytest.raises(PySparkException, match="differs from the table's"):
         tables.spark.read.format("splitlib").schema("a BIGINT").options(
             connector="hive", uri=tables.metastore.uri
         ).load(table).collect()

@@ -71,8 +71,8 @@ def test_any_csv_line(
 @pytest.mark.parametrize(
     ("columns", "properties", "message"),
     [
-        ("a int", {}, "strings only"),
-        ("a string", {"quoteChar": ","}, "three different"),
+        ("a int", {}, "only strings"),
+        ("a string", {"quoteChar": ","}, "different characters"),
         ("a string", {"separatorChar": ""}, "separatorChar"),
         ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),
     ],

@@ -281,7 +281,7 @@ def read(hive: Hive, columns: str, properties: dict[str, str], zone: str | None 
     [
         ("a string", {"serialization.encoding": "ISO-8859-1"}, "encoding"),
         ("a string", {"textinputformat.record.delimiter": ";"}, "record delimiter"),
-        ("a string", {"field.delim": ",", "escape.delim": ","}, "separate and escape"),
+        ("a string", {"field.delim": ",", "escape.delim": ","}, "separator and the escape"),
         ("a map<double,int>", {}, "keys of type double"),
         ("a map<array<int>,int>", {}, "keys of type array"),
         ("a timestamp_ntz", {}, "timestamp_ntz"),

@@ -64,7 +64,7 @@ def test_unknown_option_and_nonsense(metastore, table):
 
 
 REFUSED = {
-    "view": ("VIEW {t} AS SELECT 1 AS a", {}, "It is a view"),
+    "view": ("VIEW {t} AS SELECT 1 AS a", {}, "The table is a view"),
     "acid": (
         "TABLE {t} (a INT) CLUSTERED BY (a) INTO 2 BUCKETS STORED AS ORC",
         {"transactional": "true"},
@@ -148,7 +148,7 @@ def test_columns_that_do_not_exist(spark, way, table):
         reader.filtered_by(dimension, {"kk": "k"}).load()
     with pytest.raises(splitlib.InvalidFilter, match=r"dimension has no column x.*columns are k"):
         reader.filtered_by(dimension, {"k": "x"}).load()
-    with pytest.raises(splitlib.InvalidFilter, match="Which columns join"):
+    with pytest.raises(splitlib.InvalidFilter, match="join columns are missing"):
         reader.filtered_by(dimension)
     with pytest.raises(splitlib.ConfigError, match="No table is given"):
         splitlib.read(spark).load()

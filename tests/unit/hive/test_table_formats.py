@@ -41,13 +41,13 @@ def test_serdes(serde, name):
     if name in ("parquet", "orc"):
         assert serde_format(serde, "any", {"field.delim": ","}) == ReadFormat(name)
     else:
-        with pytest.raises(UnsupportedTable, match=r"Its SerDe is .* over SequenceFile"):
+        with pytest.raises(UnsupportedTable, match=r"The SerDe .* over SequenceFile"):
             serde_format(serde, "SequenceFile", {})
 
 
 @pytest.mark.parametrize("serde", [f"{HIVE}serde2.RegexSerDe", None, ""])
 def test_other_serdes(serde):
-    with pytest.raises(UnsupportedTable, match=f"Its SerDe is {serde or 'unknown'} over"):
+    with pytest.raises(UnsupportedTable, match=f"The SerDe {serde or 'unknown'} over"):
         serde_format(serde, TEXT, {})
 
 
@@ -62,7 +62,7 @@ def test_sources_of_spark(provider):
 
 
 def test_sources_that_are_refused():
-    with pytest.raises(UnsupportedTable, match="Its data source is 'avro'"):
+    with pytest.raises(UnsupportedTable, match="The data source 'avro'"):
         source_format("avro", {}, is_partitioned=True)
     options = {"pathGlobFilter": "*.csv", "header": "true"}
     with pytest.raises(UnsupportedTable, match="only some of its files, by pathGlobFilter"):
@@ -72,16 +72,16 @@ def test_sources_that_are_refused():
 @pytest.mark.parametrize(
     ("kind", "provider", "input_format", "parameters", "says"),
     [
-        ("VIRTUAL_VIEW", "", "", {}, "It is a view"),
-        ("MATERIALIZED_VIEW", "", "", {}, "It is a view"),
+        ("VIRTUAL_VIEW", "", "", {}, "The table is a view"),
+        ("MATERIALIZED_VIEW", "", "", {}, "The table is a view"),
         ("MANAGED_TABLE", "", "", {"transactional": "TRUE"}, "transactional"),
         ("EXTERNAL_TABLE", "", "", {"table_type": "iceberg"}, "connector='iceberg'"),
         ("EXTERNAL_TABLE", "Iceberg", "", {}, "connector='iceberg'"),
-        ("EXTERNAL_TABLE", "", "", {"table_type": "DELTA"}, "It is a Delta table"),
-        ("EXTERNAL_TABLE", "delta", "", {}, "It is a Delta table"),
-        ("EXTERNAL_TABLE", "hudi", "", {}, "It is a Hudi table"),
-        ("EXTERNAL_TABLE", "", "org.apache.hudi.HoodieX", {}, "It is a Hudi table"),
-        ("EXTERNAL_TABLE", "", "com.uber.HoodieInputFormat", {}, "It is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "", {"table_type": "DELTA"}, "The table is a Delta table"),
+        ("EXTERNAL_TABLE", "delta", "", {}, "The table is a Delta table"),
+        ("EXTERNAL_TABLE", "hudi", "", {}, "The table is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "org.apache.hudi.HoodieX", {}, "The table is a Hudi table"),
+        ("EXTERNAL_TABLE", "", "com.uber.HoodieInputFormat", {}, "The table is a Hudi table"),
         ("EXTERNAL_TABLE", "", "", {"storage_handler": "hbase"}, "storage handler"),
         ("EXTERNAL_TABLE", "", f"{HIVE}ql.io.SymlinkTextInputFormat", {}, "symlinks"),
     ],

@@ -138,7 +138,7 @@ def test_what_is_no_condition(condition) -> None:
 
 @pytest.mark.parametrize("name", [("db", "t"), None, 5, KEYS], ids=lambda name: type(name).__name__)
 def test_what_is_no_name_of_a_table(name) -> None:
-    with pytest.raises(ConfigError, match="by its name"):
+    with pytest.raises(ConfigError, match="name of a table"):
         TableReader(NO_SESSION).table(name)
     reader = TableReader(NO_SESSION)
     assert reader.table(Path("/a/b")) == reader.table(str(Path("/a/b")))

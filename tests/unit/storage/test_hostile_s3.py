@@ -74,7 +74,7 @@ def test_a_page_that_is_no_listing(server, body):
 @LISTERS
 def test_a_listing_that_goes_on_without_saying_where(server, more):
     server.page, server.answer = 5, hostile_s3.without_token
-    with pytest.raises(splitlib.SourceError, match="where the next part begins"):
+    with pytest.raises(splitlib.SourceError, match="without a token"):
         files_of(server, more)
 
 

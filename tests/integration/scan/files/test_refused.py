@@ -50,9 +50,9 @@ def test_columns_that_contradict_each_other():
     none = none.cast(
         pa.schema([("path", "string"), *((n, "int64") for n in none.column_names[1:])])
     )
-    with pytest.raises(ValueError, match="are not the keys"):
+    with pytest.raises(ValueError, match="differ from the keys"):
         scan(none, {"j": ["1"]}, keys("k int"))
-    with pytest.raises(UnsupportedTable, match="both in the data schema"):
+    with pytest.raises(UnsupportedTable, match="both data columns"):
         scan(none, {"A": ["1"]}, keys("A int"))
 
 
