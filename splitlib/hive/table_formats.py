@@ -20,7 +20,7 @@ _SERDES = {
 # Properties that the text SerDes read. Others, such as statistics, are dropped. With them, every
 # partition would have its own read format.
 _TEXT_PROPERTIES = (
-    "colelction.delim",  # misspelled in Hive
+    "colelction.delim",  # Hive misspells this property
     "collection.delim",
     "escape.delim",
     "escapeChar",

@@ -36,9 +36,9 @@ def condition(
     Sources that do not know the join prune by the filter: Delta and Iceberg tables skip partitions
     and files, and a database receives it as a ``WHERE`` clause. The dimension runs during this
     call, to collect its distinct keys. Up to ``condition_literals`` keys are listed one by one.
-    More keys become ranges without the gaps between them, or a single range. Strings never become
-    ranges, because a metastore or a database may sort them differently. A string column with more
-    than ``condition_literals`` keys is left out of the filter.
+    More keys become ranges that skip the gaps between keys. Far more keys become one range.
+    Strings never become ranges, because a metastore or a database may sort them differently. A
+    string column with more than ``condition_literals`` keys is left out of the filter.
 
     Each key is compared by ``=`` with a literal of the dimension column's type. So Spark applies
     the same type conversions as for the join.

@@ -45,7 +45,7 @@ _ZEROS: Final = {
     BooleanType: False,
     DecimalType: Decimal(0),
 }
-# Maximum number of alternatives that are each several comparisons, for a database.
+# Maximum number of alternatives with several comparisons each. Databases fail on more.
 _ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
 
@@ -108,7 +108,7 @@ class ConditionWriter:
             does. A database or Hive's metastore may sort strings differently, so that ranges
             would lose rows, and may misread a backslash.
         for_command: Whether the condition is for a command such as MERGE. Iceberg fails on a
-            condition that Spark folds to ``false``, so such a condition is written differently.
+            condition that Spark folds to ``false``, so it is written as one that Spark cannot fold.
 
     Attributes:
         literals: Number of literals written so far.
@@ -166,7 +166,7 @@ class ConditionWriter:
         return bool(rows.num_rows * rows.num_columns <= self._most)
 
     def _any_of(self, rows: pa.Table) -> str:
-        """Return a condition that the columns equal one of the tuples."""
+        """Return a condition that is true if the columns equal one of the tuples."""
         if rows.num_columns > 1:
             columns = [[self._equals(n, v) for v in rows[n]] for n in rows.column_names]
             return any_of(all_of(row) for row in zip(*columns, strict=True))

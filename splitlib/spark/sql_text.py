@@ -37,7 +37,7 @@ def quoted(*parts: str) -> str:
 def column_text(spark: SparkSession, *parts: str) -> str:
     """Return a column as SQL text for the parser of a session.
 
-    With one setting, Spark reads a name in backticks as a regular expression.
+    With ``spark.sql.parser.quotedRegexColumnNames``, a name in backticks is a regular expression.
     """
     if str(spark.conf.get("spark.sql.parser.quotedRegexColumnNames", "false")).lower() == "true":
         return f"IDENTIFIER({_string_literal(quoted(*parts))})"

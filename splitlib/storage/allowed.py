@@ -161,7 +161,7 @@ def refuse_files_outside(paths: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all interpretations of a location. The first is the plain one."""
+    """Return all interpretations of a location. The first one is that of the local disk."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:

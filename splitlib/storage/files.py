@@ -94,7 +94,7 @@ def _placed(
     if not below or place.null_count == 0:
         return directly, names
     places, rests = directly.to_pylist(), names.to_pylist()
-    others = pc.indices_nonzero(pc.is_null(place))  # in a subdirectory, or elsewhere
+    others = pc.indices_nonzero(pc.is_null(place))  # in subdirectories or elsewhere
     for row, path in zip(others.to_pylist(), paths.take(others).to_pylist(), strict=True):
         found = bisect_right(prefixes, path) - 1
         inside = found >= 0 and path.startswith(prefixes[found])

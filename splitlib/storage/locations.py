@@ -23,7 +23,7 @@ class Location(NamedTuple):
     """A directory or file, in the spelling of the package that accesses it."""
 
     protocol: str
-    """fsspec's protocol."""
+    """Name of the protocol in fsspec, such as ``s3``."""
     path: str
     """Path including the protocol, except on the local disk."""
 

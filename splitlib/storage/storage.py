@@ -97,7 +97,7 @@ class Storage:
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """Return how many files a request lists across directories; 0 = only one directory each.
+        """Return how many files one request lists across directories; 0 if it lists only one.
 
         See :attr:`splitlib.spi.Connector.files_per_page`.
         """

@@ -40,7 +40,7 @@ class MappedReader:
         self.table = table
         self.how = how
         self.storage = own_storage(table)
-        # Other defaults are added by MappedColumns, which needs the column names of each file.
+        # MappedColumns adds defaults that Spark cannot. It needs the column names of each file.
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )

@@ -38,7 +38,7 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# Text that Spark's own cast reads exactly as Hive does. Other text is parsed here. The days that
+# Text that Spark's cast reads as Hive does, or rejects. Other text is parsed here. The days that
 # Java's calendar skips in October 1582 are excluded, because Spark's calendar has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
@@ -76,7 +76,7 @@ def boolean(raw: Column) -> Column:
 
 
 def binary(raw: Column) -> Column:
-    """Decode Base64 if the bytes are valid Base64, else return the bytes."""
+    """Decode the bytes if all are Base64 characters, else return them unchanged."""
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )

@@ -60,7 +60,7 @@ def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColu
 
 def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
     for field, rest in _beginnings(dimension.schema, name, exactly):
-        # dimension[...] would read a name in backticks as a regular expression with some settings.
+        # With some settings, dimension[name] reads a quoted name as a regular expression.
         column = F.col(quoted(field.name))
         inner = _inside(column, field, rest, exactly)
         if inner is not None:

@@ -33,7 +33,8 @@ def key_of(value: Any, kind: pa.DataType) -> Any:
 def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
     """Return a domain that covers the values; None if all values are possible.
 
-    The domain is wider than the set if the type has no value next to an open end.
+    The domain is wider than the set if an interval excludes its end, and the type has no next
+    value to use instead.
     """
     kind = field.type
     ends = [_closed(interval, kind) for interval in values.intervals if _has_room(interval, kind)]
@@ -76,7 +77,7 @@ def _closed(interval: tuple[Cut, Cut], kind: pa.DataType) -> tuple[Any, Any]:
     if pa.types.is_boolean(kind):
         first = 0 if len(low) == 1 else low[1] + low[2]
         last = 1 if len(high) == 1 else high[1] - 1 + high[2]
-        # False and true as separate values would be two intervals. As a range, it is open.
+        # Both values together are one range without ends, not two intervals.
         return (first, last) if first == last or first > last else (None, None)
     first, last = (None if len(cut) == 1 else cut[1] for cut in interval)
     if _is_discrete(kind):

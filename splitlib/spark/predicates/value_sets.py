@@ -128,7 +128,7 @@ def among(column: str, values: Iterable[Any]) -> Truth:
     """Return the truth of ``column IN (values)``; None = null."""
     listed = list(values)
     if not listed:
-        return always(False)  # for null as well
+        return always(False)  # also for null
     found = ValueSet.of((before(v), after(v)) for v in listed if v is not None)
     truth = _where(column, found)
     # If the list contains null, IN is null for values that are not in the list.
