@@ -90,7 +90,7 @@ class Planned(NamedTuple):
     """Result of the enumeration of a table."""
 
     splits: list[FileSplit]
-    """Splits that match the filters. Their order depends only on the table."""
+    """Splits that match the filters. Equal tables give equal splits in the same order."""
     row_groups: RowGroupFilter
 
 

@@ -2,9 +2,9 @@
 
 An offset is a position in the ordered list of splits, with a fingerprint of all splits before it.
 After a restart, the splits are enumerated again. The fingerprint shows whether the splits before
-the position have changed. A checkpoint of the coordinator
-(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) is not used instead, because it grows with
-the table. Spark writes an offset for every micro-batch and compares offsets as text.
+the position have changed. Spark writes an offset for every micro-batch and compares offsets as text,
+so offsets must be small. A checkpoint of the coordinator
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) would grow with the table.
 """
 
 from __future__ import annotations

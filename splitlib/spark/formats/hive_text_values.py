@@ -49,7 +49,7 @@ _DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(c
 # Bytes for which Character.isWhitespace is true.
 _WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
 
-# In microseconds. The second one counts from 1970.
+# In microseconds. The start of 1583 is counted from 1970.
 _MICROS_A_DAY: Final = 86_400_000_000
 _YEAR_1583: Final = -141_349 * _MICROS_A_DAY
 

@@ -113,7 +113,7 @@ class _Reader:
         return UNKNOWN if found is None else found
 
     def _of_column(self, condition: Any, shared: Mapping[str, Any]) -> Truth | None:
-        """Return the truth of a condition on one column; None if it is not such a condition."""
+        """Return the :class:`Truth` of a condition on one column; None for other conditions."""
         name = condition.nodeName()
         if name in ("IsNull", "IsNotNull"):
             field = self._column(condition.child(), shared)

@@ -66,7 +66,7 @@ def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
     """Whether an interval of text has values. Between a text and its successor there are none."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # not an open interval
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # includes one of its ends
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 

@@ -97,12 +97,12 @@ UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
 
 
 def always(value: bool | None) -> Truth:
-    """Return the truth of a constant."""
+    """Return the :class:`Truth` of a constant."""
     return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
 
 
 def compared(column: str, comparison: str, value: Any) -> Truth:
-    """Return the truth of ``column comparison value``.
+    """Return the :class:`Truth` of ``column comparison value``.
 
     Args:
         column: Column on the left.
@@ -125,7 +125,7 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
 
 
 def among(column: str, values: Iterable[Any]) -> Truth:
-    """Return the truth of ``column IN (values)``; None = null."""
+    """Return the :class:`Truth` of ``column IN (values)``; None = null."""
     listed = list(values)
     if not listed:
         return always(False)  # also for null
@@ -136,7 +136,7 @@ def among(column: str, values: Iterable[Any]) -> Truth:
 
 
 def is_null(column: str) -> Truth:
-    """Return the truth of ``column IS NULL``."""
+    """Return the :class:`Truth` of ``column IS NULL``."""
     return Truth({column: ONLY_NULL}, {column: NOT_NULL})
 
 

@@ -1,4 +1,4 @@
-"""Read explicit files with Spark's public API only, also on Spark Connect and any version."""
+"""Read explicit files with Spark's public API only, for Spark Connect and any Spark version."""
 
 from __future__ import annotations
 
