@@ -2,8 +2,8 @@
 
 An offset is a position in the ordered list of splits, with a fingerprint of all splits before it.
 After a restart, the splits are enumerated again. The fingerprint shows whether the splits before
-the position have changed. Spark writes an offset for every micro-batch and compares offsets as text,
-so offsets must be small. A checkpoint of the coordinator
+the position have changed. Spark writes an offset for every micro-batch and compares offsets as
+text, so offsets must be small. A checkpoint of the coordinator
 (:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) would grow with the table.
 """
 
