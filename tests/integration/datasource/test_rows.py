@@ -313,7 +313,7 @@ def test_a_partition_value_that_is_read_in_many_ways_is_refused(tables, tmp_path
         (tmp_path / f"d={text}").mkdir()
         pq.write_table(pa.table({"a": [1]}), tmp_path / f"d={text}" / "f.parquet")
     options = {"connector": "files", "partition_schema": "d date"}
-    with pytest.raises(PySparkException, match=r"2020-1-1.*not plainly a date"):
+    with pytest.raises(PySparkException, match=r"2020-1-1.*ambiguous as date"):
         tables.load(str(tmp_path), **options).collect()
 
 

@@ -65,7 +65,7 @@ def test_sources_that_are_refused():
     with pytest.raises(UnsupportedTable, match="The data source 'avro'"):
         source_format("avro", {}, is_partitioned=True)
     options = {"pathGlobFilter": "*.csv", "header": "true"}
-    with pytest.raises(UnsupportedTable, match="only some of its files, by pathGlobFilter"):
+    with pytest.raises(UnsupportedTable, match="only some of the files: pathGlobFilter"):
         source_format("csv", options, is_partitioned=False)
 
 

@@ -95,7 +95,7 @@ def test_what_is_missing_or_malformed(wrong):
 
 @pytest.mark.parametrize("text", ["", "***", "é", "aHVudGVyMg==", encoded(KEYS)[:-8]])
 def test_what_is_no_filter(text):
-    with pytest.raises(InvalidFilter, match=r"Option filter\.2 is no filter") as caught:
+    with pytest.raises(InvalidFilter, match=r"Option filter\.2 is not a valid filter") as caught:
         ReadOptions.parse({"path": "db.t", "filter.2": text})
     assert "hunter2" not in str(caught.value)
 
