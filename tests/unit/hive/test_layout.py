@@ -73,7 +73,7 @@ def test_a_name_with_other_keys_is_an_error():
     ],
 )
 def test_a_name_of_another_shape_is_an_error(names, keys):
-    with pytest.raises(SourceError, match="partition name (does not have|is not a value)"):
+    with pytest.raises(SourceError, match=r"partition name (does not have|is not a value)"):
         split_names(pa.array(names), keys)
 
 
