@@ -1,6 +1,6 @@
 """Dynamic partition pruning from Python: join keys in, exactly the matching files out.
 
-What touches Spark is imported when it is first used; without it the package needs no PySpark.
+Names that need Spark are imported on first use, so the package works without PySpark.
 """
 
 from __future__ import annotations

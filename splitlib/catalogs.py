@@ -1,4 +1,4 @@
-"""Named catalogs: which options stand for ``lake`` in ``lake.db.table``."""
+"""Named catalogs: the connector options behind the name ``lake`` in ``lake.db.table``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ _TEXT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 def named_catalogs(
     spark_conf: Mapping[str, str], environ: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Options by catalog name, from three places, of which the first that has an option wins.
+    """Return the options of each named catalog, by catalog name.
 
-    They are Spark's configuration; the environment, whose names and options are in lower case
-    (``SPLITLIB_CATALOG__LAKE__URI`` is option ``uri`` of ``lake``); and the file that
-    ``SPLITLIB_CATALOGS_FILE`` names, TOML or JSON, with a table of options for each catalog. Spark
-    writes its configuration to its event log, so secrets are better off in the other two.
+    If several sources set the same option, the first of these wins:
+
+    1. the Spark configuration;
+    2. environment variables: ``SPLITLIB_CATALOG__LAKE__URI`` sets option ``uri`` of catalog
+       ``lake``; catalog and option names are in lower case;
+    3. the TOML or JSON file named by ``SPLITLIB_CATALOGS_FILE``, with one table per catalog.
+
+    Spark writes its configuration to its event log, so keep secrets in one of the other two.
 
     Raises:
-        ConfigError: if that file cannot be read, or is neither.
+        ConfigError: if the file cannot be read, or is not a valid catalogs file.
     """
     environ = os.environ if environ is None else environ
     catalogs = _catalogs_in(environ.get(ENV_CATALOGS_FILE))
@@ -43,10 +47,12 @@ def named_catalogs(
 
 
 def _not_too_deep(text: str) -> str:
-    """A text in TOML; its parser takes minutes for a key of many parts.
+    """Return ``text`` unchanged if the TOML parser can read it in reasonable time.
+
+    The parser takes minutes for a dotted key with very many parts.
 
     Raises:
-        RecursionError: if a line of it may have such a key.
+        RecursionError: if a line may contain such a key.
     """
     for line in text.splitlines():
         if line.count(".") > _MOST_PARTS and _TEXT.sub("", line).count(".") > _MOST_PARTS:
@@ -57,13 +63,13 @@ def _not_too_deep(text: str) -> str:
 def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
     if not file:
         return {}
-    import tomllib  # here, as few have such a file
+    import tomllib  # imported here because few users have such a file
 
     try:
         text = Path(file).read_text(encoding="utf-8")
         found = json.loads(text) if file.endswith(".json") else tomllib.loads(_not_too_deep(text))
     except (OSError, ValueError, RecursionError) as error:
-        # not chained: an error of a parser may hold the text
+        # Not chained: a parser's message may quote the file, which may hold secrets.
         why = type(error).__name__
         raise ConfigError(
             f"{ENV_CATALOGS_FILE} names {file}, which has no catalogs: {why}."

@@ -1,7 +1,7 @@
-"""The one place of settings: their names, defaults, units, ranges and documentation.
+"""All settings: names, defaults, units, ranges and documentation.
 
-A value comes from, in this order: an argument, the Spark session (``spark.splitlib.<camelCase>``),
-the environment (``SPLITLIB_<UPPER_SNAKE>``), the default.
+The first source that sets a value wins: an argument, the Spark session
+(``spark.splitlib.<camelCase>``), the environment (``SPLITLIB_<UPPER_SNAKE>``), the default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from splitlib.suggestions import did_you_mean
 
 SPARK_PREFIX = "spark.splitlib."
 ENV_PREFIX = "SPLITLIB_"
-# Named catalogs live beside the settings; splitlib.catalogs reads them.
+# Prefixes of named catalogs, which share these sources with the settings; see splitlib.catalogs.
 SPARK_CATALOG_PREFIX = "spark.splitlib.catalog."
 ENV_CATALOG_PREFIX = "SPLITLIB_CATALOG__"
 ENV_CATALOGS_FILE = "SPLITLIB_CATALOGS_FILE"
@@ -37,7 +37,7 @@ def _setting(
 
 
 class ResolvedSetting(NamedTuple):
-    """One setting as ``splitlib config`` shows it."""
+    """One setting, as the command ``splitlib config`` prints it."""
 
     name: str
     value: Any
@@ -48,7 +48,7 @@ class ResolvedSetting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig:
-    """How to enumerate. Nothing here has to be set first; units are in the names.
+    """Settings of planning and reading. All have defaults; names contain the unit.
 
     Raises:
         ConfigError: for an unknown name or a value out of range.
@@ -99,15 +99,14 @@ class SplitConfig:
     retry_max_seconds: float = _setting(
         30.0, "No further attempt starts after this long.", minimum=0
     )
-    # Half of the 600 seconds for which Hive's own client waits, and ten times what the names of a
-    # million partitions take a healthy metastore.
+    # Hive's own client waits 600 seconds. A healthy metastore returns a million partition names in
+    # a tenth of this default.
     call_deadline_seconds: float = _setting(
         300.0,
         "How long one call of catalog or storage may take, all attempts together; 0: no limit.",
         minimum=0,
     )
-    # As many partitions as max_partitions allows, at 0.1 seconds a listing in 32 threads, take 52
-    # minutes.
+    # Listing max_partitions directories at 0.1 seconds each in 32 threads takes 52 minutes.
     enumeration_deadline_seconds: float = _setting(
         3600.0,
         "How long one enumeration may wait for catalog and storage in all; 0: no limit. The time "
@@ -140,7 +139,7 @@ class SplitConfig:
     )
 
     def __new__(cls, **settings: Any) -> Self:
-        """Refuse unknown names with the nearest known one, instead of a bare TypeError."""
+        """Raise a ConfigError that suggests the nearest name, instead of a bare TypeError."""
         for name in settings:
             if name not in cls.__dataclass_fields__:
                 hint = did_you_mean(name, _names(), otherwise="known are")
@@ -164,12 +163,12 @@ class SplitConfig:
         spark_conf: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> SplitConfig:
-        """The settings in force for these sources; see the module for their order."""
+        """Return the settings that result from these sources (see the module for their order)."""
         resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
         return cls(**{setting.name: setting.value for setting in resolved})
 
 
-# help() shows a class's docstring, and nothing of the metadata of its fields
+# help() shows the docstring of a class, but not the metadata of its fields.
 SplitConfig.__doc__ = "\n        ".join(
     [
         f"{(SplitConfig.__doc__ or '').rstrip()}\n\n    Attributes:",
@@ -184,7 +183,7 @@ def resolve_settings(
     spark_conf: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> list[ResolvedSetting]:
-    """Every setting with its value and where the value came from, in declaration order."""
+    """Return every setting with its value and source, in declaration order."""
     arguments = arguments or {}
     environ = os.environ if environ is None else environ
     spark_conf = spark_conf or {}
@@ -236,7 +235,7 @@ def _check(name: str, value: Any, declared: Any, metadata: Mapping[str, Any]) ->
         expected = " or ".join(kind.__name__ for kind in accepted)
         raise ConfigError(f"{name} must be {expected}, not {value!r}.")
     minimum, choices = metadata["minimum"], metadata["choices"]
-    # `not >=` instead of `<`, so that NaN is refused too
+    # Written with `not >=` so that NaN is rejected too.
     if minimum is not None and value is not None and not value >= minimum:
         raise ConfigError(f"{name} must be at least {minimum}, not {value!r}.")
     if choices and value not in choices:
@@ -259,7 +258,7 @@ def _check_locations(locations: Any) -> None:
 
 
 def _kinds(declared: Any) -> tuple[Any, ...]:
-    """The classes that a declaration such as ``tuple[str, ...] | None`` names."""
+    """Return the classes in a type annotation such as ``tuple[str, ...] | None``."""
     kinds = get_args(declared) if get_origin(declared) is UnionType else (declared,)
     return tuple(get_origin(kind) or kind for kind in kinds)
 
@@ -299,6 +298,6 @@ def _names() -> list[str]:
 
 
 def option_name(name: str) -> str:
-    """A setting's name in options of Spark and of the data source, which are in camel case."""
+    """Return a setting's name in camel case, as used in Spark and data source options."""
     head, *tail = name.split("_")
     return head + "".join(word.capitalize() for word in tail)

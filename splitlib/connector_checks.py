@@ -1,8 +1,8 @@
-"""What connectors give, checked as far as that is possible, once per batch.
+"""Check the batches that connectors return, once per batch.
 
-A mistake that is believed loses rows. So statistics that cannot be right are an error, and not just
-ignored: others of the same source may be as wrong and look right. What a catalog or a store lists
-twice would double rows: it counts once.
+A wrong batch can lose rows. Statistics that cannot be right therefore raise an error instead of
+being ignored: other statistics of the same source may be just as wrong and look right. A partition
+or file that is listed twice would double its rows, so it is kept only once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from splitlib.model import FILE_SCHEMA, ColumnStatistics, FileBatch, PartitionBa
 
 
 def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> PartitionBatch:
-    """``batch``, whose columns are the fields that it names, or all partition keys in order.
+    """Return ``batch`` if its columns match the fields that it declares.
 
     Raises:
         CorruptMetadata: for other columns, types or lengths.
@@ -28,7 +28,7 @@ def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> Partit
     values = batch.values
     _check_names(values.schema.names, [field.name for field in batch.fields])
     if metadata.read_format.columns == "name" and all(f.transform is None for f in batch.fields):
-        # only files whose columns are found by identifier may hold a partition key themselves
+        # Partition keys may be stored in data files only where columns are matched by field id.
         _check_names([field.source for field in batch.fields], metadata.partition_keys)
     if values.num_columns and values.num_rows != len(batch):
         _refuse(f"There are {values.num_rows} rows of values for {len(batch)} partitions.")
@@ -44,10 +44,10 @@ def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
-    """Refuse values of ``columns`` that are neither text nor of the column's type.
+    """Reject values that are neither text nor of the type of their column in ``columns``.
 
     Raises:
-        CorruptMetadata: naming one of them.
+        CorruptMetadata: naming one such partition key.
     """
     values = batch.values.schema
     for field, key in zip(values, table_fields(values, batch.fields, columns), strict=True):
@@ -58,13 +58,13 @@ def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
 def checked_files(
     batch: FileBatch, partitions: PartitionBatch, metadata: TableMetadata
 ) -> FileBatch:
-    """``batch``, with files of ``partitions`` and statistics that can be right.
+    """Return ``batch`` if its files belong to ``partitions`` and its statistics are plausible.
 
-    Of a file that has bounds and is said to have no value, the bounds are believed, and whether it
-    has a value becomes unknown.
+    A file with bounds whose statistics claim that it has no value contradicts itself. In this case
+    the bounds are kept, and ``has_value`` becomes unknown.
 
     Raises:
-        CorruptMetadata: for other columns, types or lengths, and for bounds the wrong way round.
+        CorruptMetadata: for wrong columns, types or lengths, or a lower bound above the upper one.
     """
     files = batch.files
     given = [(field.name, field.type) for field in files.schema][: len(FILE_SCHEMA)]
@@ -87,30 +87,30 @@ def checked_files(
 
 
 def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
-    """Refuse several batches of which one says how far the listing came: the others may not be it.
+    """Reject a partial listing that comes in several batches: ``partitions_listed`` covers one.
 
     Raises:
-        CorruptMetadata: if it does.
+        CorruptMetadata: if there are several batches and one has ``partitions_listed``.
     """
     if len(batches) > 1 and any(batch.partitions_listed is not None for batch in batches):
         _refuse("What was listed in part comes in more than one batch.")
 
 
 class PartitionsOnce:
-    """The partitions of one listing, without those that it has named before.
+    """Removes repeated partitions from the batches of one listing.
 
-    The same handle with the same values is the same partition. Handles that are not text are left
-    alone: they are no names, and the connector has numbered them itself.
+    Two partitions are the same if handle and values are equal. Batches whose handles are not text
+    stay unchanged: the connector numbered the partitions itself, so numbers do not identify them.
     """
 
     def __init__(self) -> None:
         self._batches: list[PartitionBatch] = []
         self._greatest: str | None = None
         self._refs: set[str] | None = None
-        """The handles so far, once batches are not in order any more."""
+        """The handles seen so far; None while batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
-        """The partitions of the next batch that were in none before, each once."""
+        """Return the partitions of the next batch that appeared in no earlier one, each once."""
         if not pa.types.is_string(batch.refs.type) or not len(batch):
             return batch
         if self._may_repeat(batch.refs):
@@ -128,7 +128,7 @@ class PartitionsOnce:
         return batch
 
     def _may_repeat(self, refs: pa.StringArray) -> bool:
-        """Whether a handle is there twice, in this batch or in one before."""
+        """Return whether a handle may occur twice, in this batch or in an earlier one."""
         distinct = pc.unique(refs)
         ends = pc.min_max(distinct)
         first, last = ends["min"].as_py() or "", ends["max"].as_py() or ""
@@ -148,13 +148,13 @@ def _partition_rows(batch: PartitionBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def files_once(batches: list[FileBatch]) -> list[FileBatch]:
-    """``batches`` without files that were listed before for the same partition.
+    """Return ``batches`` without files that were listed before for the same partition.
 
-    Partitions may share a directory, and so a file: it counts for each of them.
+    A file in a directory that several partitions share is kept once for each partition.
 
     Raises:
-        SourceUnavailable: for a file that has another size or time where it is listed again: it
-            was replaced meanwhile.
+        SourceUnavailable: if a file is listed twice with different sizes or times, because it was
+            replaced during the listing.
     """
     paths = pa.chunked_array([batch.files["path"] for batch in batches], pa.string())
     if len(pc.unique(paths)) == len(paths):
@@ -176,7 +176,7 @@ def files_once(batches: list[FileBatch]) -> list[FileBatch]:
 
 
 def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:
-    """Make sure that a listing which stops before its end has come to it, or to some partition."""
+    """Reject a partial listing whose ``partitions_listed`` contradicts its partitions or files."""
     listed = batch.partitions_listed
     assert listed is not None
     if not 0 < listed <= len(partitions):
@@ -218,7 +218,7 @@ def _checked_statistics(
 def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     try:
         reverse = pc.greater(known.lower, known.upper)
-    except pa.ArrowNotImplementedError:  # a type without an order, by which nothing is pruned
+    except pa.ArrowNotImplementedError:  # a type without an order, which prunes nothing
         return known
     if pc.any(reverse).as_py():
         _refuse(f"The lower bound of {name} is above the upper one in {reverse.true_count} files.")
@@ -235,7 +235,7 @@ def _is_bound(values: pa.Array) -> pa.BooleanArray:
 
 
 def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the values are the same; the zone in which instants are shown is not part of it."""
+    """Return whether two types hold the same values; time zones of instants may differ."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit and (one.tz is None) == (other.tz is None))
     return bool(one == other)

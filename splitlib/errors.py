@@ -1,26 +1,27 @@
-"""Every error that splitlib raises.
+"""All errors that splitlib raises.
 
 ::
 
     SplitlibError
     ├── ConfigError            (ValueError)         a setting that is unknown or out of range
+    ├── ConfigError            (ValueError)         a setting that is unknown or out of range
     ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
-    ├── InvalidCheckpoint      (ValueError)         a checkpoint damaged, foreign or of another scan
+    ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or one of another scan
     ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time
     ├── ConnectorNotFound      (LookupError)        no connector of that name
     ├── ConnectorNotInstalled  (ImportError)        a connector whose packages are missing
     ├── TableNotFound          (LookupError)        the catalog has no such table
     ├── SnapshotNotFound       (LookupError)        the table has no such snapshot, branch or tag
-    ├── UnsupportedTable       (ValueError)         reading it could give wrong rows
-    ├── CorruptMetadata        (ValueError)         what the catalog keeps of the table is damaged
+    ├── UnsupportedTable       (ValueError)         reading the table could give wrong rows
+    ├── CorruptMetadata        (ValueError)         the catalog's metadata of the table is damaged
     ├── TooManyPartitions      (ValueError)         more than ``max_partitions`` match
     ├── MissingPartition       (FileNotFoundError)  a partition's directory does not exist
-    ├── MissingFile            (FileNotFoundError)  a file that the table is made of has gone
-    ├── AccessDenied           (PermissionError)    the catalog or storage refuses
+    ├── MissingFile            (FileNotFoundError)  a file of the table no longer exists
+    ├── AccessDenied           (PermissionError)    the catalog or storage denies access
     │   └── LocationNotAllowed                      a location outside of ``allowed_locations``
-    ├── SourceUnavailable      (OSError)            worth another try later
-    └── SourceError            (OSError)            the catalog or storage failed for good
-        └── FileChanged                             a file is not what it was when it was listed
+    ├── SourceUnavailable      (OSError)            a temporary failure; retry later
+    └── SourceError            (OSError)            a permanent failure of catalog or storage
+        └── FileChanged                             a file changed after it was listed
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from contextlib import contextmanager
 
 from splitlib.redaction import redact, redact_causes
 
-# What clients of storages raise for a failure that may be over soon, known by its shape: the
-# packages they are from need not be installed.
+# Failures of storage clients that are worth a retry. Classes are matched by name, because the
+# packages that define them may not be installed.
 _REFUSED_STATUS = frozenset({401, 403})
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 _THROTTLED = frozenset(
@@ -66,7 +67,7 @@ _TRANSIENT_CLASSES = frozenset(
 )
 _TRANSIENT_ERRNO = frozenset(
     {
-        errno.EBUSY,  # what s3fs makes of SlowDown
+        errno.EBUSY,  # s3fs raises this for SlowDown
         errno.EHOSTUNREACH,
         errno.ENETDOWN,
         errno.ENETRESET,
@@ -77,14 +78,14 @@ _TRANSIENT_ERRNO = frozenset(
 
 
 class SplitlibError(Exception):
-    """Base of all errors of splitlib.
+    """Base class of all errors of splitlib.
 
     Args:
         message: One sentence that says what is wrong.
         hint: What to do about it.
-        connector: Name of the connector at work.
-        table: Name of the table at work.
-        partition: Name of the partition at work, as ``k1=v1/k2=v2``.
+        connector: Name of the connector in use.
+        table: Name of the table in use.
+        partition: Name of the partition in use, as ``k1=v1/k2=v2``.
     """
 
     def __init__(
@@ -131,15 +132,15 @@ class ConfigError(SplitlibError, ValueError):
 
 
 class InvalidFilter(SplitlibError, ValueError):
-    """Filtering data that cannot be used: corrupt bytes, wrong fields, values of no Arrow type."""
+    """Filtering data that cannot be used: corrupt bytes, wrong fields, values without Arrow type."""
 
 
 class InvalidCheckpoint(SplitlibError, ValueError):
-    """A checkpoint that was damaged, is of another scan, or cannot be made."""
+    """A checkpoint that is damaged, belongs to another scan, or cannot be made."""
 
 
 class NonDeterministicDimension(SplitlibError, ValueError):
-    """A dimension that may give other rows when it is computed again for the join."""
+    """A dimension that may give different rows when the join computes it again."""
 
 
 class ConnectorNotFound(SplitlibError, LookupError):
@@ -147,7 +148,7 @@ class ConnectorNotFound(SplitlibError, LookupError):
 
 
 class ConnectorNotInstalled(SplitlibError, ImportError):
-    """The connector is known, the packages it needs are not installed."""
+    """The connector exists, but packages that it needs are not installed."""
 
 
 class TableNotFound(SplitlibError, LookupError):
@@ -155,15 +156,15 @@ class TableNotFound(SplitlibError, LookupError):
 
 
 class SnapshotNotFound(SplitlibError, LookupError):
-    """The table has no such snapshot, branch or tag, or has it no longer."""
+    """The table does not have this snapshot, branch or tag, or no longer has it."""
 
 
 class UnsupportedTable(SplitlibError, ValueError):
-    """A table that could not be read with the right rows; refused when it is opened."""
+    """A table that cannot be read with exactly the right rows. Opening it raises this error."""
 
 
 class CorruptMetadata(SplitlibError, ValueError):
-    """What the catalog keeps of the table is damaged, or contradicts itself."""
+    """The catalog's metadata of the table is damaged or contradicts itself."""
 
 
 class TooManyPartitions(SplitlibError, ValueError):
@@ -171,44 +172,44 @@ class TooManyPartitions(SplitlibError, ValueError):
 
 
 class MissingPartition(SplitlibError, FileNotFoundError):
-    """The catalog knows the partition, its directory or the partition itself has gone."""
+    """The partition is in the catalog, but it was dropped or its directory does not exist."""
 
 
 class MissingFile(SplitlibError, FileNotFoundError):
-    """A file that the table is made of has gone, though the table still names it."""
+    """A file that the table refers to no longer exists."""
 
 
 class AccessDenied(SplitlibError, PermissionError):
-    """The catalog or the storage refuses the credentials in use."""
+    """The catalog or the storage denies access to the credentials in use."""
 
 
 class LocationNotAllowed(AccessDenied):
-    """A location outside of ``allowed_locations``; nothing was asked of it."""
+    """A location outside of ``allowed_locations``. No request was sent to it."""
 
 
 class SourceUnavailable(SplitlibError, OSError):
-    """The catalog or the storage cannot be reached now; the same call may succeed later.
+    """The catalog or the storage is not reachable now; the same call may succeed later.
 
     Attributes:
-        is_throttled: Whether the reason is that it was asked too much at once.
+        is_throttled: Whether the source rejected the call because it received too many requests.
     """
 
     is_throttled: bool = False
 
 
 class SourceError(SplitlibError, OSError):
-    """The catalog or the storage failed in a way that another try will not mend."""
+    """The catalog or the storage failed in a way that a retry does not fix."""
 
 
 class FileChanged(SourceError):
-    """A file is not what it was when it was listed: it was written again, or replaced."""
+    """A file was rewritten or replaced after it was listed."""
 
 
 @contextmanager
 def error_context(
     *, connector: str, table: str | None = None, partition: str | None = None
 ) -> Iterator[None]:
-    """Turn whatever is raised inside into a :class:`SplitlibError` that says where it happened."""
+    """Turn any exception raised in the block into a :class:`SplitlibError` with this context."""
     try:
         yield
     except SplitlibError as error:
@@ -219,7 +220,7 @@ def error_context(
         raise
     except BaseException as error:
         if not (isinstance(error, Exception) or _is_cancellation(error)):
-            raise  # whoever interrupts this process is not to be held up
+            raise  # KeyboardInterrupt and SystemExit pass through unchanged
         kind: type[SplitlibError] = SourceError
         if isinstance(error, PermissionError):
             kind = AccessDenied
@@ -237,14 +238,14 @@ def error_context(
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Whether something was cancelled inside the connector; no caller of it is a coroutine."""
-    # looked up and not imported, which would take a tenth of the time that importing splitlib does
+    """Return whether a call inside the connector was cancelled. No caller here is a coroutine."""
+    # Importing asyncio would make importing splitlib a tenth slower.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Whether another try may succeed, by the error or by what it was raised from."""
+    """Return whether a retry may succeed, judging by the error or its cause."""
     codes = _codes(error)
     return (
         isinstance(error, ConnectionError | TimeoutError)
@@ -257,19 +258,19 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether it, or what it was raised from, says that who asks may not do so."""
+    """Return whether the error or its cause reports missing permission."""
     refused = any(code in _REFUSED_STATUS for code in _codes(error) if isinstance(code, int))
     return refused or (error.__cause__ is not None and _is_refused(error.__cause__))
 
 
 def _is_throttled(error: BaseException) -> bool:
-    """Whether it, or what it was raised from, says that there were too many requests."""
+    """Return whether the error or its cause reports too many requests."""
     throttled = any(code in _THROTTLED for code in _codes(error) if isinstance(code, int | str))
     return throttled or (error.__cause__ is not None and _is_throttled(error.__cause__))
 
 
 def _codes(error: BaseException) -> list[object]:
-    """What clients of storages give as the status of an answer, or as its code."""
+    """Return the status and error codes that a storage client attached to an error."""
     response = getattr(error, "response", None)
     codes = [getattr(error, name, None) for name in ("status", "status_code", "code")]
     if isinstance(response, Mapping):  # botocore

@@ -1,6 +1,6 @@
-"""``splitlib.load_table``: the public way to open a table, which may name a Spark session.
+"""``splitlib.load_table``: the public function that opens a table, optionally by a Spark session.
 
-It stands above ``splitlib.spark``, which asks the session; everything below opens tables with
+This module may import ``splitlib.spark``. Lower layers open tables with
 :func:`splitlib.registry.open_table`.
 """
 
@@ -27,17 +27,17 @@ def load_table(
     """Open a table.
 
     Args:
-        name: What the connector calls a table: ``database.table``, a path, a URI; or
-            ``catalog.rest`` with a catalog named in the Spark configuration or the environment.
-        connector: Name of the connector; may be left out where the catalog says it, or where
-            ``spark`` has the table itself.
-        spark: Session whose configuration names catalogs (``spark.splitlib.catalog.NAME.*``), and
-            whose own catalogs have the other tables.
-        config: How often to try again.
-        options: The connector's own, such as ``uri``; they win over the catalog's.
+        name: Name of the table for the connector: ``database.table``, a path or a URI. With a
+            catalog named in the Spark configuration or the environment: ``catalog.database.table``.
+        connector: Name of the connector. May be omitted if the catalog defines it, or if
+            ``spark`` has the table in its own catalogs.
+        spark: Session whose configuration defines named catalogs
+            (``spark.splitlib.catalog.NAME.*``). Other names are looked up in its own catalogs.
+        config: Settings of the table; by default those of the session and the environment.
+        options: Options of the connector, such as ``uri``. They override the catalog's.
 
     Raises:
-        SplitlibError: see :mod:`splitlib.errors`; every subclass says what to do.
+        SplitlibError: see :mod:`splitlib.errors`.
     """
     spark_conf = {}
     if spark is not None:

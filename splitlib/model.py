@@ -1,7 +1,7 @@
-"""What travels from a catalog to a reader: tables, partitions, files, splits.
+"""The data that passes from a catalog to a reader: tables, partitions, files and splits.
 
-Partitions and files travel as Arrow batches; only a :class:`FileSplit`, made last, is a Python
-object each.
+Partitions and files are kept in Arrow batches. Only a :class:`FileSplit`, made last, is one Python
+object per split.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import pyarrow.compute as pc
 
 from splitlib.redaction import show
 
-# Arrow has no CHAR(n) or VARCHAR(n): a field of type string that is one says so in its metadata
-# under this key, as b"char(5)" or b"varchar(7)".
+# Metadata key of a string field that is CHAR(n) or VARCHAR(n), for which Arrow has no type. The
+# value is b"char(5)" or b"varchar(7)".
 LOGICAL_TYPE = b"splitlib.logical_type"
 
-# What LOGICAL_TYPE begins with where strings are not compared by their bytes; then the collation.
+# Prefix of a LOGICAL_TYPE value for strings with a collation; the name of the collation follows.
 COLLATED = "string collate"
 
-# Spark's own JSON of a field, where Arrow's type does not say what it is to Spark.
+# Metadata key of Spark's JSON of a field whose Spark type cannot be derived from its Arrow type.
 SPARK_FIELD = b"splitlib.spark_field"
 
-# Where columns are found by identifier, each field of the table's schema, nested ones too, carries
-# its own under the key that Arrow uses for Parquet's.
+# Metadata key of a field's id, for tables that match columns by id. Nested fields have one too.
+# It is the key that Arrow uses for Parquet field ids.
 FIELD_ID = b"PARQUET:field_id"
 
-# The value, as JSON, that rows of files older than the column have in it; none = null.
+# Metadata key of a column's default, as JSON, for files older than the column; missing means null.
 INITIAL_DEFAULT = b"splitlib.initial_default"
 
-# The default of a field that ``__post_init__`` fills in; a connector may leave it out or give None.
+# Default of a field that ``__post_init__`` computes. Connectors may omit the field or pass None.
 _FILLED_IN: Any = None
 
-# What the columns are is said at FileBatch, whose files have them.
+# FileBatch documents these columns.
 FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -48,11 +48,11 @@ FILE_SCHEMA = pa.schema(
 
 
 class Requests(NamedTuple):
-    """How many calls something took.
+    """Number of requests that an operation took.
 
     Attributes:
-        catalog: Calls of the catalog.
-        storage: Listings of directories, and files read to plan.
+        catalog: Requests to the catalog.
+        storage: Directory listings, and files read for planning.
     """
 
     catalog: int = 0
@@ -60,13 +60,13 @@ class Requests(NamedTuple):
 
 
 class Manifests(NamedTuple):
-    """What a catalog that keeps lists of files did not have to open.
+    """Number of manifests (a catalog's lists of files) that were opened or skipped.
 
     Attributes:
-        total: How many lists there are.
-        opened: How many were opened.
-        files_total: Files in all of them.
-        files_skipped: Files in those that were not opened.
+        total: Number of manifests.
+        opened: Number of manifests that were opened.
+        files_total: Number of files in all manifests.
+        files_skipped: Number of files in manifests that were not opened.
     """
 
     total: int = 0
@@ -76,30 +76,30 @@ class Manifests(NamedTuple):
 
 
 class Transform(Protocol):
-    """How a partition value follows from a column. Hashable; null gives null."""
+    """Computes partition values from the values of a column. Hashable; null gives null."""
 
     @property
     def preserves_order(self) -> bool:
         """Whether a greater value never gives a smaller result."""
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """The partition values, of the type that :attr:`PartitionBatch.values` has."""
+        """Return partition values, in the type of their :attr:`PartitionBatch.values` column."""
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """What faulty writers are known to have computed for the same values; None if nothing else.
+        """Return the results of known faulty writers for the same values; None if there are none.
 
-        It is never less than ``results``.
+        A faulty result is never less than the one in ``results``.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """What a column of :attr:`PartitionBatch.values` says of a column of the table.
+    """How a column of :attr:`PartitionBatch.values` derives from a column of the table.
 
     Attributes:
-        name: Of the column in the batch.
-        source: The table's column; ``a.b`` for a field of a struct.
-        transform: None = the value itself.
+        name: Name of the column in the batch.
+        source: Name of the table's column; ``a.b`` for a field of a struct.
+        transform: Function from column value to partition value; None means the value itself.
     """
 
     name: str
@@ -108,21 +108,21 @@ class PartitionField:
 
     @classmethod
     def identities(cls, columns: Iterable[str]) -> tuple[PartitionField, ...]:
-        """The fields of columns that have the table's own names and values."""
+        """Return fields for columns whose names and values are the table's own."""
         return tuple(cls(name, name) for name in columns)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of one column in each of some files, a row each; null = not known.
+    """Statistics of one column in some files, one row per file; null means unknown.
 
-    The engine refuses with ``CorruptMetadata`` what cannot be right: arrays of another length than
-    there are files, other types, a column that is not filterable, a lower bound above the upper. It
-    does not use a bound that is NaN, nor that a file has no value where it has bounds.
+    The engine raises ``CorruptMetadata`` for statistics that cannot be right: arrays with a
+    different length than the files, wrong types, a column that is not filterable, a lower bound
+    above the upper. It ignores a bound that is NaN, and ``has_value=False`` of a file with bounds.
 
     Attributes:
-        lower: In the column's type. No value that is neither null nor NaN is less.
-        upper: In the column's type. No value that is neither null nor NaN is greater.
+        lower: Lower bound in the column's type: no value is less, apart from null and NaN.
+        upper: Upper bound in the column's type: no value is greater, apart from null and NaN.
         has_null: False where no value is null.
         has_nan: False where no value is NaN.
         has_value: False where every value is null or NaN.
@@ -135,7 +135,7 @@ class ColumnStatistics:
     has_value: pa.BooleanArray
 
     def take(self, indices: pa.Array) -> ColumnStatistics:
-        """The statistics of the files at ``indices``."""
+        """Return the statistics of the files at ``indices``."""
         return ColumnStatistics(
             self.lower.take(indices),
             self.upper.take(indices),
@@ -147,17 +147,17 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A file that says which rows of data files are deleted.
+    """A file that lists deleted rows of data files.
 
     Attributes:
-        kind: How it says so: positions, a deletion vector, or the values of columns.
-        path: Spelled as in :attr:`FileBatch.files`.
-        size: In bytes.
+        kind: Row positions, a deletion vector, or values of columns.
+        path: Path, spelled as in :attr:`FileBatch.files`.
+        size: Size of the file in bytes.
         format: ``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``.
-        offset: Of the vector in the file.
-        length: Of the vector in bytes.
-        field_ids: The columns that an equality delete compares.
-        records: How many positions or rows it holds, where the catalog says so.
+        offset: Position of the vector in the file, in bytes.
+        length: Length of the vector, in bytes.
+        field_ids: Ids of the columns that an equality delete compares.
+        records: Number of positions or rows in the file; None if the catalog does not record it.
     """
 
     kind: Literal["position", "vector", "equality"]
@@ -181,9 +181,9 @@ class ReadFormat:
             ``hive-csv``.
         options: Sorted pairs: Spark's data source options, or the SerDe's properties for
             ``hive-…``.
-        columns: How a column is found in the file: by its name; by its :data:`FIELD_ID`; or by
-            these sorted pairs of field identifier and name in the file, nested fields too, and what
-            has no pair is not in the file.
+        columns: How columns are found in the file: ``name``, ``id`` (by :data:`FIELD_ID`), or
+            sorted pairs of field id and name in the file, nested fields included. A field without
+            a pair is not in the file.
     """
 
     name: str
@@ -197,33 +197,33 @@ class ReadFormat:
         options: Mapping[str, str] | None = None,
         columns: Literal["name", "id"] | Mapping[int, str] = "name",
     ) -> ReadFormat:
-        """A format with its pairs in canonical order, so that equal ones compare equal."""
+        """Make a format with sorted pairs, so that equal formats compare equal."""
         pairs = columns if isinstance(columns, str) else tuple(sorted(columns.items()))
         return cls(name, tuple(sorted((options or {}).items())), pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """What a connector says of the table that it has opened.
+    """A connector's description of the table that it opened.
 
     Attributes:
-        schema: Data columns, then partition columns, in the catalog's types; in the catalog's order
-            where columns are found by identifier.
-        partition_keys: The partition columns, or the columns that partition values follow from.
-        read_format: How files are read, unless a batch of files says otherwise.
-        location: The table's directory, where it has one.
-        snapshot_id: The version that the table is pinned to: it shows nothing that comes later.
-            None = it has no versions.
-        spark_schema: Spark's own JSON of ``schema`` where the catalog keeps one: it can say what
-            Arrow cannot (column defaults, collations, intervals).
-        filter_schema: The columns whose join keys can prune, ``a.b`` for a field of a struct; by
+        schema: Data columns, then partition columns, in the catalog's types. Columns that are
+            matched by id are in the catalog's order instead.
+        partition_keys: The partition columns, or the columns that partition values derive from.
+        read_format: How to read the files, unless a batch of files has a format of its own.
+        location: Directory of the table; None if the table does not have one.
+        snapshot_id: Version that the table is pinned to; later changes are not visible. None for
+            tables without versions.
+        spark_schema: Spark's JSON of ``schema``; None if the catalog does not store it. It keeps
+            properties that Arrow cannot (column defaults, collations, intervals).
+        filter_schema: Columns whose join keys can prune, ``a.b`` for a field of a struct; by
             default the partition columns.
-        dropped_schema: Columns that the table no longer has, in their last types, with their
-            :data:`FIELD_ID`: an equality delete may compare them.
-        has_statistics: Whether the catalog has statistics of files, by which any column of
-            :attr:`filter_schema` prunes them; by default, whether that is given. Without statistics
-            only partition columns prune, and :attr:`filter_schema` holds just those of
-            :attr:`schema`.
+        dropped_schema: Columns that were dropped from the table, in their last types, with their
+            :data:`FIELD_ID`. An equality delete may compare them.
+        has_statistics: Whether the catalog has statistics of files, which let any column of
+            :attr:`filter_schema` prune files. True by default if :attr:`filter_schema` is given.
+            Without statistics only the partition columns of :attr:`schema` prune, and
+            :attr:`filter_schema` contains only those.
     """
 
     schema: pa.Schema
@@ -251,12 +251,12 @@ class TableMetadata:
 
     @property
     def partition_schema(self) -> pa.Schema:
-        """The partition columns alone, those that lie in structs too."""
+        """The partition columns alone, including those inside structs."""
         return pa.schema([self.filter_schema.field(key) for key in self.partition_keys])
 
     @property
     def data_schema(self) -> pa.Schema:
-        """The columns that lie in the files."""
+        """The columns stored in the files."""
         return pa.schema([f for f in self.schema if f.name not in self.partition_keys])
 
 
@@ -267,20 +267,20 @@ class PartitionBatch:
     An unpartitioned table has one partition without values.
 
     Attributes:
-        values: A column per partition key, in the table's order: typed, or the catalog's text
-            (unescaped, null for the null partition), which the engine parses with the table's type.
-        refs: The connector's own handle of each partition, of any Arrow type, opaque to everyone
-            else.
-        requests: What it took to list them.
-        fields: What the columns of :attr:`values` say of the table; by default each is a partition
-            key.
-        file_counts: How many files each partition has, where that is known before they are listed.
-        manifests: What a catalog that keeps lists of files did not have to open.
-        files_each: About how many files a partition has, where the catalog has statistics: only
-            for how many partitions are listed together. 0 = not known.
-        asked_for: How the catalog was asked: for all partitions; or, as the predicate leaves no
-            others, for those with some names, or for those whose names have one beginning. There
-            may be more between them then, and how many there are in all is not known.
+        values: One column per partition key, in the table's order. Values are typed, or the
+            catalog's text (unescaped; null for the null partition), which the engine parses.
+        refs: The connector's handle of each partition, of any Arrow type. Only the connector
+            interprets it.
+        requests: Number of requests that listing these partitions took.
+        fields: How the columns of :attr:`values` derive from the table's columns; by default each
+            column is a partition key.
+        file_counts: Number of files of each partition; None if unknown before listing.
+        manifests: Number of manifests that were opened or skipped.
+        files_each: Average number of files of a partition, from the catalog's statistics. Used
+            only to choose how many partitions to list together. 0 means unknown.
+        asked_for: How the catalog was queried: for ``all`` partitions, or, because the predicate
+            allows no others, by ``names`` or by the ``prefix`` of names. In the latter two cases
+            the table may have more partitions in between, and their total number is unknown.
     """
 
     values: pa.RecordBatch
@@ -299,29 +299,29 @@ class PartitionBatch:
             object.__setattr__(self, "fields", PartitionField.identities(names))
 
     def __len__(self) -> int:
-        # not values.num_rows: a batch without columns has no rows
+        # values.num_rows would be 0 for a batch without columns.
         return len(self.refs)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the catalog may have partitions between these that were not asked for."""
+        """Whether the catalog may have partitions between these that were not requested."""
         return self.asked_for != "all"
 
     def take(self, indices: pa.Array) -> PartitionBatch:
-        """The partitions at ``indices``; the requests are not counted again."""
+        """Return the partitions at ``indices``, with request counts set to 0."""
         values = self.values.take(indices) if self.values.num_columns else self.values
         counts = None if self.file_counts is None else self.file_counts.take(indices)
         refs = self.refs.take(indices)
         return self._with(values, refs, counts)
 
     def slice(self, offset: int, length: int) -> PartitionBatch:
-        """A view of ``length`` partitions; the requests are not counted again."""
+        """Return a view of ``length`` partitions, with request counts set to 0."""
         values, refs = self.values.slice(offset, length), self.refs.slice(offset, length)
         counts = None if self.file_counts is None else self.file_counts.slice(offset, length)
         return self._with(values, refs, counts)
 
     def joined(self, other: PartitionBatch) -> PartitionBatch:
-        """These partitions, then those of another batch of the same table."""
+        """Return these partitions, then those of another batch of the same table."""
         values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
         refs = pa.concat_arrays([self.refs, other.refs])
         (batch,) = values.to_batches() if values.num_columns else [self.values]
@@ -334,7 +334,7 @@ class PartitionBatch:
     def _with(
         self, values: pa.RecordBatch, refs: pa.Array, file_counts: pa.Array | None
     ) -> PartitionBatch:
-        """Others of the same table, which took no further request."""
+        """Return a batch of other partitions of the same table, with request counts set to 0."""
         return PartitionBatch(
             values,
             refs,
@@ -347,21 +347,22 @@ class PartitionBatch:
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """Files of some partitions that are read in the same way.
+    """Files of some partitions, all read in the same way.
 
     Attributes:
         files: Columns as in :data:`FILE_SCHEMA`. ``path`` is plain and absolute on the local disk,
-            else a URI spelled as Hadoop's ``Path`` does, not percent-encoded; ``size`` is the exact
-            length in bytes; ``modified`` is in milliseconds since the epoch, 0 = unknown;
-            ``partition`` is the row of the file's partition in the batch it was listed for.
-        read_format: How all of these files are read.
-        requests: What it took to list them.
-        statistics: By column, as named in :attr:`TableMetadata.filterable`; a row per file.
-        deletes: Per file: which of :attr:`delete_sets` applies to it; null = none.
-        delete_sets: The sets of files that delete rows together.
-        partitions_listed: These are the files of so many of the first partitions that were asked
-            for, as no more came with the first; None = of all. If given, this is the only batch.
-            The rest is asked for again.
+            otherwise a URI spelled as Hadoop's ``Path`` does, not percent-encoded; ``size`` is the
+            exact length in bytes; ``modified`` is in milliseconds since the epoch, 0 = unknown;
+            ``partition`` is the row of the file's partition in the batch that was listed.
+        read_format: How to read all of these files.
+        requests: Number of requests that listing these files took.
+        statistics: Statistics by column name, as in :attr:`TableMetadata.filterable`; one row per
+            file.
+        deletes: For each file, the index of its set in :attr:`delete_sets`; null means no deletes.
+        delete_sets: Sets of delete files that apply together.
+        partitions_listed: Number of leading partitions of the request that these files cover,
+            if the first response did not cover all of them. If set, this must be the only batch,
+            and the engine requests the rest again. None means all partitions.
     """
 
     files: pa.RecordBatch
@@ -376,7 +377,7 @@ class FileBatch:
         return int(self.files.num_rows)
 
     def take(self, indices: pa.Array) -> FileBatch:
-        """The files at ``indices``; the requests are not counted again."""
+        """Return the files at ``indices``, with request counts set to 0."""
         return replace(
             self,
             files=self.files.take(indices),
@@ -386,34 +387,35 @@ class FileBatch:
         )
 
     def deletes_of_each(self) -> list[tuple[DeleteFile, ...]]:
-        """What deletes rows, per file."""
+        """Return the delete files of each file."""
         if self.deletes is None:
             return [()] * len(self)
         sets = self.deletes.to_pylist()
         return [() if index is None else self.delete_sets[index] for index in sets]
 
     def filter(self, mask: pa.BooleanArray) -> FileBatch:
-        """The files where ``mask`` is true; the requests are not counted again."""
+        """Return the files where ``mask`` is true, with request counts set to 0."""
         return self.take(pc.indices_nonzero(mask))
 
 
 @dataclass(frozen=True, slots=True)
 class FileSplit:
-    """A byte range of one file: the unit of work of a reader. Pickles.
+    """A byte range of one file: the unit of work of a reader. Can be pickled.
 
     Attributes:
-        split_id: Depends on the file, its partition and the range alone: the same in every run.
-        path: Spelled as in :attr:`FileBatch.files`.
-        start: Where the range begins, in bytes.
-        length: Of the range, in bytes.
-        file_size: Of the whole file, in bytes.
-        modified: Milliseconds since the epoch, 0 = unknown.
-        partition_values: Typed values by key; None for null, and for text that is no value of the
-            key's type; text for what Python has no value for, such as a date beyond the year 9999.
-        read_format: How the file is read.
-        deletes: What takes rows out of the file; a reader that cannot apply it must refuse the
-            split.
-        hosts: Where the bytes lie, as far as that is known: a hint of where to read them.
+        split_id: Id computed from file, partition and range only, so it is the same in every run.
+        path: Path, spelled as in :attr:`FileBatch.files`.
+        start: Start of the range, in bytes.
+        length: Length of the range, in bytes.
+        file_size: Size of the whole file, in bytes.
+        modified: Modification time in milliseconds since the epoch; 0 means unknown.
+        partition_values: Typed values by key. None for null, and for text that is not a value of
+            the key's type. Text for values that Python cannot represent, such as a date beyond
+            the year 9999.
+        read_format: How to read the file.
+        deletes: Delete files that remove rows of this file. A reader that cannot apply them must
+            reject the split.
+        hosts: Hosts that store the bytes, if known: a hint where to read them.
     """
 
     split_id: str

@@ -1,7 +1,7 @@
-"""Credentials are kept out of whatever is shown, raised, logged or stored.
+"""Keep credentials out of output, errors, logs and stored data.
 
-Some are credentials by the form of the text that they stand in. Others were passed as options under
-names such as ``secret``, and a library may put them into its own messages.
+Some credentials are recognized by their form, such as the password in a URI. Others are values of
+options named like ``secret``: they are remembered, because a library may quote them in its errors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dataclasses import fields
 from typing import Any, Final
 
 _MASK: Final = "***"
-# What may stand before the "@" of a URI. A password may hold "@", which the last one of the
-# authority ends; or "/", but a port and a slash after it are host and path. Its length is bounded,
-# so that a long text takes no longer than it should.
+# The user part of a URI, before the "@". A password may contain "@": the match ends at the last one
+# of the authority. A password may contain "/", but a port and a slash mean host and path. The
+# length is bounded to keep matching fast on long text.
 _USERINFO: Final = re.compile(
     r"(?<=//)(?:[^/@\s]+@(?:[^/@\s]*@)*|[^/@\s:]*:(?!\d{1,5}/)[^@\s]{1,1024}@)"
 )
-# The same without a scheme: a user, a colon, a password.
+# The same without a scheme: user, colon, password.
 _NO_SCHEME: Final = re.compile(
     r"(?<![^\s'\"(=,\[{])[^\s'\"/:@(=,\[{]+:(?!/|\d{1,5}/)(?:(?!//)[^\s@]){1,1024}@"
 )
-# Of these, what stands there is a container of a storage account, and no credential.
+# In these URIs the user part is the container of a storage account, not a credential.
 _CONTAINER: Final = re.compile(r"\b(?:abfss?|wasbs?)://[^/@:\s]+@", re.IGNORECASE)
 _LOGIN: Final = re.compile(r"^([A-Za-z][\w+.-]*://)[^/@]*:[^/@]*@")
 _NAMES: Final = r"sig|pass|pwd|token|secret|credential|key|auth"
@@ -35,7 +35,7 @@ _PARAMETER: Final = re.compile(
     r"[^&;\s\"'#]+",
     re.IGNORECASE,
 )
-# Not what says how to sign, or where: "rest.signing-region", "auth.type".
+# Excludes names of options that configure signing, such as "rest.signing-region" or "auth.type".
 _SECRET_NAME: Final = re.compile(
     rf"(?!.*(?:type|region|name|enabled|signer|endpoint|ur[il])$).*(?:{_NAMES}|connection.?string)",
     re.IGNORECASE,
@@ -47,29 +47,29 @@ _lock = threading.Lock()
 
 
 def without_credentials(text: str) -> str:
-    """``text`` without what its form shows to be credentials; depends on nothing else."""
+    """Mask text that looks like a credential by its form, without using remembered secrets."""
     text = _USERINFO.sub(_masked_userinfo, text)
     text = _NO_SCHEME.sub(f"{_MASK}@", text)
     return _PARAMETER.sub(rf"\1{_MASK}", text)
 
 
 def without_login(path: str) -> str:
-    """A path without the user and password of its URI; two files never become one."""
+    """Return a path without user and password of its URI. Different files keep different paths."""
     return _LOGIN.sub(r"\1", path, count=1)
 
 
 def redact(text: str) -> str:
-    """``text`` without what looks like a credential, or was told to :func:`remember`."""
+    """Mask text that looks like a credential or was passed to :func:`remember`."""
     text = without_credentials(text)
     with _lock:
         known = list(_known)
-    for secret in sorted(known, key=len, reverse=True):  # one may begin another
+    for secret in sorted(known, key=len, reverse=True):  # one may be a prefix of another
         text = text.replace(secret, _MASK)
     return text
 
 
 def remember(name: str, options: Mapping[str, Any]) -> None:
-    """Keep the credentials in a table's name and its options out of all texts from now on."""
+    """Mask the credentials in a table's name and options in all texts from now on."""
     for secret in {*_in_text(name), *_in_options(options)}:
         if len(secret) >= _SHORTEST and secret.lower() not in ("true", "false", "none"):
             with _lock:
@@ -80,21 +80,21 @@ def remember(name: str, options: Mapping[str, Any]) -> None:
 
 
 def redact_causes(error: BaseException) -> None:
-    """Replace what ``error`` was raised from by stand-ins, where its text tells a secret.
+    """Replace causes of ``error`` whose text contains a secret.
 
-    A stand-in has the name, the redacted text and the traceback of what it stands for.
+    A replacement has the same class name and traceback, and the redacted text.
     """
     _redact_links(error, {})
 
 
 def show(instance: Any) -> str:
-    """The representation of a dataclass, redacted."""
+    """Return the representation of a dataclass, redacted."""
     shown = (f"{f.name}={getattr(instance, f.name)!r}" for f in fields(instance) if f.repr)
     return redact(f"{type(instance).__qualname__}({', '.join(shown)})")
 
 
 def get_logger(name: str) -> logging.Logger:
-    """A logger whose records, tracebacks too, are redacted."""
+    """Return a logger that redacts its records, including tracebacks."""
     logger = logging.getLogger(name)
     if _redact_record not in logger.filters:
         logger.addFilter(_redact_record)
@@ -137,14 +137,14 @@ def _in_options(options: Mapping[str, Any], secret: bool = False) -> Iterator[st
 
 
 def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
-    """Replace the errors that ``error`` was raised from.
+    """Replace causes and contexts of ``error`` whose text contains a secret.
 
     Args:
-        error: Whose causes may tell a secret.
-        safe: What is shown for an error, by its identity.
+        error: The error to change.
+        safe: Replacements so far, by the ``id`` of the original error.
     """
     safe[id(error)] = error
-    quiet = error.__suppress_context__  # which setting a cause changes
+    quiet = error.__suppress_context__  # assigning __cause__ changes it
     for link in ("__cause__", "__context__"):
         linked = getattr(error, link)
         if linked is None:
@@ -152,7 +152,7 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         if id(linked) not in safe:
             told = safe[id(linked)] = _told_safely(linked)
             _redact_links(told, safe)
-        # past classes whose instances refuse to be changed, as thrift's do
+        # thrift's error classes override __setattr__ to reject changes.
         BaseException.__setattr__(error, link, safe[id(linked)])
     BaseException.__setattr__(error, "__suppress_context__", quiet)
 

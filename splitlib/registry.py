@@ -1,7 +1,7 @@
-"""From a connector's name to its class, and from a table's name to an open table.
+"""Find a connector's class by name, and open a table by name.
 
-A connector is looked for among those registered in this process, those of this project, and the
-entry points of other packages, in this order.
+Connectors are looked up in this order: registered in this process, built in, entry points of other
+packages.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "splitlib.connectors"
 SESSION = "session"
-"""The connector of tables that a Spark session knows by itself, the default where there is one."""
+"""Connector for tables of the Spark session's own catalogs; the default if there is a session."""
 _DIRECTORIES = "files"
-"""The connector that has to infer what a catalog knows, by the settings of whoever reads."""
+"""Connector for plain directories: without a catalog, it infers the schema by Spark's settings."""
 _BUILT_IN = {
     _DIRECTORIES: "splitlib_files:FilesConnector",
     "hive": "splitlib_hive:HiveConnector",
     "iceberg": "splitlib_iceberg:IcebergConnector",
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
-# Connectors that list files themselves: what the session knows of its storage is for them, too.
+# Connectors that list files themselves and therefore use the session's storage settings.
 _ON_STORAGE = frozenset({_DIRECTORIES, "hive"})
 _STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
@@ -52,21 +52,21 @@ _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(N
 
 
 def register(name: str, connector: type[Connector]) -> None:
-    """Make ``connector`` known as ``name`` in this process; replaces what had the name."""
+    """Register ``connector`` as ``name`` in this process, replacing any earlier one."""
     _registered[name] = connector
 
 
 def connector_names() -> list[str]:
-    """Every name that :func:`load_table` accepts as ``connector``."""
+    """Return every name that :func:`load_table` accepts as ``connector``."""
     return sorted({*_registered, *_BUILT_IN, *(e.name for e in _entry_points())})
 
 
 def connector_class(name: str) -> type[Connector]:
-    """The connector called ``name``.
+    """Return the class of connector ``name``.
 
     Raises:
-        ConnectorNotFound: if there is none.
-        ConnectorNotInstalled: if what it needs cannot be imported.
+        ConnectorNotFound: if no connector has this name.
+        ConnectorNotInstalled: if the connector cannot be imported.
     """
     if name in _registered:
         return _registered[name]
@@ -76,7 +76,7 @@ def connector_class(name: str) -> type[Connector]:
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     try:
         found: type[Connector] = _imported(target)
-    except Exception as error:  # a module may raise anything when it is imported; chained, not lost
+    except Exception as error:  # importing a module may raise anything
         is_missing = isinstance(error, ImportError)
         raise ConnectorNotInstalled(
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
@@ -97,16 +97,16 @@ def open_table(
     session_settings: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Table:
-    """What :func:`splitlib.load_table` does.
+    """Open a table, as :func:`splitlib.load_table` does.
 
     Args:
-        name: Of the table.
-        connector: Of the connector.
-        spark: A session, whose own catalogs have what no other is named for.
-        spark_conf: Its settings ``spark.splitlib.*``, which may name catalogs.
-        config: How often to try again; for all calls of the table that are given no other.
-        session_settings: How Spark reads directories, where ``spark`` is not at hand to tell.
-        options: The connector's own.
+        name: Name of the table.
+        connector: Name of the connector.
+        spark: Session whose own catalogs have the tables that no other connector is named for.
+        spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
+        config: Settings for all calls of the table that pass no settings themselves.
+        session_settings: Settings by which Spark reads directories, for callers without ``spark``.
+        options: Options of the connector.
     """
     remember(name, options)
     spark_conf = spark_conf or {}
@@ -132,7 +132,7 @@ def open_table(
         return made.result()
 
     try:
-        # an object that the caller has made, such as a database in memory, may belong to its thread
+        # An object of the caller, such as an in-memory database, may work in its own thread only.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()
@@ -141,13 +141,13 @@ def open_table(
                 opened = run_bounded(make, config)
         return Table(name, connector, opened, config)
     except BaseException:
-        # a call that nobody waits for any more, as of Ctrl-C, may still open it
+        # After Ctrl-C the abandoned call may still open the connector: close it then.
         made.add_done_callback(lambda late: late.result().close())
         raise
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
-    """The option by which directories are read as the session reads them, if one reads."""
+    """Return the option that makes directories be read as the session reads them, if any."""
     settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
     return {} if settings is None else {"session_settings": settings}
 
@@ -155,7 +155,7 @@ def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, An
 def _by_catalog(
     name: str, options: Mapping[str, Any], spark_conf: Mapping[str, str], spark: object
 ) -> tuple[str, str, dict[str, Any]]:
-    """The table, connector and options that ``catalog.table`` stands for."""
+    """Resolve ``catalog.table`` to table name, connector and options."""
     catalog, _, table = name.partition(".")
     named = named_catalogs(spark_conf).get(catalog)
     if spark is not None and named is None:
@@ -177,13 +177,13 @@ def _by_catalog(
 
 
 def _imported(target: str) -> Any:
-    """What is called ``module:attribute``."""
+    """Import the object named ``module:attribute``."""
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def _entry_points() -> list[EntryPoint]:
-    # imported here: it costs more than all of this package, for a name that is not built in
+    # Imported here because it takes longer than all of splitlib, and few names need it.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=ENTRY_POINT_GROUP))

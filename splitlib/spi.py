@@ -1,15 +1,15 @@
-"""What a storage backend implements. A connector only lists; the engine decides what matches.
+"""The interface of a storage backend. A connector only lists; the engine decides what matches.
 
-A connector is a class with four methods and, where there is something to give back, ``close``. It
-is found under its name by an entry point of the group ``splitlib.connectors``. Abilities beyond
-that are protocols, detected by ``isinstance``. The guide is ``docs/connectors.md``,
-``splitlib_files`` is small enough to copy, and ``splitlib_conformance`` is the test kit. What the
-methods take and return is here, in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
+A connector is a class with four methods and, if it holds resources, ``close``. splitlib finds it by
+name through an entry point of the group ``splitlib.connectors``. Optional abilities are protocols,
+detected by ``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough
+to copy, and ``splitlib_conformance`` is the test kit. The types in the signatures are defined here,
+in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
 
-Whatever a method raises becomes an error of splitlib that names connector and table: a
-``ConnectionError``, a ``TimeoutError`` or a status such as 503 is ``SourceUnavailable``, a
-``PermissionError`` is ``AccessDenied``, all else is ``SourceError``. So an error is best left
-alone, and must never become an empty answer.
+The engine turns every exception into an error of splitlib that names connector and table: a
+``ConnectionError``, a ``TimeoutError`` or a status such as 503 becomes ``SourceUnavailable``, a
+``PermissionError`` becomes ``AccessDenied``, anything else ``SourceError``. So let exceptions
+through, and never return an empty result instead of one.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ __all__ = [
 
 
 class Connector(ABC):
-    """Read-only view of one table, as of when it was opened. Lives on the driver.
+    """Read-only view of one table, as of when it was opened. Runs on the driver.
 
-    All methods may be called from several threads at once. What one call is given, a filter above
-    all, says nothing about the next.
+    All methods may be called from several threads at once. Calls are independent: the filter of one
+    call must not affect the next.
 
     Attributes:
-        partitions_per_listing: How many partitions one call of :meth:`list_files` is given at most.
-            The engine makes many calls at the same time: 1 suits a directory listing. Raise it
-            where a call costs the same for many.
-        files_per_page: How many files one request tells, where it can tell those of neighbours at
-            once: of partitions that come one after the other from :meth:`list_partitions`. 0 = it
-            cannot. If not 0, :meth:`list_files` is given neighbours whose files probably fit in a
-            page, together with those of the partitions in between, and not
-            :attr:`partitions_per_listing`. Where it is not known how many files they have, or what
-            is in between, it is given more. It may always list no more than the first that a
-            request tells: :attr:`splitlib.model.FileBatch.partitions_listed`.
+        partitions_per_listing: Maximum number of partitions in one call of :meth:`list_files`.
+            The engine makes many calls in parallel: 1 suits a directory listing. Use more if one
+            call costs the same for many partitions.
+        files_per_page: Number of files in one page, for sources whose requests can list several
+            neighbouring partitions at once, in the order of :meth:`list_partitions`; otherwise 0.
+            If it is not 0, :attr:`partitions_per_listing` is ignored: each call of
+            :meth:`list_files` gets neighbours whose files, with those of the partitions in
+            between, probably fit in a page. If file counts or the partitions in between are
+            unknown, a call gets more partitions. A call may always stop after the first
+            page: see :attr:`splitlib.model.FileBatch.partitions_listed`.
     """
 
     partitions_per_listing: int = 1
@@ -64,54 +64,54 @@ class Connector(ABC):
     @classmethod
     @abstractmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name``. No files are listed, and what was opened is closed if it raises.
+        """Open the table ``name`` without listing files. On an error, close what was opened.
 
         Raises:
             ConfigError: for a missing, unknown or malformed option.
             TableNotFound: if there is no such table.
             UnsupportedTable: if reading it could give wrong rows.
-            SourceUnavailable: if the catalog does not answer; the engine tries again.
-            AccessDenied: if the catalog refuses.
+            SourceUnavailable: if the catalog does not answer; the engine retries.
+            AccessDenied: if the catalog denies access.
         """
 
     @abstractmethod
     def describe(self) -> TableMetadata:
-        """Schema, typed partition keys and format of the table, as of when it was opened."""
+        """Return schema, partition keys and format of the table, as of when it was opened."""
 
     @abstractmethod
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """All partitions, each once, in an order that is the same every time.
+        """Yield all partitions, each once, in an order that is always the same.
 
-        An unpartitioned table has one partition without values. ``predicate`` may be used to list
-        less, and may be ignored: yielding too much is right, missing a match is not. The columns
-        have to be those that :attr:`PartitionBatch.values` describes. Nothing is to be listed
-        before it is asked for, as in a generator, and no files at all.
+        An unpartitioned table has one partition without values. A connector may use ``predicate`` to
+        list less, or ignore it: extra partitions are allowed, missing matches are not. The columns
+        must be those that :attr:`PartitionBatch.fields` describes. Send requests lazily, as a
+        generator does, and list no files here.
 
-        Partitions come in pages: one request, one batch. A page is as large as the source gives
-        it, thousands if it does; the kit refuses less than 4 partitions a request. A source that
-        lists directories needs one request for each directory above the last level.
+        Yield one batch per request. Request pages as large as the source offers, thousands of
+        partitions if possible; the conformance kit rejects fewer than 4 partitions per request. A
+        source that lists directories needs one request per directory above the last level.
 
         Raises:
-            SourceUnavailable: as in :meth:`open`; tried again if nothing was yielded yet.
+            SourceUnavailable: as in :meth:`open`; the engine retries before the first batch only.
         """
 
     @abstractmethod
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """The data files of some partitions; those of one batch are read in the same way.
+        """Yield the data files of some partitions; all files of one batch are read in the same way.
 
-        Names that start with ``_`` or ``.`` are not data, nor is what lies below such directories.
-        Sizes are exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
-        columns of which statistics are of use. The engine checks what it can of a batch (see
-        :class:`splitlib.model.ColumnStatistics`), and names the connector in its error; what it
-        cannot check has to be right, or rows are lost.
+        Skip names that start with ``_`` or ``.``, and everything below directories of such names.
+        Sizes must be exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
+        columns whose statistics are useful. The engine checks each batch as far as it can (see
+        :class:`splitlib.model.ColumnStatistics`), and names the connector in its errors. Wrong data
+        that it cannot detect loses rows.
 
         Raises:
-            MissingPartition: if a partition's directory does not exist; it is not taken for empty.
-            SourceUnavailable: as in :meth:`open`; the whole call is made again.
+            MissingPartition: if a partition's directory does not exist. Do not treat it as empty.
+            SourceUnavailable: as in :meth:`open`; the engine repeats the whole call.
         """
 
-    def close(self) -> None:  # noqa: B027 - most connectors have nothing to give back
-        """Give back connections. The connector is not used afterwards."""
+    def close(self) -> None:  # noqa: B027 - most connectors hold no resources
+        """Release connections. The connector is not used afterwards."""
 
     def __enter__(self) -> Self:
         return self
@@ -126,10 +126,10 @@ class Connector(ABC):
 
 
 def check_options(given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse options that a connector does not have: a misspelt one would be ignored.
+    """Reject unknown options, so that a misspelled option is not silently ignored.
 
     Raises:
-        ConfigError: naming them.
+        ConfigError: naming the unknown options.
     """
     if unknown := set(given).difference(known):
         raise ConfigError(
@@ -139,10 +139,10 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def flag(options: Mapping[str, Any], name: str) -> bool:
-    """An option that is either true or false, in whatever case; false where it is not given.
+    """Return a boolean option, given as a bool or as text in any case; False if missing.
 
     Raises:
-        ConfigError: if it is neither.
+        ConfigError: if it is neither true nor false.
     """
     value = options.get(name, False)
     known = {"true": True, "false": False}
@@ -153,48 +153,48 @@ def flag(options: Mapping[str, Any], name: str) -> bool:
 
 @runtime_checkable
 class SupportsPartitionDetails(Protocol):
-    """Names are cheap and the rest is not: details are loaded for matching partitions only."""
+    """Listing partition names is cheap; details are loaded for matching partitions only."""
 
     @property
     def partitions_per_details(self) -> int:
-        """How many partitions one call of :meth:`load_details` is given at most."""
+        """Maximum number of partitions in one call of :meth:`load_details`."""
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """The same partitions in the same order, with what :meth:`Connector.list_files` needs.
+        """Return the same partitions in the same order, with the details for ``list_files``.
 
-        Partitions that have been dropped since they were listed are left out.
+        Leave out partitions that were dropped since they were listed.
         """
 
 
 @runtime_checkable
 class SupportsIdentityCheck(Protocol):
-    """The catalog can tell a table from another one that has taken its name."""
+    """The catalog can distinguish a table from a later one of the same name."""
 
     def check_identity(self) -> None:
-        """Make sure that the table is still the one that was opened.
+        """Check that the table is still the one that was opened.
 
-        Asked at the end of an enumeration for which partitions had gone, or that found none: they
-        may have been dropped one by one, or with the table.
+        The engine calls this at the end of an enumeration that found no partitions, or found some
+        that no longer exist: the partitions may have been dropped one by one, or with the table.
 
         Raises:
-            TableNotFound: if it was dropped, also if there is another of its name by now, as far as
-                the catalog can tell the two.
+            TableNotFound: if the table was dropped, or replaced by another of the same name, as far
+                as the catalog can distinguish the two.
         """
 
 
 @runtime_checkable
 class SupportsTableNames(Protocol):
-    """The catalog says which tables it has; the class is asked, as no table is open."""
+    """The catalog can list its tables. This is a class method because no table is open."""
 
     @classmethod
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """Database and table of each table, each once, in order.
+        """Yield database and table name of each table, each once, in order.
 
         Args:
-            database: None = of all.
-            options: The same as for :meth:`Connector.open`.
+            database: Database to list; None means all.
+            options: Options as in :meth:`Connector.open`.
 
         Raises:
             TableNotFound: if there is no such database.
@@ -203,53 +203,53 @@ class SupportsTableNames(Protocol):
 
 @runtime_checkable
 class SupportsHosts(Protocol):
-    """The storage says on which hosts the bytes of a file lie."""
+    """The storage can tell on which hosts the bytes of a file are stored."""
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
-        """The names of the hosts of each file, in the order of ``paths``; empty = not known.
+        """Return the host names of each file, in the order of ``paths``; empty means unknown.
 
-        Asked with the files of one listing at a time, in parallel.
+        Called in parallel, each call with the files of one listing.
         """
 
 
 @runtime_checkable
 class SupportsStorageOptions(Protocol):
-    """The table's files are reached with credentials that its readers do not have by themselves."""
+    """Reading the table's files needs credentials that readers do not have by default."""
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """Options of fsspec's filesystem of ``protocol`` that reach the files; empty = none needed.
+        """Return fsspec options that give access to the files; empty if none are needed.
 
-        They are those that the user has given, or that the catalog has handed out for this table,
-        as of when it was opened. Nothing is asked of the source.
+        The options come from the user, or from the catalog when the table was opened. This method
+        sends no requests.
 
         Args:
-            protocol: fsspec's name of it, such as ``s3``.
+            protocol: fsspec's name of the file system, such as ``s3``.
         """
 
 
 @runtime_checkable
 class SupportsPhysicalNames(Protocol):
-    """Columns are found by identifier; the names that they have in each file can be looked up."""
+    """Columns are matched by field id; their names in each file can be looked up."""
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """The same files, with the names in them as pairs in ``read_format.columns``.
+        """Yield the same files, with pairs of field id and name in ``read_format.columns``.
 
-        Those of one batch have the same names. For a reader that cannot find columns by
-        identifier; it may open every file.
+        All files of one batch have the same names. Used for readers that cannot match columns by
+        field id. May open every file.
 
         Raises:
-            MissingFile: if a file has gone.
+            MissingFile: if a file no longer exists.
         """
 
 
 @runtime_checkable
 class SupportsDeletionVectors(Protocol):
-    """Deleted rows may be kept as a vector, decoded here and not by the reader."""
+    """Deleted rows may be stored as a deletion vector, which the connector decodes."""
 
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
-        """The positions of the deleted rows in their data file, ascending.
+        """Return the positions of the deleted rows in their data file, ascending.
 
         Raises:
-            CorruptMetadata: if the bytes are no such vector.
-            MissingFile: if the file has gone.
+            CorruptMetadata: if the bytes are not a valid deletion vector.
+            MissingFile: if the file no longer exists.
         """

@@ -1,4 +1,4 @@
-"""What to suggest to somebody who misspelt a name."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str | None:
-    """The known name that is spelt most like ``name``, in whatever case; None if none is close.
+    """Return the known name most similar to ``name``, ignoring case; None if none is close.
 
     Args:
-        name: As it was given.
+        name: The name as the user wrote it.
         known: The names that exist.
-        similarity: How much alike the two must be at least, from 0 to 1.
+        similarity: Minimum similarity of the two names, from 0 to 1.
     """
-    # imported here: only mistakes need it, and every import of splitlib would pay for it
+    # Imported here so that importing splitlib stays fast: only error messages need it.
     from difflib import get_close_matches
 
     by_lower_case = {other.lower(): other for other in known}
@@ -22,7 +22,7 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str 
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "it has") -> str:
-    """A hint for an unknown name: the nearest known one, or all of them after ``otherwise``."""
+    """Return a hint for an unknown name: the nearest known one, or a list of all."""
     known = list(known)
     close = nearest(name, known)
     return f"did you mean {close!r}?" if close else f"{otherwise} {', '.join(known)}."

@@ -1,4 +1,4 @@
-"""A table as users hold it: a connector whose answers are checked, and whose errors say where."""
+"""The table class of the public API: a connector with retries, checks and error context."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from splitlib.storage import is_restricted, only_within, refuse_files_outside, r
 
 T = TypeVar("T")
 
-# Every file is opened, and all files of one call share its deadline.
+# Each call opens this many files at most, because one deadline covers all files of a call.
 _FILES_PER_CALL: Final = 500
 
 
 class Table:
-    """One table, pinned when opened. Every call of its connector goes through here.
+    """One table, pinned when opened. All calls of its connector go through this class.
 
-    A call is made again while its source is unavailable, ends at its deadline, and raises errors
-    that name the connector and the table. What it returns is complete.
+    A call is retried while its source is unavailable and ends at its deadline. Its errors name the
+    connector and the table. Results are checked, and a partial result is an error.
 
     Args:
-        name: Of the table.
-        connector_name: Of the connector, for errors.
-        connector: What answers.
-        config: How often calls are made again, and how long they may take, where a method is given
-            no settings of its own; by default those of the environment. What it does not allow
-            stays outside whatever settings a method is given.
+        name: Name of the table.
+        connector_name: Name of the connector, for errors.
+        connector: The connector.
+        config: Settings of retries and deadlines, for methods called without settings; by default
+            those of the environment. Its ``allowed_locations`` apply to every call, in addition to
+            those of the settings passed to a method.
 
     Raises:
         LocationNotAllowed: if the table lies outside of ``allowed_locations``.
@@ -89,18 +89,18 @@ class Table:
         return self.metadata.partition_keys
 
     def list_accepted_filter_fields(self) -> tuple[str, ...]:
-        """The columns whose join keys can prune."""
+        """Return the columns whose join keys can prune."""
         return tuple(self.metadata.filterable.names)
 
     def in_time_zone(self, zone: str) -> Table:
-        """The same table, its instants shown in ``zone``.
+        """Return the same table with time zone ``zone`` for its timestamps.
 
-        Hive stores a partition's timestamp as wall-clock text: which instant that is depends on
-        the reader. And dates and local times are compared with instants by the wall clock of the
-        reader, in columns of files as well.
+        Hive stores a partition's timestamp as wall-clock text, so the instant depends on the
+        reader's time zone. Comparing dates and local times with instants depends on it too, also
+        for data columns.
 
         Raises:
-            ConfigError: if the zone is not known.
+            ConfigError: if the time zone is unknown.
         """
         moved = copy.copy(self)
         moved.metadata = replace(
@@ -115,7 +115,7 @@ class Table:
     ) -> Iterator[PartitionBatch]:
         """See :meth:`splitlib.spi.Connector.list_partitions`.
 
-        Tried again until the first batch has come, and not after it: batches might come twice.
+        Retried only until the first batch arrives: a later retry could repeat batches.
         """
         config = self._settings(config)
 
@@ -137,17 +137,17 @@ class Table:
 
     @property
     def partitions_per_listing(self) -> int:
-        """How many partitions :meth:`list_files` takes at most."""
+        """Maximum number of partitions in one call of :meth:`list_files`."""
         return self.connector.partitions_per_listing
 
     @property
     def files_per_page(self) -> int:
-        """How many files one request of :meth:`list_files` tells of neighbours; 0 = of one only."""
+        """Number of files per page that lists neighbouring partitions; 0 without such requests."""
         return self.connector.files_per_page
 
     @property
     def partitions_per_details(self) -> int | None:
-        """How many partitions :meth:`load_details` takes; None = it has nothing to load."""
+        """Maximum number of partitions per call of :meth:`load_details`; None without details."""
         if isinstance(self.connector, SupportsPartitionDetails):
             return self.connector.partitions_per_details
         return None
@@ -173,7 +173,7 @@ class Table:
     def list_files(
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`; complete, or an error.
+        """See :meth:`splitlib.spi.Connector.list_files`. The result is complete, or an error.
 
         Raises:
             LocationNotAllowed: for a file outside of ``allowed_locations``.
@@ -186,7 +186,7 @@ class Table:
             for batch in batches:
                 _refuse_files(batch)
             if self.metadata.snapshot_id is not None:
-                return batches  # a manifest may name a file twice, whose rows then count twice
+                return batches  # a manifest may contain a file twice, and its rows then count twice
             return files_once(batches)
 
         return self._call(find, config)
@@ -194,7 +194,7 @@ class Table:
     def hosts(
         self, paths: Sequence[str], config: SplitConfig | None = None
     ) -> list[Sequence[str]] | None:
-        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None = the connector does not know."""
+        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None if the connector lacks this ability."""
         connector = self.connector
         if not isinstance(connector, SupportsHosts):
             return None
@@ -213,7 +213,7 @@ class Table:
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
         """See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`.
 
-        Empty = whoever reads the files reaches them by itself, or not at all.
+        Empty if the connector does not provide options.
         """
         if not isinstance(connector := self.connector, SupportsStorageOptions):
             return {}
@@ -224,7 +224,7 @@ class Table:
 
     @property
     def knows_physical_names(self) -> bool:
-        """Whether :meth:`with_physical_names` can look up the names of columns in each file."""
+        """Whether :meth:`with_physical_names` can look up column names in each file."""
         return isinstance(self.connector, SupportsPhysicalNames)
 
     def with_physical_names(
@@ -232,7 +232,7 @@ class Table:
     ) -> list[FileBatch]:
         """See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`.
 
-        Files that have the same names may come in several batches.
+        Files with the same names may come in several batches.
         """
         connector = self.connector
         assert isinstance(connector, SupportsPhysicalNames)
@@ -269,7 +269,7 @@ class Table:
         return self._call(read, config)
 
     def close(self) -> None:
-        """Give back connections."""
+        """Release the connector's connections."""
         with self._context():
             self.connector.close()
 
@@ -280,23 +280,23 @@ class Table:
             with self._only_allowed(config):
                 return source_call(work, config, connector=self.connector_name, table=self.name)
 
-        if current_call() is not None:  # whoever waits for it ends the wait
+        if current_call() is not None:  # the caller of the outer call enforces the deadline
             return call()
         with self._context():
             return run_bounded(call, config)
 
     def refuse_outside(self, paths: Iterable[str], config: SplitConfig | None = None) -> None:
-        """Make sure that files of the table, which somebody else names, may be read.
+        """Check that files of the table from another source may be read.
 
         Raises:
-            LocationNotAllowed: for one outside of ``allowed_locations``.
+            LocationNotAllowed: for a path outside of ``allowed_locations``.
         """
         with self._context(), self._only_allowed(self._settings(config)):
             refuse_files_outside(paths)
 
     @contextmanager
     def _only_allowed(self, config: SplitConfig) -> Iterator[None]:
-        """What both the table and a call of it allow."""
+        """Restrict locations to those that the settings of both the table and the call allow."""
         own = None if self._config is None else self._config.allowed_locations
         with only_within(own), only_within(config.allowed_locations):
             yield
@@ -323,10 +323,10 @@ class Table:
 
 
 def _refuse_files(batch: FileBatch) -> None:
-    """Make sure that files, and those that delete rows of them, may be read.
+    """Check that data files and their delete files may be read.
 
     Raises:
-        LocationNotAllowed: for one outside of ``allowed_locations``.
+        LocationNotAllowed: for a file outside of ``allowed_locations``.
     """
     if is_restricted():
         refuse_files_outside(batch.files["path"].to_pylist())
@@ -334,7 +334,7 @@ def _refuse_files(batch: FileBatch) -> None:
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Refuse an answer about other files than those asked about: rows would be lost."""
+    """Reject a result for other files than the given ones, which would lose rows."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Names of columns are of other files than the {len(files)} given.")
