@@ -132,7 +132,7 @@ class ConfigError(SplitlibError, ValueError):
 
 
 class InvalidFilter(SplitlibError, ValueError):
-    """Filtering data that cannot be used: corrupt bytes, wrong fields, values without Arrow type."""
+    """Filtering data that cannot be used: corrupt bytes, wrong fields, unsupported values."""
 
 
 class InvalidCheckpoint(SplitlibError, ValueError):

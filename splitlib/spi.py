@@ -82,10 +82,10 @@ class Connector(ABC):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """Yield all partitions, each once, in an order that is always the same.
 
-        An unpartitioned table has one partition without values. A connector may use ``predicate`` to
-        list less, or ignore it: extra partitions are allowed, missing matches are not. The columns
-        must be those that :attr:`PartitionBatch.fields` describes. Send requests lazily, as a
-        generator does, and list no files here.
+        An unpartitioned table has one partition without values. A connector may use ``predicate``
+        to list less, or ignore it: extra partitions are allowed, missing matches are not. The
+        columns must be those that :attr:`PartitionBatch.fields` describes. Send requests lazily,
+        as a generator does, and list no files here.
 
         Yield one batch per request. Request pages as large as the source offers, thousands of
         partitions if possible; the conformance kit rejects fewer than 4 partitions per request. A

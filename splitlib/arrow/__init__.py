@@ -1,4 +1,4 @@
 """Arrow helpers for every other package: casts that never raise, time zones, values and bytes.
 
-They know nothing of tables, filters or Hive.
+This package does not depend on tables, filters or Hive.
 """

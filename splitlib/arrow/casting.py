@@ -1,7 +1,7 @@
-"""Arrow's casts, value by value: what does not convert becomes null instead of an error.
+"""Cast Arrow arrays value by value: a value that does not convert becomes null, not an error.
 
-Arrow stops at the first value that fails and does not say which. So what fails is found beforehand,
-with a few passes over all values, by its spelling or by its range.
+Arrow stops at the first bad value without reporting its position. So bad values are found
+beforehand, in a few passes over the whole array, by their spelling or their range.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _DAY = (
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
-# How many casts are tried for what the spelling does not decide, such as leap years.
+# Maximum number of casts for text whose spelling does not decide, such as leap days.
 ATTEMPTS = 20_000
 
 
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """``values`` as ``kind``, null where that would fail or lose something.
+    """Cast ``values`` to ``kind``; values that fail or would lose information become null.
 
-    The time is about linear in the values, however many do not convert. Text that would convert may
-    become null if very many values are spelled in rare ways. Hexadecimal numbers always become
-    null, as no reader but Arrow takes them for numbers.
+    Takes about linear time, however many values do not convert. If very many values have rare
+    spellings, text that would convert may become null. Hexadecimal numbers always become null,
+    because only Arrow parses them as numbers.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
-        return _of_others(values, kind)  # Arrow itself does not notice every overflow
+        return _of_others(values, kind)  # Arrow's own cast misses some overflows
     is_text = pa.types.is_string(values.type)
     try:
         if not (is_text and pa.types.is_integer(kind) and contains_any(values, b"xX")):
@@ -61,7 +61,7 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _spelling(kind: pa.DataType) -> str:
-    """What nothing but a value of the type looks like, or very little else."""
+    """Return a regular expression that matches all text of the type, and hardly any other text."""
     if pa.types.is_unsigned_integer(kind):
         return "[0-9]{1,38}"
     if pa.types.is_integer(kind):
@@ -82,14 +82,14 @@ def _spelling(kind: pa.DataType) -> str:
 
 
 def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Numbers and times, of which some do not fit the type."""
+    """Cast numbers and times; values that do not fit the type become null."""
     try:
         fits = _fits_decimal(values, kind) if pa.types.is_decimal(values.type) else None
         if fits is None:
             converted = values.cast(kind, safe=False)
             fits = pc.equal(converted.cast(values.type, safe=False), values)
             if pa.types.is_integer(kind) and pa.types.is_integer(values.type):
-                # the largest unsigned number becomes -1, which becomes that number again
+                # The largest uint64 casts to -1 and back, so compare the signs too.
                 fits = pc.and_(fits, pc.equal(pc.less(converted, 0), pc.less(values, 0)))
         return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -97,7 +97,7 @@ def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None:
-    """Whether a decimal is a number of ``kind``; None where that is no type of exact numbers."""
+    """Return whether each decimal fits ``kind``; None if ``kind`` is not decimal or integer."""
     if pa.types.is_decimal(kind):
         scale, limit = kind.scale, 10 ** (kind.precision - kind.scale)
         least, most = 1 - limit, limit - 1
@@ -108,7 +108,7 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
         most = 2 ** (kind.bit_width - signed) - 1
     else:
         return None
-    # room for the ends of any type beside all digits after the point
+    # Wide enough for the limits of any type and all digits after the point.
     wide = values.cast(pa.decimal256(76, values.type.scale))
     whole = pc.trunc(wide)
     inside = pc.and_(
@@ -119,12 +119,12 @@ def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None
 
 
 def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) -> pa.Array:
-    """``values`` as ``kind``: what fails is halved and tried again until each failure stands alone.
+    """Cast ``values`` to ``kind``, halving arrays that fail until each bad value is alone.
 
     Args:
-        values: To cast.
-        kind: To what.
-        attempts: How many casts are tried before what is left becomes null; None = all it takes.
+        values: Values to cast.
+        kind: Target type.
+        attempts: Maximum number of casts; values left after that become null. None = no limit.
     """
     found = []
     waiting = [values]

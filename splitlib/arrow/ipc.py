@@ -1,8 +1,8 @@
-"""Bytes that come back from elsewhere: a checksum, and Arrow batches checked before they are used.
+"""Read untrusted bytes: checksums, and Arrow batches that are validated before use.
 
-A checksum only shows damage on the way. Whoever can compute one can also write lengths and offsets
-that lie, and most functions of Arrow take those on trust and crash. So nothing here hands out a
-batch that was not validated in full.
+A checksum detects only accidental damage. Anybody can compute one for bytes with false lengths and
+offsets, and most Arrow functions crash on such data. So this module returns a batch only after full
+validation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 
 _TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
 
-# Numbers of fields in Arrow's format: of a message, and of its record batch.
+# Field numbers in Arrow's FlatBuffers schema, of a message and of its record batch.
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
-# Types with other ways to keep values (dictionaries, views, unions, runs) are never written here.
+# Types with other layouts (dictionary, view, union, run-end encoded) are never written here.
 _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_null,
     pa.types.is_boolean,
@@ -41,19 +41,19 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """Bytes that are not what was written, as a clause."""
+    """Bytes that this module did not write; the message is a clause, not a sentence."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:
-    """``body`` with the four bytes that name its format, and a checksum."""
+    """Append the four-byte name of the format and a checksum to ``body``."""
     return body + _TRAILER.pack(name, zlib.crc32(body))
 
 
 def unseal(data: bytes, name: bytes) -> bytes:
-    """The inverse of :func:`seal`.
+    """Check the end that :func:`seal` appended, and return the body.
 
     Raises:
-        Unreadable: for another format or checksum.
+        Unreadable: if the format or the checksum is wrong.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise Unreadable(f"a {type(data).__name__} is not bytes")
@@ -65,7 +65,7 @@ def unseal(data: bytes, name: bytes) -> bytes:
 
 
 def write_batch(batch: pa.RecordBatch) -> bytes:
-    """One batch as an Arrow IPC stream."""
+    """Write one batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -74,10 +74,11 @@ def write_batch(batch: pa.RecordBatch) -> bytes:
 
 
 def read_batch(data: bytes) -> pa.RecordBatch:
-    """The inverse of :func:`write_batch`: validated, and no larger than its bytes allow.
+    """Read and validate the batch that :func:`write_batch` wrote.
 
     Raises:
-        Unreadable: if the bytes are no such stream, or what they say does not hold.
+        Unreadable: if the bytes are not such a stream, or the batch is invalid or claims more rows
+            than the bytes can hold.
     """
     try:
         with pa.ipc.open_stream(data) as reader:
@@ -87,7 +88,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
         raise Unreadable(f"no Arrow stream: {error}") from error
-    # Only a type without buffers, or a compressed buffer, can claim more than was sent.
+    # Types without buffers, and compressed buffers, can claim more rows than the bytes hold.
     for column in batch.columns:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
             raise Unreadable(f"{_most_rows(column)} rows in {len(data)} bytes")
@@ -95,17 +96,17 @@ def read_batch(data: bytes) -> pa.RecordBatch:
 
 
 def _refuse_compressed(data: bytes) -> None:
-    """Refuse a stream whose bodies are compressed, before anything is decompressed.
+    """Reject a stream with compressed bodies, before anything is decompressed.
 
-    :func:`write_batch` compresses nothing, and a few bytes may decompress to gigabytes.
+    :func:`write_batch` does not compress, and a few bytes could decompress to gigabytes.
 
     Raises:
-        Unreadable: if one is, or says what cannot be read.
+        Unreadable: if a body is compressed, or a message cannot be parsed.
     """
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
         flat = _FlatBuffer(message.metadata.to_pybytes())
         root = flat.table_at(0)
-        # Versions 4 and before say it in the custom metadata of the message.
+        # Arrow's format versions up to 4 declare compression in the message's custom metadata.
         if flat.field(root, _CUSTOM_METADATA) is not None:
             raise Unreadable("its messages have metadata of their own")
         if message.type == "schema":
@@ -118,17 +119,17 @@ def _refuse_compressed(data: bytes) -> None:
 
 
 class _FlatBuffer:
-    """The few things that are read of a message's description in FlatBuffers' format."""
+    """Minimal reader of the FlatBuffers header of an Arrow message."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     def table_at(self, place: int) -> int:
-        """Where the table is whose offset is stored at ``place``."""
+        """Return the position of the table whose offset is stored at ``place``."""
         return place + self._number(_OFFSET, place)
 
     def field(self, table: int, number: int) -> int | None:
-        """Where a field of a table is stored; None if it is not there."""
+        """Return the position of a field of a table; None if the field is not set."""
         fields = table - self._number(_SIGNED, table)
         slot = 4 + 2 * number
         if slot + 2 > self._number(_SHORT, fields):
@@ -144,10 +145,10 @@ class _FlatBuffer:
 
 
 def read_schema(data: bytes) -> pa.Schema:
-    """A schema on its own, as :meth:`pyarrow.Schema.serialize` writes it.
+    """Read a schema that :meth:`pyarrow.Schema.serialize` wrote.
 
     Raises:
-        Unreadable: if the bytes are none.
+        Unreadable: if the bytes are not a schema.
     """
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
@@ -158,7 +159,7 @@ def read_schema(data: bytes) -> pa.Schema:
 
 
 def check_types(schema: pa.Schema) -> None:
-    """Refuse types of which this module writes none.
+    """Reject types that this module never writes.
 
     Raises:
         Unreadable: naming the column.
@@ -172,7 +173,7 @@ def check_types(schema: pa.Schema) -> None:
 
 
 def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
-    """A field and those it is made of, those of an extension type as they are stored."""
+    """Yield name and type of a field and its nested fields; extension types as their storage."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -182,7 +183,7 @@ def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def _most_rows(column: pa.Array) -> int:
-    """The length of the longest array in a valid column."""
+    """Return the length of the longest array nested in a valid column."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         inner = [column.storage]

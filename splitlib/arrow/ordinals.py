@@ -1,4 +1,4 @@
-"""Values as NumPy searches them: numbers, or objects, in the order of the values."""
+"""Convert Arrow values to NumPy arrays with the same order, for ``searchsorted`` and ``unique``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def ordinals(values: pa.Array) -> npt.NDArray[Any]:
-    """Numbers or objects in the order of the values; nulls become anything."""
+    """Return numbers or objects that sort like the values. Nulls become an arbitrary value."""
     kind = values.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         values = values.cast(pa.int32())
@@ -24,7 +24,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the ordinals of the two types compare as their values do."""
+    """Return whether the ordinals of the two types compare like their values."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit)
     return bool(one == other)

@@ -1,4 +1,4 @@
-"""The columns of a Parquet file, from bytes that are read in Python."""
+"""Read the footer of a Parquet file, with file access from Python only."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Any
 
 import pyarrow as pa
 
-# After the footer: its length in 4 bytes, little endian, and the name of the format.
+# A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES = 8
-# What Arrow reads first, too: more than most footers take.
+# Arrow also reads this much first: most footers fit.
 _FIRST_BYTES = 1 << 16
 
 
 def read_schema(file: Any) -> pa.Schema:
-    """The schema in the footer of a Parquet file, with Arrow's and the file's own metadata.
+    """Read the schema from the footer of a Parquet file, with Arrow's and the file's metadata.
 
-    Arrow is given bytes and not the file: a thread in which Arrow has called back into Python, to
-    read from a storage that hangs, aborts the process when that is about to end.
+    Arrow gets the bytes, not the file. If Arrow called back into Python to read, and the storage
+    hung, the blocked thread would abort the process at exit.
 
     Args:
-        file: Open for reading, with ``seek`` and ``read``.
+        file: File open for reading, with ``seek`` and ``read``.
 
     Raises:
-        pyarrow.ArrowInvalid: if it is no such file.
+        pyarrow.ArrowInvalid: if the file is not a Parquet file.
     """
-    from pyarrow import parquet  # dear to import, and for tables that declare nothing
+    from pyarrow import parquet  # slow to import, and needed only for tables without a schema
 
     return parquet.read_schema(pa.BufferReader(_footer(file)))
 
 
 def read_metadata(file: Any) -> Any:
-    """The whole footer, a ``pyarrow.parquet.FileMetaData``; otherwise as :func:`read_schema`."""
+    """Read the whole footer, a ``pyarrow.parquet.FileMetaData``; see :func:`read_schema`."""
     from pyarrow import parquet
 
     return parquet.read_metadata(pa.BufferReader(_footer(file)))
 
 
 def _footer(file: Any) -> bytes:
-    """The last bytes of the file, the footer among them."""
+    """Return the last bytes of the file, which include the footer."""
     file.seek(0, os.SEEK_END)
     size = file.tell()
     end = _last(file, size, _FIRST_BYTES)

@@ -1,4 +1,4 @@
-"""The bytes of Arrow's texts, looked at together where value by value would take long."""
+"""Search and cut the bytes of Arrow strings in bulk, which is faster than value by value."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-# What is compared at a time stays in the processor's cache.
+# Number of bytes compared at a time, small enough for the processor's cache.
 _BLOCK: Final = 1 << 18
 
 
 def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
-    """Whether any text contains one of some ASCII characters."""
+    """Return whether any text contains one of some ASCII characters."""
     return any(
         (block == character).any() for _, block in _blocks(texts) for character in characters
     )
 
 
 def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
-    """Every place of one ASCII character, as :func:`bounds` counts them."""
+    """Return every position of one ASCII character, counted as in :func:`bounds`."""
     [code] = character
     found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
-    """Where each text begins, in bytes, and where the last one ends."""
+    """Return the start of each text in the shared buffer, in bytes, and the end of the last one."""
     offsets = texts.buffers()[1]
     if not len(texts) or offsets is None:
         return np.zeros(1, np.int32)
@@ -38,16 +38,16 @@ def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
 def between(
     texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
 ) -> pa.StringArray:
-    """Some parts of texts.
+    """Cut substrings out of the shared buffer of some texts.
 
     Args:
-        texts: Without null.
-        begins: Where they begin, as :func:`bounds` counts; in order.
-        ends: Where each of them ends, which is not behind the beginning of the next.
+        texts: Texts without nulls.
+        begins: Start of each substring, counted as in :func:`bounds`, ascending.
+        ends: End of each substring, not after the start of the next one.
     """
     if not len(begins):
         return pa.array([], pa.string())
-    # the parts with what is between them
+    # The substrings alternate with the text between them, so that offsets can share the buffer.
     offsets = np.empty(2 * len(begins), np.int32)
     offsets[::2] = begins
     offsets[1::2] = ends

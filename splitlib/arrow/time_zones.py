@@ -1,4 +1,4 @@
-"""Time zones: what Java, and so Spark, takes for the name of one, as Arrow spells it."""
+"""Time zones: translate the names that Java and Spark accept to Arrow's names."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ _SHORT: Final = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-# Arrow reads time zone files without the rules that they end with, which hold from 2038 on.
+# Arrow ignores the rule at the end of a time zone file, which applies from 2038 on.
 _LAST_KNOWN_DAY: Final = dt.datetime(2037, 12, 28)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?00)?")
 
 
 @lru_cache
 def arrow_zone(zone: str) -> str:
-    """The zone that a session's setting names, as Arrow knows it.
+    """Return Arrow's name of a time zone that is named as in Spark's settings.
 
     Raises:
-        ConfigError: if Arrow does not know it.
+        ConfigError: if Arrow does not have this time zone.
     """
     offset = _OFFSET.fullmatch(zone)
     if offset is not None:
@@ -73,8 +73,8 @@ def arrow_zone(zone: str) -> str:
 
 @lru_cache
 def is_known(zone: str) -> bool:
-    """Whether a zone in a type is known, as Arrow or Java spells it; UTC is without a database."""
-    if zone in ("UTC", "Z"):
+    """Return whether a type's time zone, in Arrow's or Java's spelling, is available."""
+    if zone in ("UTC", "Z"):  # available without a time zone database
         return True
     try:
         arrow_zone(zone)
@@ -84,10 +84,10 @@ def is_known(zone: str) -> bool:
 
 
 def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
-    """The fields, whose instants are shown in the zone that a session's setting names.
+    """Return the fields with their instants in another time zone, named as in Spark's settings.
 
     Raises:
-        ConfigError: if Arrow does not know it.
+        ConfigError: if Arrow does not have this time zone.
     """
     return pa.schema(
         field.with_type(pa.timestamp(field.type.unit, arrow_zone(zone)))
@@ -98,15 +98,16 @@ def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
 
 
 def is_instant(kind: pa.DataType) -> bool:
-    """Whether values are points in time, which a zone shows, and no local times."""
+    """Return whether values are points in time, not local times."""
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
 
 
 def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
-    """Wall-clock times of the zone ``kind.tz`` as instants; null where daylight saving skips one.
+    """Convert wall-clock times of the time zone ``kind.tz`` to instants.
 
-    Of a time that happens twice the earlier instant is meant, as ``java.time`` resolves it. A time
-    is null, too, if :func:`has_unknown_clock`.
+    A time that daylight saving skips becomes null, as does one after 2037 (see
+    :func:`has_unknown_clock`). A time that occurs twice becomes the earlier instant, as in
+    ``java.time``.
     """
     early = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="earliest")
     late = pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
@@ -115,9 +116,9 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Which instants or local times are so late that Arrow's clock of ``zone`` may be an hour off.
+    """Return for which times Arrow's wall clock of ``zone`` may be an hour off.
 
-    Arrow knows no daylight saving after the year 2037.
+    Arrow does not apply daylight saving after the year 2037.
     """
     if not _has_daylight_saving(zone):
         return pa.repeat(False, len(times))
@@ -126,7 +127,7 @@ def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
 
 @lru_cache
 def _has_daylight_saving(zone: str) -> bool:
-    """Whether the clocks of ``zone`` are still changed in the last year that Arrow knows."""
+    """Return whether ``zone`` still changes its clocks in the last year that Arrow covers."""
     months = [_LAST_KNOWN_DAY.replace(month=month) for month in range(1, 13)]
     instants = pa.array(months, pa.timestamp("s", zone))
     offsets = pc.subtract(pc.local_timestamp(instants), instants.cast(pa.timestamp("s")))

@@ -1,4 +1,4 @@
-"""Values as Python has them, and floats as Spark's joins compare them."""
+"""Convert Arrow values to Python, and normalize floats as Spark's joins do."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ import pyarrow.compute as pc
 
 
 def normal_floats(values: Any) -> Any:
-    """Floats such that what Spark's join takes as equal has the same bits: -0.0 and 0.0, all NaN.
+    """Normalize floats so that values that Spark's join treats as equal have the same bits.
+
+    -0.0 becomes 0.0, and all NaN become the same NaN.
 
     Args:
-        values: An array, a column or a scalar; of another type it is given back as it is.
+        values: An array, a column or a scalar; other types are returned unchanged.
     """
     if not pa.types.is_floating(values.type):
         return values
     zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
-    # a processor's own NaN, of 0.0 / 0.0, has another sign than the one that Java writes
+    # x86 computes 0.0 / 0.0 as a NaN with another sign bit than the one that Java writes.
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 
 
 def python_value(value: pa.Scalar) -> Any:
-    """As Python has it, or the text where it has none: a date beyond the year 9999, nanoseconds."""
+    """Return the Python value, or text where Python has none (year 10000, nanoseconds)."""
     try:
         return value.as_py()
     except (OverflowError, ValueError):
@@ -31,7 +33,7 @@ def python_value(value: pa.Scalar) -> Any:
 
 
 def python_values(values: pa.Array) -> list[Any]:
-    """See :func:`python_value`."""
+    """Convert each value as :func:`python_value` does."""
     try:
         found: list[Any] = values.to_pylist()
     except (OverflowError, ValueError):
@@ -40,5 +42,5 @@ def python_values(values: pa.Array) -> list[Any]:
 
 
 def shown(value: pa.Scalar) -> str:
-    """A value as people read it."""
+    """Return a value as text for people."""
     return str(python_value(value))

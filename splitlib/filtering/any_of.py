@@ -1,4 +1,4 @@
-"""What several readers of one table need together."""
+"""A filter for several readers of one table: the union of their predicates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from splitlib.filtering.predicate import Predicate
 
 
 class AnyOf:
-    """A :class:`splitlib.filtering.predicate.PartitionFilter`: what one of some predicates keeps.
+    """Keeps partitions that at least one of some predicates keeps.
+
+    A :class:`splitlib.filtering.predicate.PartitionFilter`.
 
     Args:
-        predicates: At least one.
+        predicates: At least one predicate.
     """
 
     def __init__(self, predicates: Sequence[Predicate]) -> None:
@@ -23,12 +25,12 @@ class AnyOf:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The partition keys that one of them reads."""
+        """The partition keys that at least one predicate uses."""
         used = (field for p in self.predicates for u in p.filters for field in u.used_fields)
         return tuple(dict.fromkeys(used))
 
     def describe(self) -> str:
-        """What each of them says."""
+        """Return the descriptions of all predicates, joined by "or"."""
         each = (
             " and ".join(used.description for used in predicate.filters) or "all"
             for predicate in self.predicates
@@ -36,5 +38,5 @@ class AnyOf:
         return " or ".join(f"({text})" for text in each)
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """True where a partition may match."""
+        """Return true where a partition may match."""
         return reduce(pc.or_, (predicate.match(values) for predicate in self.predicates))

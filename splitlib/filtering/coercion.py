@@ -1,8 +1,8 @@
-"""Join keys in the type of a partition key, where Spark's ``fact.k = dim.k`` allows that.
+"""Convert join keys to the type of a partition key, where this keeps ``fact.k = dim.k`` exact.
 
-Only conversions are made for which ``fact.k = key`` holds exactly if ``fact.k`` equals the
-converted key: then a key that does not convert (out of range, a fraction, not midnight) matches no
-partition. Every other pair of types is undecidable and prunes nothing.
+A conversion is done only if ``fact.k = key`` is true exactly when ``fact.k`` equals the converted
+key. Then a key that does not convert (out of range, a fraction, not midnight) matches no partition.
+All other pairs of types are undecidable and prune nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from splitlib.arrow.casting import try_cast
 from splitlib.arrow.time_zones import arrow_zone, has_unknown_clock, is_instant, local_to_instant
 from splitlib.hive.partition_values import comparable
 
-# Spark compares an integer with a decimal as a decimal of this precision.
+# Spark compares an integer with a decimal as decimals of this precision.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _SPARK_MAX_PRECISION = 38
 
 
 class Coerced(NamedTuple):
-    """Join keys in the type of a partition key."""
+    """Join keys converted to the type of a partition key."""
 
     values: pa.Array
     matchable: pa.BooleanArray
-    """False where the key can equal no value of the partition key's type."""
+    """False where the key cannot equal any value of the partition key's type."""
 
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
-    """``keys`` as values of the partition key ``key``; None if that cannot be decided exactly."""
+    """Convert ``keys`` to values of the partition key ``key``; None if not exactly decidable."""
     if is_instant(keys.type) and not is_instant(key.type):
-        # Spark's zones are Java's, of whose names Arrow knows most
+        # Spark uses Java's time zone names, most of which Arrow accepts.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
         if _has_unknown_clock(keys):
             return None
@@ -44,7 +44,7 @@ def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
 
 
 def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """``keys`` as ``target``, null where a key has no equal there; None if undecidable."""
+    """Convert ``keys`` to ``target``; null where no equal value exists, None if undecidable."""
     source = keys.type
     if source == target or pa.types.is_null(source):
         return keys.cast(target)
@@ -70,14 +70,14 @@ def _is_exact_number(kind: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Digits before and after the point that Spark gives the type."""
+    """Return the digits before and after the decimal point that Spark gives the type."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return _INTEGER_DIGITS[kind.bit_width], 0
 
 
 def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether Spark's common type of the two keeps every digit of both."""
+    """Return whether Spark's common type of the two keeps every digit of both."""
     if pa.types.is_integer(one) and pa.types.is_integer(other):
         return True
     (whole, scale), (other_whole, other_scale) = _digits(one), _digits(other)
@@ -85,8 +85,8 @@ def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
-    # Arrow refuses int64 -> decimal(10, 2) by type alone; a wide decimal in between is checked by
-    # value. What has a fraction or is out of range fails the last cast and becomes null.
+    # Arrow rejects int64 -> decimal(10, 2) by type alone, so cast to a wide decimal first. Values
+    # with a fraction or out of range then become null in the last cast.
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
     return try_cast(keys, target)
@@ -101,7 +101,7 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Whether each time is the first of its date: midnight, or later where clocks skip that."""
+    """Return whether each time is the first of its date: midnight, or later if skipped."""
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
     begins = pc.equal(midnight, wall)
@@ -113,11 +113,11 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
-    """Between zoned and zoneless: a zoneless time is meant in the zone of the other side."""
+    """Convert between timestamps with and without zone; a local time is in the other's zone."""
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:
-        # Not injective where clocks change, so only a zone without changes can be decided.
+        # Several instants share one wall-clock time where clocks change, so only UTC is exact.
         return try_cast(_wall_clock(keys), target) if keys.type.tz in ("UTC", "Z") else None
     local = try_cast(keys, pa.timestamp(target.unit))
     if not target.tz:

@@ -1,4 +1,4 @@
-"""Gathering join keys in bounded memory, with less and less detail as they grow."""
+"""Collect join keys in bounded memory, with less detail as their number grows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_ran
 from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, unique, values_nbytes
 from splitlib.filtering.ranges import Ranges
 
-# Batches wait until they hold this much, and as much as is kept already, before duplicates are
-# removed: so each key is looked at only a few times, however small the batches are.
+# Batches are merged only when they hold at least this much and as much as the kept keys. So each
+# key is deduplicated only a few times, however small the batches are.
 WAITING_BYTES = 4 * 2**20
 
 
 class DynamicFilteringDataCollector:
-    """Gathers distinct join keys in bounded memory.
+    """Collects distinct join keys in bounded memory.
 
     Args:
-        schema: The fields of a tuple, by name in what is added.
-        threshold_bytes: More distinct data than this is not kept; <= 0: no limit.
-        max_values: The same limit in distinct tuples.
-        on_exceed: ``range`` falls back to values or a range per field, ``all`` to the marker.
-        null_safe: Keep nulls, for a join by ``<=>``. An ``=`` join drops tuples with a null.
+        schema: Fields of a key, by their column names in the added batches.
+        threshold_bytes: Maximum size of distinct keys, in bytes; <= 0 means no limit.
+        max_values: Maximum number of distinct keys; None means no limit.
+        on_exceed: Above a limit, ``range`` keeps values or a range per field, ``all`` nothing.
+        null_safe: Keep nulls, for a join by ``<=>``. For ``=``, keys with a null are dropped.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # one table over all fields while exact, then one for each field that is still small
+        # One table of all fields while exact; after that, one table per field that is still small.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []
-        """Added, and not yet among the values: to merge each batch at once would be quadratic."""
+        """Batches not yet merged, because merging each one alone would take quadratic time."""
         self._waiting_bytes = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take the keys of one batch; other columns of it are ignored.
+        """Add the keys of one batch; its other columns are ignored.
 
         Raises:
-            InvalidFilter: if a field is missing or of a type that does not convert without loss.
+            InvalidFilter: if a field is missing or its type does not convert without loss.
         """
         if self._exceeded and not self._values and not self._ranges:
             return
@@ -74,14 +74,14 @@ class DynamicFilteringDataCollector:
             self._take_in()
 
     def finish(self) -> DynamicFilteringData:
-        """What is known of all that was added."""
+        """Return the filtering data for all added keys."""
         self._take_in()
         domains: list[Domain] = [ValueDomain(in_order(rows)) for rows in self._values]
         domains += self._ranges.values()
         return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
 
     def _take_in(self) -> None:
-        """Bring the values and ranges up to date with all that was added."""
+        """Merge the waiting batches into the values and ranges."""
         if not self._waiting:
             return
         rows = pa.concat_tables(self._waiting)

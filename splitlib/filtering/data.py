@@ -1,9 +1,9 @@
-"""What is known of the join keys: distinct values, else ranges, else that there were too many.
+"""Join keys as filtering data: distinct values, or ranges, or only a marker for too many keys.
 
-A filter is a conjunction of domains. Exact data is one :class:`ValueDomain` over all fields (tuple
-containment, no cross product). Data that grew too large falls apart into one domain per field:
-values where those stay small, a :class:`RangeDomain` where the type is ordered, nothing elsewhere.
-Without any domain left it is the bare marker, which prunes nothing.
+Filtering data is a conjunction of domains. Exact data is one :class:`ValueDomain` over all fields
+(tuple containment, no cross product). Data above the size limit is split into one domain per field:
+values while few, a :class:`RangeDomain` for ordered types, nothing for other types. Data without
+domains is the marker, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class DynamicFilteringData:
     :class:`DynamicFilteringDataCollector`.
 
     Attributes:
-        schema: The fields of the tuples.
-        domains: What is known; all of it holds.
-        exceeds_threshold: Whether there were more keys than were kept.
+        schema: The fields of a key.
+        domains: Conditions on the fields. Every key meets all of them.
+        exceeds_threshold: Whether there were more keys than the limit, so that some are not kept.
     """
 
     __slots__ = ("domains", "exceeds_threshold", "schema")
@@ -54,12 +54,12 @@ class DynamicFilteringData:
     def from_arrow(
         cls, data: pa.Table | pa.RecordBatch, fields: Sequence[str] | None = None
     ) -> DynamicFilteringData:
-        """The distinct tuples of ``fields`` (all columns by default) of ``data``.
+        """Make a filter of the distinct tuples of ``fields`` (by default all columns) of ``data``.
 
-        A null in it matches null partitions; drop nulls first for an ordinary ``=`` join.
+        A null key matches null partitions. For an ordinary ``=`` join, drop nulls first.
 
         Raises:
-            InvalidFilter: if a field is not a column of ``data``, or is two, or there is none.
+            InvalidFilter: if a field is missing or ambiguous in ``data``, or there are no fields.
         """
         if isinstance(fields, str):
             raise InvalidFilter(
@@ -79,11 +79,13 @@ class DynamicFilteringData:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Tuples given as one equally long sequence per field; a set will do for a single field.
+        """Make a filter of tuples, given as one sequence per field, all of the same length.
+
+        A single field may be given as a set.
 
         Raises:
-            InvalidFilter: for sequences of unequal length, values without a common Arrow type, or
-                a single value, such as a text, where a sequence is meant.
+            InvalidFilter: for sequences of unequal length, values without a common Arrow type, or a
+                single value, such as a text, instead of a sequence.
         """
         try:
             table = pa.table(columns_of(values))
@@ -93,10 +95,10 @@ class DynamicFilteringData:
 
     @classmethod
     def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
-        """A range per field, both ends included, None = open.
+        """Make a filter of one range per field; both ends are included, None means an open end.
 
         Raises:
-            InvalidFilter: for ends without a common ordered type (float has NaN and is not).
+            InvalidFilter: for ends without a common ordered type. Floats are not ordered (NaN).
         """
         domains = []
         fields = []
@@ -104,38 +106,38 @@ class DynamicFilteringData:
             if not pa.types.is_null(low.type) and not has_range(low.type):
                 raise InvalidFilter(f"A {low.type} such as {name!r} has no range.")
             fields.append(pa.field(name, low.type))
-            if low.is_valid or high.is_valid:  # open at both ends, it says nothing
+            if low.is_valid or high.is_valid:  # a range with two open ends does not filter
                 domains.append(RangeDomain(fields[-1], Ranges.between(low, high)))
         return cls(plain_schema(fields), domains, exceeds_threshold=False)
 
     @classmethod
     def exceeded(cls, schema: pa.Schema) -> DynamicFilteringData:
-        """The marker that there were too many keys: it contains everything and prunes nothing."""
+        """Make the marker for too many keys. It contains every tuple and prunes nothing."""
         return cls(plain_schema(schema), [], exceeds_threshold=True)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields of a tuple."""
+        """Names of the fields of a key."""
         return tuple(self.schema.names)
 
     @property
     def is_exact(self) -> bool:
-        """Whether it holds all distinct tuples."""
+        """Whether all distinct keys are kept."""
         return self._rows is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no key at all, so that nothing can match."""
+        """Whether there are no keys, so that nothing matches."""
         return any(isinstance(d, ValueDomain) and d.rows.num_rows == 0 for d in self.domains)
 
     @property
     def num_values(self) -> int:
-        """Distinct tuples kept; 0 where only ranges or nothing is known."""
+        """Number of distinct keys; 0 if only ranges or the marker are kept."""
         return 0 if self._rows is None else int(self._rows.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """Size of what is kept, in bytes."""
+        """Size of the kept data, in bytes."""
         return sum(domain.nbytes for domain in self.domains)
 
     @property
@@ -146,10 +148,10 @@ class DynamicFilteringData:
         return None
 
     def contains(self, row: Mapping[str, Any]) -> bool:
-        """Whether one tuple may be among the keys; null equals null.
+        """Return whether a tuple may be among the keys; null equals null.
 
         Raises:
-            InvalidFilter: if ``row`` has other fields, or a value of another type.
+            InvalidFilter: if ``row`` has other fields or a value of another type.
         """
         if set(row) != set(self.fields):
             raise InvalidFilter(f"Expected the fields {self.fields}, got {tuple(row)}.")
@@ -160,28 +162,28 @@ class DynamicFilteringData:
         return all(domain.contains(scalars) for domain in self.domains)
 
     def without_nulls(self) -> DynamicFilteringData:
-        """The same for a join by ``=``, where a null key matches nothing."""
+        """Return the filter for a join by ``=``, where null keys match nothing."""
         return self._with(self.schema, [domain.without_nulls() for domain in self.domains])
 
     def renamed(self, names: Mapping[str, str]) -> DynamicFilteringData:
-        """The same keys under other field names; a name that is not in ``names`` stays."""
+        """Return the same keys with renamed fields; fields missing in ``names`` keep their name."""
         new = {name: names.get(name, name) for name in self.fields}
         schema = pa.schema([f.with_name(new[f.name]) for f in self.schema])
         return self._with(schema, [domain.renamed(new) for domain in self.domains])
 
     def only(self, fields: Collection[str]) -> DynamicFilteringData:
-        """What is known of some of the fields."""
+        """Return the filter restricted to some of the fields."""
         schema = pa.schema([field for field in self.schema if field.name in fields])
         parts = (domain.only(fields) for domain in self.domains)
         return self._with(schema, [part for part in parts if part is not None])
 
     def in_time_zone(self, zone: str) -> DynamicFilteringData:
-        """The same instants, whose wall-clock times are those of ``zone``.
+        """Return the same instants with wall-clock times of ``zone``.
 
-        Which date an instant falls on depends on it, and so which date partition it matches.
+        The time zone decides on which date an instant falls, and so which partition it matches.
 
         Raises:
-            ConfigError: if the zone is not known.
+            ConfigError: if the time zone is unknown.
         """
         schema = in_zone(self.schema, zone)
         return self._with(schema, [domain.cast(schema) for domain in self.domains])
@@ -190,16 +192,16 @@ class DynamicFilteringData:
         return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
 
     def to_bytes(self) -> bytes:
-        """An Arrow IPC stream of one row, a list column per field of a domain, and a checksum."""
+        """Serialize to an Arrow IPC stream with a checksum; see ``filter_bytes`` for the format."""
         parts = [_part(domain) for domain in self.domains]
         return encode(Parts(self.schema, parts, self.exceeds_threshold))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DynamicFilteringData:
-        """The inverse of :meth:`to_bytes`; safe with bytes from anyone.
+        """Read the bytes that :meth:`to_bytes` wrote; safe for untrusted bytes.
 
         Raises:
-            InvalidFilter: if the bytes are not what :meth:`to_bytes` made.
+            InvalidFilter: if the bytes were not written by :meth:`to_bytes`.
         """
         try:
             schema, parts, exceeded = decode(data)
@@ -227,7 +229,7 @@ class DynamicFilteringData:
         return f"DynamicFilteringData({', '.join(self.fields)}: {self.describe()})"
 
     def describe(self) -> str:
-        """What is known, in a few words for a report."""
+        """Return a short description for reports."""
         if self.is_exact:
             return f"{self.num_values} value{'' if self.num_values == 1 else 's'}"
         if not self.domains:
@@ -235,7 +237,7 @@ class DynamicFilteringData:
         return " and ".join(domain.describe() for domain in self.domains)
 
 
-# By the name of a part, which ends belong to its ranges.
+# Brackets of the ranges by the kind of a serialized part.
 _BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
 
 
@@ -245,13 +247,13 @@ def _part(domain: Domain) -> Part:
     ranges = domain.ranges
     kind = f"ranges{ranges.brackets}"
     if len(ranges) == 1 and ranges.is_closed:
-        kind = "range"  # the name that it had while it was the only kind
+        kind = "range"  # the name from before there were other kinds, kept for compatibility
     ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
     return Part(f"{kind}+null" if domain.includes_null else kind, ends)
 
 
 def _domain(part: Part) -> Domain:
-    """The inverse of :func:`_part`."""
+    """Restore the domain that :func:`_part` serialized."""
     if part.kind == "values":
         return ValueDomain(part.rows)
     field, rows = part.rows.schema.field(0), part.rows
@@ -267,17 +269,18 @@ def _domain(part: Part) -> Domain:
 
 
 def _restored(data: bytes) -> DynamicFilteringData:
-    # a class method would be taken apart by cloudpickle, with which Spark pickles
+    # Not a class method: Spark pickles with cloudpickle, which takes class methods apart.
     return DynamicFilteringData.from_bytes(data)
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicFilteringEvent:
-    """Filtering data on its way from the one who collected it to an enumerator.
+    """Filtering data sent by a producer to an enumerator.
 
     Attributes:
-        data: What was collected.
-        producer: Who collected it. One producer sends one filter; a second, equal one is ignored.
+        data: The collected join keys.
+        producer: Id of the sender; None = unknown. A producer sends one filter; an equal second one
+            is ignored.
     """
 
     data: DynamicFilteringData

@@ -1,4 +1,4 @@
-"""What is known of some fields of the join keys: a domain is the values that they can have."""
+"""Domains: the values that some fields of the join keys can have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from splitlib.filtering.ranges import Ranges
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueDomain:
-    """The fields, as a tuple, are among these rows. A null among them equals a null."""
+    """A set of tuples: the fields together have one of these values. Null equals null."""
 
     rows: pa.Table
-    """Distinct and sorted; a column per field."""
+    """Distinct, sorted rows; one column per field."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ class ValueDomain:
         return values_nbytes(self.rows)
 
     def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
-        """Whether one tuple is among the rows."""
+        """Return whether a tuple is among the rows."""
         mask: Any = None
         for name in self.fields:
             hit = pc.is_in(self.rows[name], value_set=pa.array([row[name]], row[name].type))
@@ -39,36 +39,36 @@ class ValueDomain:
         return bool(pc.any(mask, min_count=0).as_py())
 
     def without_nulls(self) -> ValueDomain:
-        """The rows in which no field is null."""
+        """Return the domain without rows that contain a null."""
         return ValueDomain(self.rows.drop_null())
 
     def renamed(self, names: Mapping[str, str]) -> ValueDomain:
-        """The same of fields of other names; each has one in ``names``."""
+        """Return the domain with renamed fields; ``names`` has an entry for each."""
         return ValueDomain(self.rows.rename_columns([names[field] for field in self.fields]))
 
     def only(self, fields: Collection[str]) -> ValueDomain | None:
-        """What is known of some of the fields; None if that is nothing."""
+        """Return the domain restricted to some fields; None if it has none of them."""
         names = [name for name in self.fields if name in fields]
         if len(names) == len(self.fields):
             return self
         return ValueDomain(distinct(self.rows.select(names))) if names else None
 
     def cast(self, schema: pa.Schema) -> ValueDomain:
-        """The same in the types that the fields have in ``schema``."""
+        """Return the domain with the field types of ``schema``."""
         return ValueDomain(self.rows.cast(pa.schema([schema.field(name) for name in self.fields])))
 
     def describe(self) -> str:
-        """A few words for a report."""
+        """Return a short description for reports."""
         return f"{self.fields[0]} among {self.rows.num_rows} values"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeDomain:
-    """One field lies in one of some ranges."""
+    """A set of ranges of one field: its value lies in one of them."""
 
     field: pa.Field
     ranges: Ranges
-    """Of the field's type."""
+    """Ranges in the field's type."""
     includes_null: bool = False
 
     @property
@@ -78,35 +78,35 @@ class RangeDomain:
 
     @property
     def nbytes(self) -> int:
-        """Size of the ends in bytes."""
+        """Size of the range ends, in bytes."""
         return values_nbytes(pa.table([self.ranges.ends], names=["end"]))
 
     def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
-        """Whether the field's value lies in one of the ranges."""
+        """Return whether the field's value lies in one of the ranges."""
         value = row[self.field.name]
         if not value.is_valid:
             return self.includes_null
         return bool(self.ranges.contain(pa.array([value], self.field.type))[0].as_py())
 
     def without_nulls(self) -> RangeDomain:
-        """The same, without null."""
+        """Return the same ranges without null."""
         return RangeDomain(self.field, self.ranges)
 
     def renamed(self, names: Mapping[str, str]) -> RangeDomain:
-        """The same of a field of another name, which is in ``names``."""
+        """Return the domain with its field renamed by ``names``."""
         return replace(self, field=self.field.with_name(names[self.field.name]))
 
     def only(self, fields: Collection[str]) -> RangeDomain | None:
-        """The same, if its field is one of these."""
+        """Return the domain if its field is one of ``fields``, otherwise None."""
         return self if self.field.name in fields else None
 
     def cast(self, schema: pa.Schema) -> RangeDomain:
-        """The same in the type that the field has in ``schema``."""
+        """Return the domain with the field's type in ``schema``."""
         field = schema.field(self.field.name)
         return RangeDomain(field, self.ranges.cast(field.type), self.includes_null)
 
     def describe(self) -> str:
-        """A few words for a report."""
+        """Return a short description for reports."""
         return f"{self.field.name} in {self.ranges.describe()}"
 
 
@@ -114,7 +114,7 @@ Domain = ValueDomain | RangeDomain
 
 
 def has_range(kind: pa.DataType) -> bool:
-    """Float has none, because of NaN; nor have types without an order."""
+    """Return whether ranges of a type are possible: not for floats (NaN) and unordered types."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_decimal(kind)

@@ -1,7 +1,7 @@
-"""The bytes of a filter: an Arrow IPC stream of one row, and a checksum.
+"""Serialize filters as an Arrow IPC stream of one row, with a checksum.
 
-Of each part of a filter there is a list column per field; the metadata of the stream's schema says
-how they belong together.
+Each part of a filter has one list column per field. Schema metadata records which columns belong to
+which part.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _SCHEMA = b"splitlib.schema"
 
 
 class Part(NamedTuple):
-    """Something that is known of some fields."""
+    """A serialized domain: its kind, and its rows or range ends."""
 
     kind: str
     rows: pa.Table
-    """A column per field."""
+    """One column per field."""
 
 
 class Parts(NamedTuple):
-    """All that is known."""
+    """A complete serialized filter."""
 
     schema: pa.Schema
     parts: Sequence[Part]
@@ -37,7 +37,7 @@ class Parts(NamedTuple):
 
 
 def encode(filtering: Parts) -> bytes:
-    """What is known, as bytes; the same for the same."""
+    """Serialize a filter; equal filters give equal bytes."""
     names = [name for part in filtering.parts for name in part.rows.column_names]
     columns = [column.combine_chunks() for part in filtering.parts for column in part.rows.columns]
     arrays = [pa.LargeListArray.from_arrays([0, len(column)], column) for column in columns]
@@ -53,10 +53,10 @@ def encode(filtering: Parts) -> bytes:
 
 
 def decode(data: bytes) -> Parts:
-    """The inverse of :func:`encode`; safe with bytes from anyone.
+    """Read the bytes that :func:`encode` wrote; safe for untrusted bytes.
 
     Raises:
-        Unreadable: if the bytes are not what :func:`encode` made.
+        Unreadable: if the bytes were not written by :func:`encode`.
     """
     batch = ipc.read_batch(ipc.unseal(data, _FORMAT))
     metadata = batch.schema.metadata or {}
@@ -89,7 +89,7 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
 
 
 def _only_list(column: pa.Array) -> pa.Array:
-    """The values of a column of one list."""
+    """Return the values of a column that holds exactly one list."""
     if not pa.types.is_large_list(column.type) or len(column) != 1 or column.null_count:
         raise Unreadable(f"a column of {len(column)} {column.type} is no list of values")
     return column.flatten()

@@ -1,4 +1,4 @@
-"""Values of fields as people write them, in Arrow; refused where they may mean something else."""
+"""Convert join keys given as Python values to Arrow, and reject ambiguous input."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _TEXT = (str, bytes, bytearray, memoryview)
 
 
 def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
-    """A column per field.
+    """Convert one sequence per field to one column per field.
 
     Raises:
-        InvalidFilter: for values without a common Arrow type; a single value, such as a text, where
-            a sequence is meant; sets of several fields, which make no tuples.
+        InvalidFilter: for values without a common Arrow type; for a single value, such as a text,
+            instead of a sequence; for sets of several fields, whose values do not pair up.
     """
     _refuse_unnamed(values, "{'field': [value, …]}")
     columns = {}
     for name, given in values.items():
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
-            # a text would become its characters
+            # A text is iterable, but its characters are not meant.
             raise InvalidFilter(
                 f"The values of {name!r} are no sequence: {given!r}.",
                 hint=f"{{{name!r}: [value, …]}}, also for a single value.",
@@ -41,7 +41,7 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
 
 
 def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
-    """Lower and upper end per field, of one type; null = open.
+    """Convert a pair per field to lower and upper end, of one type; null is an open end.
 
     Raises:
         InvalidFilter: for anything but a pair of values with a common Arrow type.

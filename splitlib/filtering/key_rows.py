@@ -1,4 +1,4 @@
-"""Rows of join keys: once each, sorted, with one spelling of each type, and how large they are."""
+"""Rows of join keys: remove duplicates, sort, normalize types, measure size."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from splitlib.arrow.time_zones import is_instant, is_known
 from splitlib.arrow.values import normal_floats
 from splitlib.errors import InvalidFilter
 
-# What Arrow raises for types that have no hash, or no order.
+# Arrow's errors for types that it cannot hash or sort.
 _UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
 
 
 def values_nbytes(rows: pa.Table) -> int:
-    """Bytes of the values: their fixed width, or an offset and the bytes of each string.
+    """Return the size of the values in bytes: fixed widths, or 4 bytes plus length per string.
 
-    Independent of how Arrow lays them out (validity bitmaps, slices, chunks).
+    Does not depend on Arrow's memory layout (validity bitmaps, slices, chunks).
     """
     total = 0
     for column in rows.columns:
@@ -31,21 +31,21 @@ def values_nbytes(rows: pa.Table) -> int:
         else:
             try:
                 total += len(column) * (kind.bit_width // 8)
-            except ValueError:  # nested: nothing better than what Arrow says
+            except ValueError:  # nested types have no fixed width: use Arrow's own size
                 total += column.nbytes
     return total
 
 
 def distinct(rows: pa.Table) -> pa.Table:
-    """The rows once each, sorted where the types have an order.
+    """Return the distinct rows, sorted if the types have an order.
 
-    Types that Arrow cannot group by (struct, list) come back as they are.
+    Types that Arrow cannot group by (struct, list) are returned unchanged.
     """
     return in_order(unique(rows))
 
 
 def unique(rows: pa.Table) -> pa.Table:
-    """As :func:`distinct`, in any order."""
+    """Return the distinct rows like :func:`distinct`, in any order."""
     columns = [normal_floats(column) for column in rows.columns]
     rows = pa.table(columns, schema=rows.schema)
     names = rows.column_names
@@ -56,7 +56,7 @@ def unique(rows: pa.Table) -> pa.Table:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """``rows`` sorted, where the types have an order."""
+    """Return ``rows`` sorted, if the types have an order."""
     try:
         return rows.sort_by([(name, "ascending") for name in rows.column_names]).combine_chunks()
     except _UNGROUPABLE:
@@ -64,15 +64,15 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def plain_rows(rows: pa.Table) -> pa.Table:
-    """``rows`` with the types of :func:`plain_schema`."""
+    """Cast ``rows`` to the types of :func:`plain_schema`."""
     return rows.cast(plain_schema(rows.schema))
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """The fields in one spelling of each type: no dictionaries, no 64-bit offsets, no metadata.
+    """Normalize types: no dictionaries, views, 64-bit offsets or metadata.
 
     Raises:
-        InvalidFilter: for no fields, and for a time zone that is not known.
+        InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
     """
     plain = []
     for field in fields:
@@ -91,7 +91,7 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
 
 
 def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
-    """Refuse what Arrow could not compare with a local time or a date."""
+    """Reject a time zone in which Arrow cannot compare instants with local times or dates."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_dictionary(kind):

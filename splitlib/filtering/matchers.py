@@ -1,4 +1,4 @@
-"""What one filter says of some columns, decided for many values or many bounds at a time."""
+"""Match one filter against many partition values or file statistics at a time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from splitlib.model import ColumnStatistics
 
 _MAX_CODE = 2**62
 
-# Comparing every tuple with the bounds of every file is quadratic; after this many comparisons the
-# rest of the files is kept. Each column on its own has been compared before.
+# Comparing every tuple with the bounds of every file takes quadratic time. After this many
+# comparisons, the remaining files that pass the check of single columns are kept.
 TUPLE_BUDGET = 50_000_000
 
 
@@ -32,29 +32,29 @@ class Matcher(Protocol):
         """The columns, in lower case."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """True for each row whose values the filter accepts."""
+        """Return true for each row whose values the filter accepts."""
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """True for each row between whose bounds an accepted value may lie.
+        """Return true for each file whose bounds may contain an accepted value.
 
-        Columns that are missing are taken as unknown.
+        A column without statistics does not exclude a file.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class ValueMatcher:
-    """The columns, as a tuple, are among some rows."""
+    """Accepts rows whose columns, as a tuple, are among some values."""
 
     keys: tuple[str, ...]
     rows: tuple[pa.Array, ...]
-    """The accepted tuples, a column per key."""
+    """The accepted tuples, one column per key."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
         """See :meth:`Matcher.match`."""
         if len(self.keys) == 1:
             return pc.is_in(columns[self.keys[0]].values, value_set=self.rows[0])
-        # A tuple becomes one number: position among the accepted values of each key, in mixed
-        # radix, renumbered before it could overflow.
+        # Encode each tuple as one number in mixed radix: the positions of its values among the
+        # accepted values of each key. Renumber the codes before they overflow.
         accepted = found = None
         radix = 1
         for key, column in zip(self.keys, self.rows, strict=True):
@@ -93,7 +93,7 @@ class ValueMatcher:
     def _match_tuples(
         self, known: list[tuple[_Ranks, _Window]], keep: npt.NDArray[np.bool_]
     ) -> None:
-        """Clear ``keep`` where every column has a key but no tuple has all of them."""
+        """Clear ``keep`` where each column may hold a key, but no tuple fits all columns."""
         left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():
             left -= len(known[0][0].of_row)
@@ -111,7 +111,7 @@ class ValueMatcher:
 
 @dataclass(frozen=True, eq=False)
 class RangeMatcher:
-    """One column lies in one of some ranges."""
+    """Accepts rows where one column lies in one of some ranges."""
 
     keys: tuple[str]
     ranges: Ranges
@@ -134,13 +134,13 @@ class RangeMatcher:
 
 
 class _Ranks(NamedTuple):
-    """The keys of one column in order, and where each tuple's key stands there."""
+    """The sorted distinct keys of one column, and the rank of each tuple's key among them."""
 
     values: pa.Array
     ordered: npt.NDArray[Any]
-    """Distinct, neither null nor NaN."""
+    """Sorted distinct keys, without null and NaN."""
     of_row: npt.NDArray[np.int64]
-    """Per tuple; null and NaN stand behind the last one."""
+    """Rank of each tuple's key; null and NaN rank behind the last key."""
 
     @property
     def null(self) -> int:
@@ -152,7 +152,7 @@ class _Ranks(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Per file, the ranks of the keys that its bounds enclose: from low, up to below high."""
+    """The keys within the bounds of each file, as ranks from ``low`` to below ``high``."""
 
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
@@ -160,7 +160,7 @@ class _Window(NamedTuple):
     has_nan: npt.NDArray[np.bool_]
 
     def any(self, ranks: _Ranks) -> npt.NDArray[np.bool_]:
-        """Whether some key is accepted, per file."""
+        """Return for each file whether it may contain a key."""
         hit: npt.NDArray[np.bool_] = self.high > self.low
         if (ranks.of_row == ranks.null).any():
             hit = hit | self.has_null
@@ -169,7 +169,7 @@ class _Window(NamedTuple):
         return hit
 
     def accepts(self, ranks: _Ranks, file: int) -> npt.NDArray[np.bool_]:
-        """Per tuple, whether one file may hold its key."""
+        """Return for each tuple whether one file may contain its key."""
         of_row = ranks.of_row
         fits: npt.NDArray[np.bool_] = (of_row >= self.low[file]) & (of_row < self.high[file])
         if self.has_null[file]:
@@ -192,7 +192,7 @@ def _rank(column: pa.Array) -> _Ranks:
 def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
     low = np.searchsorted(ranks.ordered, ordinals(known.lower), side="left")
     high = np.searchsorted(ranks.ordered, ordinals(known.upper), side="right")
-    # a NaN is no bound: writers differ in where they put it
+    # A NaN bound is ignored, because writers order NaN differently.
     low[_flags(pc.is_null(known.lower, nan_is_null=True))] = 0
     high[_flags(pc.is_null(known.upper, nan_is_null=True))] = len(ranks.ordered)
     high[~_flags(known.has_value)] = 0
@@ -200,6 +200,6 @@ def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
 
 
 def _flags(known: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """As a mask, in which not known is true."""
+    """Return a mask in which unknown counts as true."""
     flags: npt.NDArray[np.bool_] = pc.fill_null(known, True).to_numpy(zero_copy_only=False)
     return flags

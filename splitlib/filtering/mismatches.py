@@ -1,4 +1,4 @@
-"""Filters that can never prune the table they were given to: most likely a mistake."""
+"""Detect filters that can never prune their table, which is most likely a mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from splitlib.suggestions import did_you_mean
 
 
 class Mismatch(NamedTuple):
-    """What is wrong with a field of a filter, and what to do about it."""
+    """A problem with a field of a filter, and what to do about it."""
 
     message: str
     hint: str
@@ -27,10 +27,10 @@ class Mismatch(NamedTuple):
 
 
 def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
-    """The fields that the table has not, or whose type is compared with no value of its column.
+    """Return the fields that the table does not have, or whose type cannot match their column.
 
-    A column that exists but has neither partitions nor statistics to prune by is no mismatch: that
-    depends on the table's layout, not on the filter.
+    An existing column without partitions or statistics is not a mismatch: whether it prunes depends
+    on the table's layout, not on the filter.
     """
     filterable = {field.name.lower(): field for field in metadata.filterable}
     columns = {name.lower() for name in metadata.schema.names}
@@ -55,10 +55,10 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
 
 
 def column_named(name: str, columns: Sequence[str]) -> str:
-    """The one of ``columns`` that ``name`` means, in whatever case.
+    """Return the name in ``columns`` that equals ``name``, ignoring case.
 
     Raises:
-        InvalidFilter: if there is none.
+        InvalidFilter: if no column has this name.
     """
     if name in columns:
         return name

@@ -1,9 +1,9 @@
-"""Partitions by name: those that a predicate can keep, where it says what they are called.
+"""Names of the partitions that a predicate can keep, if its values determine them.
 
-A metastore finds thirty partitions by name in a tenth of the time that it takes to name a million.
-It makes names of the text of partition values, so this is sound only where a value has one
-spelling: for plain strings, and for other types if the user or the table says so. ``k=05`` is 5,
-too.
+A metastore returns thirty partitions by name in a tenth of the time that listing a million takes.
+It looks names up by the text of partition values. This is safe only if each value has one spelling:
+for plain strings, and for other types if the user or the table guarantees it. For example, ``k=05``
+is also the integer 5.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from splitlib.filtering.matchers import Matcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
 
 CANONICAL_VALUES: Final = "splitlib.canonical_values"
-"""The property of a table that says the same as the option ``canonical_values`` of connectors."""
-# What no version of Hive escapes in a name.
+"""Table property with the same meaning as the connector option ``canonical_values``."""
+# Characters that no version of Hive escapes in a partition name.
 _PLAIN: Final = r"^[A-Za-z0-9_.\-]+$"
-# Of values of keys, before the predicate has been asked about each combination.
+# Maximum number of combinations of key values, before the predicate filters them.
 _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """The values, as text, of all leading keys that are bound, then of fewer of them.
+    """Yield the values, as text, of all leading partition keys with known values, then of fewer.
 
-    Each table covers every partition that the predicate can keep; combinations are there once, in
-    order. Nothing, if the first key is not bound to values that have one spelling.
+    Each table covers every partition that the predicate can keep, with distinct combinations in
+    order. Yields nothing if the values of the first key are unknown or have several spellings.
 
     Args:
-        predicate: What is asked for.
+        predicate: The predicate on partitions.
         keys: The partition keys with the table's types.
-        canonical: Whether numbers and dates are spelled as Spark writes them.
+        canonical: Whether partition values contain numbers and dates as Spark writes them.
     """
     found: list[pa.RecordBatch] = []
     for alternative in _alternatives(predicate):
@@ -52,26 +52,26 @@ def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterato
 
 
 def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
-    """Whether values of a partition key are each spelled in one way, so far as its type says.
+    """Return whether each value of a partition key has exactly one spelling, judging by its type.
 
     Args:
-        key: With the table's type.
-        canonical: As of :func:`wanted`.
+        key: The partition key with the table's type.
+        canonical: See :func:`wanted`.
     """
     if pa.types.is_string(key.type):
-        return not key.metadata  # CHAR has any number of spaces; a collation, any case
+        return not key.metadata  # CHAR ignores trailing spaces, a collation may ignore case
     return canonical and (pa.types.is_integer(key.type) or pa.types.is_date(key.type))
 
 
 def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray:
-    """A flag per partition: whether its leading keys have just these values.
+    """Return for each partition whether its leading keys have exactly these values.
 
-    Catalogs that are asked for some may tell others, too: to some of them ``.`` and ``_`` in a
-    value stand for any character.
+    Some catalogs treat ``.`` and ``_`` in a requested value as wildcards and return other
+    partitions too.
 
     Args:
-        values: The text of the keys of some partitions.
-        leading: Values of the first of them.
+        values: Text of the partition values.
+        leading: Values of the leading keys.
     """
     exact = pa.repeat(True, values.num_rows)
     for column, value in zip(values.columns, leading, strict=False):
@@ -80,7 +80,7 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
-    """What holds of partitions that a predicate keeps: of each, all of one of these."""
+    """Return sets of matchers: a kept partition matches all matchers of at least one set."""
     for condition in predicate.static:
         if isinstance(condition, AnyOf):
             return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
@@ -90,7 +90,7 @@ def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
 def _combinations(
     matchers: Sequence[Matcher], keys: pa.Schema, *, canonical: bool
 ) -> pa.RecordBatch | None:
-    """Values of the leading keys that are bound, of which some are not kept; None if none is."""
+    """Return combinations of values of the leading keys, a superset of those kept; or None."""
     columns: list[pa.Array] = []
     for key in keys:
         texts = _texts(_bound(matchers, key.name.lower()), key, canonical=canonical)
@@ -101,7 +101,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """The fewest values that one of the matchers leaves to a key; None if none does."""
+    """Return the smallest set of values that a matcher allows for ``key``; None if unbounded."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers
@@ -111,17 +111,17 @@ def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
 
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
-    """How the metastore spells values of ``key``; None if there may be another way."""
+    """Return the metastore's text of values of ``key``; None if other spellings may exist."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     texts = values.cast(pa.string())
-    # null is not plain, either: it shares a name with the empty text
+    # Null is not plain either: it shares a partition name with the empty string.
     plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
     return texts if pc.all(plain, min_count=0).as_py() else None
 
 
 def _product(columns: list[pa.Array], names: list[str]) -> pa.RecordBatch:
-    """Every combination of the values of some columns."""
+    """Return every combination of the values of some columns."""
     rows = np.indices([len(column) for column in columns]).reshape(len(columns), -1)
     taken = [column.take(pa.array(at)) for column, at in zip(columns, rows, strict=True)]
     return pa.RecordBatch.from_arrays(taken, names=names[: len(columns)])

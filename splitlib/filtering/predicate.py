@@ -1,8 +1,7 @@
-"""What all filters on one table say together, and which partitions and files it keeps.
+"""Combine all filters on one table, and decide which partitions and files match.
 
-This is the only place that decides whether a partition or a file matches. It may keep too much,
-never too little: what cannot be decided is kept, and :attr:`Predicate.filters` says why a filter
-was not used.
+No other module decides this. A match may be kept needlessly, but is never dropped by mistake:
+undecidable cases are kept. :attr:`Predicate.filters` says why a filter was not used.
 """
 
 from __future__ import annotations
@@ -39,29 +38,29 @@ class PartitionFilter(Protocol):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The partition keys that it reads."""
+        """The partition keys that the condition reads."""
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """True (or null) where a partition may match.
+        """Return true (or null) where a partition may match.
 
-        ``values`` has a column for each of :attr:`fields`, named as the table does, as the
-        connector gave it: typed, or as text.
+        ``values`` has a column for each of :attr:`fields`, with the table's column names. Values
+        are as the connector returned them: typed, or text.
         """
 
     def describe(self) -> str:
-        """The condition in a few words for a report."""
+        """Return a short description for reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedFilter:
-    """One filter and how far it could be used.
+    """One filter and how far it is used.
 
     Attributes:
-        fields: Of the filter.
-        description: The filter in a few words.
-        nbytes: Size of what it holds.
-        used_fields: The partition keys that it prunes on; empty = it prunes nothing.
-        unused_because: Why it, or a part of it, does not prune.
+        fields: Fields of the filter.
+        description: Short description of the filter.
+        nbytes: Size of the filter's values, in bytes.
+        used_fields: Columns that the filter prunes on; empty if it prunes nothing.
+        unused_because: Why the filter, or a part of it, does not prune; None if all is used.
     """
 
     fields: tuple[str, ...]
@@ -72,22 +71,22 @@ class AppliedFilter:
 
 
 class Matches(NamedTuple):
-    """What a predicate keeps of a batch of partitions."""
+    """The partitions of a batch that a predicate keeps."""
 
     together: pa.BooleanArray
     each: tuple[pa.BooleanArray, ...]
-    """In the order of :attr:`Predicate.filters`."""
+    """Partitions that each filter alone keeps, in the order of :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
-    """By key: how many values are no value of the key's type, and were kept for that."""
+    """Number of values by key that are not valid for the key's type, and are therefore kept."""
 
 
 class Predicate:
-    """The conjunction of filters on the columns of one table. Immutable, thread-safe.
+    """The conjunction of all filters on one table. Immutable, thread-safe.
 
     Args:
-        schema: The columns that can prune, with the table's types: the partition keys, and what
-            has statistics.
-        filters: Join keys; fields are matched to columns by name, ignoring case.
+        schema: The columns that can prune, with the table's types: partition keys, and columns
+            with statistics.
+        filters: Join keys; their fields are matched to columns by name, ignoring case.
         static: Other conditions on partition values.
     """
 
@@ -104,7 +103,7 @@ class Predicate:
         self.static = tuple(static)
         """The conditions other than join keys."""
         self.filters: tuple[AppliedFilter, ...]
-        """How each filter is used: the join keys in the order given, then the static ones."""
+        """How each filter is used: the join keys in the given order, then the static conditions."""
         applied = []
         empty = False
         for data in filters:
@@ -113,30 +112,30 @@ class Predicate:
             applied.append(used)
             empty = empty or data.is_empty
         self.matches_nothing = empty
-        """An empty filter: nothing has to be listed at all."""
+        """Whether a filter is empty, so that nothing matches and nothing needs to be listed."""
         applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self.static]
         self.filters = tuple(applied)
 
     @property
     def keys(self) -> frozenset[str]:
-        """The partition keys that pruning depends on, in lower case."""
+        """The columns that pruning depends on, in lower case."""
         return frozenset(key.lower() for used in self.filters for key in used.used_fields)
 
     @property
     def matchers(self) -> tuple[Matcher, ...]:
-        """What the join keys say of columns, in the table's types; all of it holds."""
+        """The matchers of all join keys, in the table's types; all of them must match."""
         return tuple(matcher for matchers in self._matchers for matcher in matchers)
 
     def match(
         self, values: pa.RecordBatch, fields: tuple[PartitionField, ...] | None = None
     ) -> pa.BooleanArray:
-        """True for each partition that may match.
+        """Return true for each partition that may match.
 
         Args:
-            values: A column per partition key or, for a connector that walks key by key, of the
-                keys known so far: what needs another key then keeps everything.
+            values: One column per partition key. A connector that lists directories key by key
+                passes only the keys read so far; filters on other keys then keep everything.
             fields: As :attr:`splitlib.model.PartitionBatch.fields`; by default each column is the
-                table's of that name.
+                table's column of that name.
         """
         own = self._own if fields is None else fields
         return self.match_each(
@@ -144,7 +143,7 @@ class Predicate:
         ).together
 
     def match_each(self, partitions: PartitionBatch) -> Matches:
-        """What each of :attr:`filters` keeps on its own, and all of them together."""
+        """Return the partitions that each of :attr:`filters` keeps alone, and all together."""
         values, fields, rows = partitions.values, partitions.fields, len(partitions)
         types = table_fields(values.schema, fields, self._schema.values())
         present = {field.name.lower(): i for i, field in enumerate(types)}
@@ -174,10 +173,11 @@ class Predicate:
         statistics: Mapping[str, ColumnStatistics],
         fields: tuple[PartitionField, ...] | None = None,
     ) -> pa.BooleanArray:
-        """True for each file (or list of files) that may hold a matching row.
+        """Return true for each file, or each manifest, that may contain a matching row.
 
         Args:
-            statistics: Of at least one column of the table or, with ``fields``, of those.
+            statistics: Statistics of at least one column of the table or, with ``fields``, of the
+                partition values.
             fields: As :attr:`splitlib.model.PartitionBatch.fields`.
         """
         matchers_of = self._matchers_for(self._own if fields is None else fields)
@@ -208,7 +208,7 @@ class Predicate:
         return together
 
     def _matchers_for(self, fields: tuple[PartitionField, ...]) -> list[list[Matcher]]:
-        """The filters as they show in partition values; computed once per kind of partition."""
+        """Return the matchers on partition values of this layout, computed once per layout."""
         if fields not in self._derived:
             self._derived[fields] = [
                 [derived for matcher in matchers for derived in _derive(matcher, fields)]
@@ -274,7 +274,7 @@ class Predicate:
             not is_char(key)  # padding changes the order
             and same_order(domain.field.type, key.type)
         ):
-            # an end beyond the column's type is left open, which keeps too much, not too little
+            # An end outside of the column's type becomes open, which can only keep more.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
@@ -282,7 +282,7 @@ class Predicate:
 
 
 def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
-    """The values that are a column's own, under the names of the columns."""
+    """Return untransformed partition values, under the names of their source columns."""
     given = {name.lower(): i for i, name in enumerate(partitions.values.schema.names)}
     own = [f for f in partitions.fields if f.transform is None and f.name.lower() in given]
     columns = [partitions.values.column(given[field.name.lower()]) for field in own]
@@ -290,11 +290,11 @@ def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
 
 
 def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Matcher]:
-    """What a filter on columns says of partition values that follow from them."""
+    """Derive matchers on partition values from a matcher on their source columns."""
     fields = tuple(field for field in fields if field.source.lower() in matcher.keys)
     own = {field.name.lower() for field in fields if _is_own(field)}
     if len(own) == len(fields) == len(matcher.keys):
-        yield matcher  # as it is: what it has worked out is kept
+        yield matcher  # unchanged, so that its cached ranks are reused
         return
     if isinstance(matcher, ValueMatcher):
         columns: dict[str, pa.Array] = {}
@@ -316,7 +316,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
 
 
 def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
-    """The same as values of a column; an end beyond its type is left open."""
+    """Cast ranges to a column's type; an end outside of the type becomes open."""
     lower, upper = try_cast(ranges.lower, kind), try_cast(ranges.upper, kind)
     if lower[1:].null_count or upper[:-1].null_count:
         return Ranges(lower[:1], upper[-1:], ranges.brackets)
@@ -324,26 +324,26 @@ def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
 
 
 def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
-    """What the values in some ranges become; None if that is not known."""
+    """Apply a transform to ranges; None if the result is not known to be ordered."""
     if not transform.preserves_order:
         return None
     lower, upper = transform(ranges.lower), transform(ranges.upper)
     mistaken = transform.mistaken(upper)
     upper = upper if mistaken is None else mistaken
-    # a transform that goes below the least value of its type wraps
+    # A transform may wrap around below the least value of its type.
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None
-    return Ranges(lower, upper)  # with its ends: what becomes of them others may become, too
+    return Ranges(lower, upper)  # closed ends: excluded and included values may transform alike
 
 
 def _is_own(field: PartitionField) -> bool:
-    """Whether it is a column of the table under its own name."""
+    """Return whether a field is a column of the table under its own name."""
     return field.transform is None and field.name.lower() == field.source.lower()
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
-    """``rows``, and those that faulty writers may have made of the same values."""
+    """Return ``rows`` plus the results of known faulty writers for the same values."""
     for field in fields:
         if field.transform is None or field.name.lower() not in rows.column_names:
             continue
@@ -356,7 +356,7 @@ def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Tab
 
 
 def same_order(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether Arrow compares the two types as Spark does, without losing digits."""
+    """Return whether Arrow orders values of the two types as Spark does, without losing digits."""
     return bool(
         one == other
         or (pa.types.is_integer(one) and pa.types.is_integer(other))

@@ -1,4 +1,4 @@
-"""Disjoint ranges of values in order, and which values or bounds they meet."""
+"""Disjoint, ordered ranges of values, and matching of values and bounds against them."""
 
 from __future__ import annotations
 
@@ -15,36 +15,35 @@ from splitlib.arrow.ordinals import have_same_ordinals, ordinals
 from splitlib.arrow.values import shown
 
 BRACKETS: Final = ("[]", "[)", "(]", "()")
-"""Which ends belong to ranges, as in mathematics."""
+"""Whether lower and upper ends belong to the ranges, in mathematical notation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """At least one range; each ends before the next one begins, or where it does."""
+    """At least one range, in order. A range may begin where the previous one ends."""
 
     lower: pa.Array
-    """Where each begins, ascending; the first may be null, which is an open end."""
+    """Lower ends, ascending; null in the first one means an open end."""
     upper: pa.Array
-    """Where each ends, ascending; the last may be null."""
+    """Upper ends, ascending; null in the last one means an open end."""
     brackets: str = "[]"
     """One of :data:`BRACKETS`."""
 
     @classmethod
     def between(cls, lower: pa.Scalar, upper: pa.Scalar) -> Self:
-        """One range with both its ends; null = open."""
-        # not by way of Python, which has no date beyond the year 9999
+        """Make one range that includes both ends; null is an open end."""
+        # Arrow scalars, because Python has no dates after the year 9999.
         return cls(*(pa.array([end], end.type) for end in (lower, upper)))
 
     @classmethod
     def covering(cls, values: pa.Array, most: int) -> Self:
-        """A few ranges that cover many values, and as little as possible between them.
+        """Cover many values with a few ranges, and as little as possible between the values.
 
-        Between two whole numbers or two days in a row there is no gap. For the others see
-        :meth:`at_most`.
+        Consecutive integers or dates have no gap between them. For other types see :meth:`at_most`.
 
         Args:
-            values: At least one, sorted, without nulls.
-            most: So many ranges, at least 1.
+            values: At least one value, sorted, without nulls.
+            most: Maximum number of ranges, at least 1.
         """
         ranges = cls(values, values)
         gaps = ranges._gaps()
@@ -55,11 +54,11 @@ class Ranges:
 
     @classmethod
     def merged(cls, lower: pa.Array, upper: pa.Array, brackets: str = "[]") -> Self | None:
-        """What any of some intervals holds; None if none of them holds anything.
+        """Return the union of some intervals; None if all of them are empty.
 
         Args:
-            lower: Where each begins, without nulls.
-            upper: Where each ends, without nulls; nothing is in one that ends before it begins.
+            lower: Lower ends, without nulls.
+            upper: Upper ends, without nulls; an interval is empty if its upper end is less.
             brackets: See :attr:`brackets`.
         """
         holds = (pc.less_equal if brackets == "[]" else pc.less)(lower, upper)
@@ -70,7 +69,7 @@ class Ranges:
         order = np.argsort(ranks[: len(lower)], kind="stable")
         begins, ends = ranks[: len(lower)][order], ranks[len(lower) :][order]
         reached = np.maximum.accumulate(ends)
-        # what neither of two intervals holds is between them, where both leave their end out
+        # Two open intervals that meet leave out the point between them, so they stay apart.
         is_apart = np.greater_equal if brackets == "()" else np.greater
         starts = np.flatnonzero(np.append(True, is_apart(begins[1:], reached[:-1])))
         lasts = np.append(starts[1:], len(begins)) - 1
@@ -86,7 +85,7 @@ class Ranges:
 
     @property
     def ends(self) -> pa.Array:
-        """All lower ends, and then all upper ones."""
+        """All lower ends, then all upper ends."""
         return pa.concat_arrays([self.lower, self.upper])
 
     @property
@@ -96,28 +95,28 @@ class Ranges:
 
     @property
     def are_in_order(self) -> bool:
-        """Whether they are what they are said to be, which bytes of others need not be."""
+        """Whether the ranges are valid and ordered; deserialized ranges may not be."""
         if self.brackets not in BRACKETS or not len(self):
             return False
         if len(self) == 1:
-            return True  # one that ends before it begins holds nothing
+            return True  # a range that ends before it begins is empty, but valid
         if self.lower[1:].null_count or self.upper[:-1].null_count:
             return False
         pairs = ((self.lower, self.upper), (self.upper[:-1], self.lower[1:]))
         return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
-        """True for each value in one of the ranges, and for nulls."""
+        """Return true for each value in one of the ranges, and for nulls."""
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """True for each pair of bounds between which a value of a range may lie; null = unknown."""
+        """Return true for bounds that overlap a range; a null bound is unknown."""
         return self._overlap(lower, upper)
 
     def at_most(self, number: int) -> Self:
-        """So many ranges that cover these; the widest gaps are left out.
+        """Merge into at most ``number`` ranges, keeping the widest gaps.
 
-        Ranges of what has no distance, such as strings, are joined in groups of the same size.
+        Types without a distance, such as strings, are merged in groups of equal size.
 
         Args:
             number: At least 1.
@@ -131,17 +130,17 @@ class Ranges:
         return self._cut((np.sort(widest) + 1).tolist())
 
     def cast(self, kind: pa.DataType) -> Self:
-        """The same as values of another type."""
+        """Return the same ranges in another type."""
         return replace(self, lower=self.lower.cast(kind), upper=self.upper.cast(kind))
 
     def describe(self) -> str:
-        """A few words for a report."""
+        """Return a short description for reports."""
         ends = f"{shown(self.lower[0])}, {shown(self.upper[-1])}"
         ends = f"{self.brackets[0]}{ends}{self.brackets[1]}"
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
 
     def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Whether the last range that begins before the upper bound ends behind the lower one."""
+        """Check whether the last range that begins before the upper bound reaches the lower one."""
         if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
             return self.at_most(1)._overlap(lower, upper)
         begins: Any = self.lower[0]
@@ -159,18 +158,18 @@ class Ranges:
         )
 
     def _cut(self, at: list[int]) -> Self:
-        """Ranges that begin with the first one and with those of some numbers."""
+        """Merge ranges into groups that start at index 0 and at these indices."""
         starts, ends = [0, *at], [*(number - 1 for number in at), len(self) - 1]
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """How far each range ends before the next one, nearly; None if that is no distance."""
+        """Return the approximate gap between each range and the next; None for other types."""
         lower, upper = _numbers(self.lower[1:]), _numbers(self.upper[:-1])
         return None if lower is None or upper is None else lower - upper
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Where the values lie, nearly; None if they have no distance."""
+    """Return approximate positions of values on a line; None for types without a distance."""
     kind = values.type
     if pa.types.is_decimal(kind):
         return np.asarray(pc.cast(values, pa.float64(), safe=False))

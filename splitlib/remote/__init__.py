@@ -1,5 +1,6 @@
-"""Calls of catalogs and storages, which may fail, hang or have to be made again.
+"""Calls of catalogs and storages, which may fail, hang or need a retry.
 
-``retry`` makes a call again while its source is unavailable; ``calls`` holds the deadline of one
-call; ``workers`` are threads that can be left behind; ``bounded_calls`` puts them together.
+``retry`` repeats a call while its source is unavailable; ``calls`` holds the deadline of one call;
+``workers`` are threads that can be abandoned; ``pace`` limits parallel calls when a source
+throttles; ``bounded_calls`` combines them.
 """

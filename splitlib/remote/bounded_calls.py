@@ -1,4 +1,4 @@
-"""Calls of catalogs and storages, and waits for them that end whatever the calls do."""
+"""Calls of catalogs and storages with deadlines: every wait ends, even if a call hangs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class BoundedCalls:
-    """The calls of one enumeration; every wait for one ends at a deadline or when cancelled.
+    """The calls of one enumeration. Every wait ends at a deadline or on cancellation.
 
     Args:
-        config: How long a call may take, how long all waits together, how many run at once.
-        cancelled: Done when the enumeration is to end.
+        config: Deadline of a call and of all waits together, and number of parallel calls.
+        cancelled: A future that is done when the enumeration is cancelled.
     """
 
     def __init__(self, config: SplitConfig, cancelled: Future[None]) -> None:
@@ -32,9 +32,9 @@ class BoundedCalls:
         self._cancelled = cancelled
         pace = Pace(config.listing_threads)
         self._listings = Workers(config.listing_threads, "splitlib-list", pace)
-        # of its own, or the next partitions would wait behind all listings of the last ones
+        # A separate thread, so that the next partitions do not queue behind all listings.
         self._catalog = Workers(1, "splitlib-catalog")
-        # whoever waits for nothing just now would not notice, and what is queued would begin
+        # Stops queued calls on cancellation, even if nothing waits for a result at that moment.
         stop = weakref.WeakMethod(self._stop)
 
         def stop_if_in_use(_: Future[None]) -> None:
@@ -44,20 +44,20 @@ class BoundedCalls:
         cancelled.add_done_callback(stop_if_in_use)
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
-        """Begin a listing as soon as a thread is free; :meth:`result` waits for it."""
+        """Start a listing once a thread is free; :meth:`result` waits for it."""
         return self._listings.submit(work, self._call_seconds)
 
     def run(self, work: Callable[[], T]) -> T:
-        """The result of a call of the catalog, made now."""
+        """Call the catalog now, and return the result."""
         self.check_cancelled()
         return self.result(self._catalog.submit(work, self._call_seconds))
 
     def result(self, task: Task[T]) -> T:
-        """Wait for a task.
+        """Wait for a task and return its result.
 
         Raises:
-            SplitlibError: at once when the enumeration is cancelled.
-            SourceUnavailable: when the deadline of the call or of the enumeration is over.
+            SplitlibError: immediately, if the enumeration is cancelled.
+            SourceUnavailable: if the deadline of the call or of the enumeration has passed.
         """
         either: list[Future[Any]] = [task.outcome, self._cancelled]
         self._listings.check_process()
@@ -73,10 +73,10 @@ class BoundedCalls:
         return task.outcome.result()
 
     def check_cancelled(self) -> None:
-        """Raise if the enumeration was cancelled.
+        """Raise an error if the enumeration was cancelled.
 
         Raises:
-            SplitlibError: if so.
+            SplitlibError: if the enumeration was cancelled.
         """
         if self._cancelled.done():
             raise SplitlibError("The enumeration was cancelled.")
@@ -85,7 +85,7 @@ class BoundedCalls:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # the error is not to wait for calls that may hang
+        # After an error, do not wait for calls that may hang.
         tidy = kind in (None, GeneratorExit) and not self._cancelled.done()
         self._stop(TIDY_SECONDS if tidy else 0)
 
@@ -105,10 +105,10 @@ class BoundedCalls:
 
 
 def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
-    """The result of one call in a thread of its own, with the deadline of a call.
+    """Run one call in its own thread, with the deadline of a call.
 
     Raises:
-        SourceUnavailable: when the deadline is over.
+        SourceUnavailable: if the deadline has passed.
     """
     with BoundedCalls(config, Future()) as calls:
         return calls.run(work)

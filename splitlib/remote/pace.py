@@ -1,7 +1,7 @@
-"""How many calls of a source are under way at once: fewer when it says that they are too many.
+"""Limit the number of parallel calls of a source, with fewer calls while it throttles.
 
-As TCP does it: half as many when the source throttles, and one more after a round of successes. So
-the calls of an enumeration find what their source bears, and nobody has to set it.
+As in TCP congestion control, throttling halves the limit, and a round of successes adds one. So an
+enumeration adapts to its source without a setting.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from splitlib.errors import SourceUnavailable
 
 
 class Limit:
-    """The number alone: it knows no threads and no clock.
+    """The limit as a number, without threads or clock.
 
     Args:
-        most: What it never exceeds; it begins there.
+        most: Initial and maximum value.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,21 +28,21 @@ class Limit:
 
     @property
     def calls(self) -> int:
-        """How many may be under way; at least one."""
+        """The number of calls that may run in parallel; at least 1."""
         return int(self._value)
 
     def succeeded(self) -> None:
-        """Take note that a call was answered."""
+        """Record a successful call."""
         self._value = min(self._most, self._value + 1 / self._value)
 
     def throttled(self, began: float, now: float) -> None:
-        """Take note that a call was too many.
+        """Record a throttled call, and halve the limit.
 
-        Those that began before the number was last lowered say nothing of the lower one.
+        Calls that began before the last reduction do not count: they ran under the old limit.
 
         Args:
-            began: When the call began, in seconds.
-            now: By the same clock.
+            began: Start of the call, in seconds.
+            now: Current time of the same clock.
         """
         if began > self._slowed_at:
             self._value = max(1.0, self._value / 2)
@@ -50,10 +50,10 @@ class Limit:
 
 
 class Pace:
-    """The turns of calls that share one source. Thread-safe.
+    """Grants turns to calls that share one source. Thread-safe.
 
     Args:
-        most: How many calls at once at most.
+        most: Maximum number of parallel calls.
     """
 
     def __init__(self, most: int) -> None:
@@ -64,20 +64,20 @@ class Pace:
 
     @property
     def succeeded_at(self) -> float:
-        """When a call was last answered, by :func:`time.monotonic`."""
+        """Time of the last success, as of :func:`time.monotonic`."""
         with self._changed:
             return self._succeeded_at
 
     @contextmanager
     def turn(self, abandoned: threading.Event, seconds: float) -> Iterator[None]:
-        """Wait until one more call may be made, for the block to make it.
+        """Wait until the limit allows one more call, then run the block as that call.
 
         Args:
-            abandoned: Ends the wait, once :meth:`wake` is called.
-            seconds: How long to wait at most.
+            abandoned: Ends the wait when set, once :meth:`wake` is called.
+            seconds: Maximum wait in seconds.
 
         Raises:
-            SourceUnavailable: if the wait has ended otherwise.
+            SourceUnavailable: if the wait ends without a turn.
         """
         with self._changed:
             self._changed.wait_for(
@@ -105,6 +105,6 @@ class Pace:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have those who wait look whether they were abandoned."""
+        """Make waiting threads check whether their call was abandoned."""
         with self._changed:
             self._changed.notify_all()

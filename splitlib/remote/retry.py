@@ -1,4 +1,4 @@
-"""Calls that are made again while their source is unavailable."""
+"""Retry calls while their source is unavailable."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from splitlib.storage import only_within
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
-# Of a source that throttles, which may be asked again more often.
+# Limits the pauses of calls of a throttling source, which may be retried many times.
 _DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
-    """The result of ``call``, made again while it raises :class:`SourceUnavailable`.
+    """Return the result of ``call``, retried while it raises :class:`SourceUnavailable`.
 
-    Pauses double and are drawn at random between zero and their bound ("full jitter"), so that many
-    clients of one restarted server do not return together. All attempts share the deadline of
-    the call that this thread works on, or else of one that begins here.
+    Each pause is random between zero and a bound that doubles ("full jitter"), so that many clients
+    of a restarted server do not return at the same moment. All attempts share the deadline of this
+    thread's current call, or of a new call if there is none.
 
-    A source that throttles is there. It is asked again, at the pace of the call, as long as it has
-    answered some call of that pace within ``retry_max_seconds``, however many attempts that takes.
+    A source that throttles is alive. Its calls are retried without counting attempts, as long as
+    any call with the same pace succeeded within the last ``retry_max_seconds``.
     """
     outer = current_call()
     current = outer or Call(config.call_deadline_seconds)
@@ -62,7 +62,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 @contextmanager
 def _turn(call: Call) -> Iterator[None]:
-    """A turn at the pace of a call, unless it has one: a connector may make calls in its calls."""
+    """Wait for a turn, unless the call already has one: connectors may nest calls."""
     pace = call.pace
     if pace is None:
         yield
@@ -76,23 +76,23 @@ def _turn(call: Call) -> Iterator[None]:
 
 
 def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, table: str) -> T:
-    """:func:`retrying`, of a call of a connector, which may raise anything.
+    """Run a connector's call with retries and error context.
 
     Args:
-        call: What is called.
-        config: How often to try again, for how long, and which locations may be reached.
+        call: The call, which may raise any exception.
+        config: Settings of retries and of allowed locations.
         connector: Name of the connector, for errors.
         table: Name of the table, for errors.
 
     Raises:
-        SplitlibError: whatever ``call`` raises, as an error that says where it happened.
+        SplitlibError: for any exception of ``call``, with connector and table.
     """
 
     def attempt() -> T:
-        # inside the retries, which tell by splitlib's own errors what is worth another try
+        # The retry loop needs splitlib's own errors to decide whether to retry.
         with error_context(connector=connector, table=table):
             return call()
 
-    # for a deadline's error
+    # Adds context to the deadline error, which the retry loop itself raises.
     with error_context(connector=connector, table=table), only_within(config.allowed_locations):
         return retrying(attempt, config)

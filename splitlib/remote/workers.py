@@ -1,8 +1,8 @@
 """Threads for calls that may hang.
 
-Python cannot interrupt a thread. So calls of catalogs and storages run in threads that nobody has
-to wait for: a deadline, a cancellation or Ctrl-C ends the wait, and the thread ends when its call
-does. The threads of :mod:`concurrent.futures` do not serve, because Python joins them at exit.
+Python cannot interrupt a thread. So calls of catalogs and storages run in daemon threads: a
+deadline, a cancellation or Ctrl-C ends the wait, and the thread ends when its call does.
+:mod:`concurrent.futures` is unsuitable, because Python joins its threads at exit.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from splitlib.remote.pace import Pace
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Long enough for healthy listings under way to end, too short to be noticed.
+# Long enough for most running listings to end, too short to be noticed.
 TIDY_SECONDS = 0.2
 
 
 class UnforkedCondition(threading.Condition):
-    """A condition whose lock refuses forked processes, where nobody might ever give it back."""
+    """A condition that raises in forked processes, where its lock might never be released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class UnforkedCondition(threading.Condition):
 
     @property
     def is_of_another_process(self) -> bool:
-        """Whether this one is a fork of the one that made it."""
+        """Whether the current process is a fork of the one that created this condition."""
         return os.getpid() != self._process
 
     def __enter__(self) -> bool:
@@ -49,39 +49,39 @@ class UnforkedCondition(threading.Condition):
 
 
 class Task(Generic[T]):
-    """Some work in a thread of :class:`Workers`."""
+    """A unit of work for a thread of :class:`Workers`."""
 
     def __init__(self, work: Callable[[], T], seconds: float, pace: Pace | None = None) -> None:
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
-        self._context = copy_context()  # such as which locations are allowed
+        self._context = copy_context()  # carries the allowed locations
 
     def run(self) -> None:
-        """Do the work, unless it was abandoned before."""
+        """Do the work, unless the task was abandoned before."""
         if not self.outcome.set_running_or_notify_cancel():
             return
         try:
             with working_on(self.call):
                 result = self._context.run(self._work)
-        except BaseException as error:  # raised again by whoever asks for the outcome
+        except BaseException as error:  # raised again in the thread that reads the outcome
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(result)
 
     def abandon(self) -> None:
-        """Tell the thread that it may stop; it does not begin what it has not begun."""
+        """Signal that the result is no longer needed. A task that has not started never does."""
         self.call.abandoned.set()
         self.outcome.cancel()
 
 
 class Workers:
-    """A pool of daemon threads, started as they are needed. Neither exit nor errors wait for them.
+    """A pool of daemon threads, started on demand. Process exit does not wait for them.
 
     Args:
-        most: How many threads at most.
-        name: What they are called in a thread dump.
-        pace: What the calls share by which they are slowed down; None = they are not.
+        most: Maximum number of threads.
+        name: Name of the threads in a thread dump.
+        pace: Limit of parallel calls while the source throttles; None = no limit.
     """
 
     def __init__(self, most: int, name: str, pace: Pace | None = None) -> None:
@@ -96,11 +96,11 @@ class Workers:
         self._stopped = False
 
     def submit(self, work: Callable[[], T], call_seconds: float = 0) -> Task[T]:
-        """Have ``work`` done after what was submitted before; not if the pool was stopped.
+        """Queue ``work``. After :meth:`stop`, the task is abandoned at once.
 
         Args:
-            work: What to do.
-            call_seconds: The deadline of the call, from when it begins; 0 = none.
+            work: Function to call.
+            call_seconds: Deadline of the call in seconds from its start; 0 = none.
         """
         task = Task(work, call_seconds, self._pace)
         with self._changed:
@@ -117,23 +117,23 @@ class Workers:
         return task
 
     def map(self, work: Callable[[T], R], arguments: Iterable[T]) -> Iterator[R]:
-        """Results in the order of ``arguments``, all of which are submitted at once."""
+        """Submit a task for each argument at once, and return the results in the same order."""
         tasks = [self.submit(partial(work, one)) for one in arguments]
         return (task.outcome.result() for task in tasks)
 
     def check_process(self) -> None:
-        """Refuse forked processes, where nobody does what was submitted.
+        """Raise in a forked process, where no thread runs the submitted tasks.
 
         Raises:
-            SplitlibError: in one.
+            SplitlibError: in a forked process.
         """
         with self._changed:
             pass
 
     def stop(self, tidy_seconds: float = 0) -> None:
-        """Begin nothing further, and wait for what is under way, for so long at most."""
+        """Start no further task, and wait up to ``tidy_seconds`` for running ones."""
         if self._changed.is_of_another_process:
-            return  # nothing is under way here
+            return  # a forked process has no running tasks
         with self._changed:
             self._stopped = True
             self._queue.clear()
@@ -151,7 +151,7 @@ class Workers:
             task.run()
             with self._changed:
                 self._unfinished.discard(task)
-            del task  # or its result would live as long as the thread has nothing else to do
+            del task  # otherwise an idle thread would keep the result alive
         with self._changed:
             self._threads -= 1
             self._changed.notify_all()
