@@ -1,4 +1,4 @@
-"""``DynamicFileEnumerator``: the splits of a table that the filters known so far leave."""
+"""``DynamicFileEnumerator``: lists the splits of a table that match all filters."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from splitlib.table import Table
 
 
 class DynamicFileEnumerator:
-    """Lists the splits of a table that the filters known so far leave.
+    """Lists the splits of a table that match all filters received so far.
 
     Args:
-        table: What to read.
+        table: The table.
         config: Settings; by default those of the environment.
-        static: What holds for every row wanted: conditions on partition values, or values and
+        static: Conditions that every row must meet: conditions on partition values, or values and
             ranges of columns.
-        strict: Whether a filter that can never prune this table is an error: one on a column that
-            the table has not, or of a type that cannot be compared. If not, it is logged as a
-            warning by each enumeration, and reported by :meth:`explain`.
+        strict: Whether to raise for a filter that can never prune this table, because the table
+            does not have its column or the types cannot be compared. Otherwise each
+            enumeration logs a warning, and :meth:`explain` reports the filter.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class DynamicFileEnumerator:
     def announce_dynamic_filter(
         self, producer: Hashable, fields: Iterable[str] | None = None
     ) -> None:
-        """Say that ``producer`` will deliver a filter.
+        """Announce that ``producer`` will deliver a filter.
 
-        An enumeration that starts later waits for it, for at most ``filter_wait_seconds``; not if
-        none of its ``fields``, where they are known, can prune.
+        An enumeration that starts later waits for the filter, for at most ``filter_wait_seconds``.
+        It does not wait if ``fields`` are given and none of them can prune.
         """
         if isinstance(fields, str):
             fields = [fields]
@@ -75,10 +75,10 @@ class DynamicFileEnumerator:
     def set_dynamic_filtering_data(
         self, data: DynamicFilteringData, producer: Hashable = None
     ) -> None:
-        """Add a filter; all filters hold together. May be called at any time, from any thread.
+        """Add a filter; all filters must match. May be called at any time, from any thread.
 
         Raises:
-            InvalidFilter: if the same ``producer`` (not None) has given a different filter; if
+            InvalidFilter: if the same ``producer`` (not None) has given a different filter; with
                 ``strict``, for a filter that can never prune this table.
         """
         wrong = mismatches(data, self.table.metadata)
@@ -93,11 +93,11 @@ class DynamicFileEnumerator:
 
     @property
     def predicate(self) -> Predicate:
-        """What all filters known by now say; another object when there is another filter."""
+        """The conjunction of all filters received so far. A new filter gives a new object."""
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:
-        """What two enumerations have in common if they are of the same scan, filters aside."""
+        """Return values that are equal for two enumerations of the same scan, ignoring filters."""
         metadata = self.table.metadata
         static = [condition.describe() for condition in self._static]
         static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
@@ -110,36 +110,36 @@ class DynamicFileEnumerator:
         }
 
     def received_filters(self) -> list[DynamicFilteringEvent]:
-        """The filters known by now, in no particular order."""
+        """Return the filters received so far, in no particular order."""
         return self._filters.events()
 
     def cancel(self) -> None:
-        """Stop every enumeration of this object, from any thread; there will be no other.
+        """Stop all enumerations of this object for good. May be called from any thread.
 
-        No further call of the catalog or the storage begins. Whoever waits for one gets a
-        :class:`SplitlibError` at once, as what was enumerated is not complete; a call under way is
-        left to end by itself.
+        No further call of the catalog or the storage starts. A thread that waits for one gets a
+        :class:`SplitlibError` at once, because the enumeration is incomplete. A running call ends
+        by itself.
         """
         self._filters.cancel()
 
     @property
     def metrics(self) -> ScanMetrics:
-        """Counts of the latest enumeration, also while it runs."""
+        """Counts of the latest enumeration; available while it runs."""
         return self._tally.metrics()
 
     def explain(self) -> ScanReport:
-        """What was pruned by what in the latest enumeration, and why a filter was not used."""
+        """Return what each filter pruned in the latest enumeration, and why others did not."""
         return self._tally.report(self.table, self.predicate, self.config)
 
     def enumerate_splits(self) -> Iterator[FileSplit]:
-        """The splits, lazily, each once; closing the iterator stops the listing.
+        """Yield the splits lazily, each once. Closing the iterator stops the listing.
 
         Raises:
             TooManyPartitions: if more than ``max_partitions`` match.
-            MissingPartition: if a directory has gone and ``missing_partition`` is ``error``.
-            SourceUnavailable: if ``call_deadline_seconds`` or ``enumeration_deadline_seconds`` is
-                over.
-            SplitlibError: whatever the connector raises; nothing partial is returned as complete.
+            MissingPartition: if a directory does not exist and ``missing_partition`` is ``error``.
+            SourceUnavailable: if ``call_deadline_seconds`` or ``enumeration_deadline_seconds`` has
+                passed.
+            SplitlibError: for any error of the connector. An incomplete enumeration always raises.
         """
         maker = self.split_maker()
         for selected in self.select_files(hosts=True):
@@ -147,25 +147,25 @@ class DynamicFileEnumerator:
                 yield from of_file.splits
 
     def split_maker(self) -> SplitMaker:
-        """What makes splits of the files that :meth:`select_files` gives, and counts them."""
+        """Return a maker of splits for the files of :meth:`select_files`; metrics count them."""
         keys = self.table.metadata.partition_schema
         target = self.config.target_split_bytes
         return SplitMaker(keys, target, lambda made: self._tally.count(splits=made))
 
     def match_partitions(self) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """All partitions, and which of them the filters keep: a flag each. No more is asked for.
+        """Yield all partitions in batches, with a flag for each: whether the filters keep it.
 
         Raises:
-            SplitlibError: as :meth:`enumerate_splits`.
+            SplitlibError: see :meth:`enumerate_splits`.
         """
         with self._running() as (pipeline, calls):
             yield from pipeline.compared_partitions(calls)
 
     def select_partitions(self) -> Iterator[PartitionBatch]:
-        """The partitions that the filters leave, with their details; no files are listed.
+        """Yield the partitions that match all filters, with their details, without listing files.
 
         Raises:
-            SplitlibError: as :meth:`enumerate_splits`.
+            SplitlibError: see :meth:`enumerate_splits`.
         """
         with self._running() as (pipeline, calls):
             if not self.predicate.matches_nothing:
@@ -173,10 +173,10 @@ class DynamicFileEnumerator:
                     yield matched.partitions
 
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
-        """The files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
+        """Yield the files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
 
         Args:
-            hosts: Whether the hosts of each file are asked for, where the connector knows them.
+            hosts: Whether to add the hosts of each file, if the connector can tell them.
         """
         with self._running(hosts=hosts) as (pipeline, calls):
             if not self.predicate.matches_nothing:
@@ -184,7 +184,7 @@ class DynamicFileEnumerator:
 
     @contextmanager
     def _running(self, *, hosts: bool = False) -> Iterator[tuple[ScanPipeline, BoundedCalls]]:
-        """A new enumeration, for as long as it takes."""
+        """Start a new enumeration for the block, and finish it afterwards."""
         tally = self._tally = ScanTally()
         with tally.timed("wait"):
             self._filters.await_announced(self.config.filter_wait_seconds)
@@ -200,12 +200,12 @@ class DynamicFileEnumerator:
             yield pipeline, calls
             if tally.partitions_have_gone and not self.predicate.matches_nothing:
                 calls.run(lambda: table.check_identity(self.config))
-        tally.warn(self.table.name, self._filters.mismatches)  # of filters that came late, too
+        tally.warn(self.table.name, self._filters.mismatches)  # includes filters that came late
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
-        """Which files that were selected before ``predicate`` keeps; a flag per file of each."""
+        """Return for each earlier selection which of its files ``predicate`` keeps."""
         kept: dict[int, pa.BooleanArray] = {}  # many files share a batch of partitions
         masks = []
         for some in selected:

@@ -1,4 +1,4 @@
-"""Partitions that matched, until their files are listed: a filter may still come."""
+"""Matched partitions that wait to be listed, and that a later filter may still drop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class MatchedPartitions:
-    """A batch of partitions that a predicate has kept, which a newer one may drop again."""
+    """A batch of partitions that matched a predicate. A later predicate may drop some."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class MatchedPartitions:
     ) -> None:
         self.partitions = partitions
         self.places = places
-        """Where each stood among all partitions as the catalog gave them; ascending."""
+        """Ascending position of each partition in the catalog's listing."""
         self._tally = tally
         self._lock = threading.Lock()
         self._predicate = predicate
-        # made when it is asked for: most of these objects are only cut into smaller ones
+        # Computed on demand, because most of these objects are only sliced.
         self._keep: pa.BooleanArray | None = None
 
     def __len__(self) -> int:
         return len(self.partitions)
 
     def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
-        """Some of them, to be asked in the place of these: what is dropped is counted by each."""
+        """Return a part of the batch to use instead of it; each part counts its own drops."""
         places = self.places[offset:][:length]
         partitions = self.partitions.slice(offset, len(places))
         with self._lock:
@@ -48,17 +48,17 @@ class MatchedPartitions:
             return cut
 
     def joined(self, later: MatchedPartitions) -> MatchedPartitions:
-        """These and those that come later, before any of the later ones was listed."""
+        """Return these partitions and later ones as one batch, before any later one was listed."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # the older predicate: what it has kept, the newer one is still to be asked about
+        # The older predicate: its result is known for both batches, the newer one's is not.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
         return both
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """A flag per partition; computed once per predicate, for the batch as a whole."""
+        """Return a flag per partition, computed once per predicate for the whole batch."""
         with self._lock:
             keep = pa.repeat(True, len(self.partitions)) if self._keep is None else self._keep
             if predicate is not self._predicate:

@@ -1,4 +1,4 @@
-"""What an enumeration did, in numbers."""
+"""Counts of an enumeration."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class ScanMetrics:
-    """Counts of one enumeration, so far. Immutable.
+    """Counts of one enumeration, up to now. Immutable.
 
     Attributes:
-        partitions_total: Partitions that the catalog named: all of the table, unless they were
-            asked for by name, as :attr:`splitlib.ScanReport.asked_for` says.
-        partitions_matched: Those that passed every filter that had arrived when they were handed
-            out.
-        files_listed: Data files found in the partitions that were listed.
-        files_selected: Files handed out; empty files never are.
-        splits: Splits made of the files handed out.
-        bytes_selected: Size of the files handed out.
-        metastore_requests: Calls of the catalog while enumerating.
-        storage_requests: Directory listings, page by page, those that failed and were made again
-            too; and manifests read.
-        manifests_total: Lists of files that the snapshot consists of, for a catalog that keeps
-            such.
-        manifests_opened: Those that may list a matching file.
-        files_total: Files in all manifests; 0 where the catalog keeps none.
-        files_dropped: By stage: ``manifests``, ``partitions``, ``statistics``; for such a catalog.
-        seconds: By stage: ``list_partitions``, ``match``, ``load_details``, ``list_files`` (added
-            up over threads), ``wait``.
+        partitions_total: Number of partitions that the catalog returned. This is all of the table,
+            unless they were requested by name; see :attr:`splitlib.ScanReport.asked_for`.
+        partitions_matched: Number of partitions that passed every filter received before their
+            files were returned.
+        files_listed: Number of data files in the listed partitions.
+        files_selected: Number of files returned; empty files never are.
+        splits: Number of splits made of the returned files.
+        bytes_selected: Total size of the returned files, in bytes.
+        metastore_requests: Number of requests to the catalog while enumerating.
+        storage_requests: Number of pages of directory listings, including retries, plus the
+            number of manifests read.
+        manifests_total: Number of manifests of the snapshot, for catalogs that have manifests.
+        manifests_opened: Number of manifests opened because they may contain a matching file.
+        files_total: Number of files in all manifests; 0 without manifests.
+        files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
+            ``statistics``; empty without manifests.
+        seconds: Seconds by stage: ``list_partitions``, ``match``, ``load_details``, ``list_files``
+            (sum of all threads), ``wait``.
     """
 
     partitions_total: int = 0
@@ -47,6 +47,6 @@ class ScanMetrics:
     seconds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def to_dict(self) -> dict[str, int | dict[str, int] | dict[str, float]]:
-        """Plain values for JSON."""
+        """Return the counts as plain values for JSON."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}

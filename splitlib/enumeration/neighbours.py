@@ -1,4 +1,4 @@
-"""Partitions that one request probably lists together, on a storage that lists in pages."""
+"""Group neighbouring partitions that one page of a storage listing probably covers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from splitlib.enumeration.matched_partitions import MatchedPartitions
 
 
 class Neighbours:
-    """Partitions in their order, put together as they are to be listed.
+    """Groups partitions for storage that lists in pages across directories.
 
-    Partitions go together if all files from the first to the last of them, those of partitions in
-    between too, fit in a page. One that has no such neighbour stays alone. Where it is not known
-    how many files they have, or what lies in between, as many stay together as a page can tell:
-    how many it does is known when it has come.
+    A group contains partitions whose files, including those of partitions in between, fit in one
+    page. A partition without such neighbours is a group of its own. If the number of files or the
+    partitions in between are unknown, groups are as large as a page could cover, and the response
+    shows how many it did cover.
 
     Args:
-        batches: What matched, of any number of partitions.
-        files_per_page: How many files one request tells.
-        files_each: About how many files a partition has, asked before each group; 0 = not known.
+        batches: Batches of matched partitions.
+        files_per_page: Number of files in one page.
+        files_each: Returns the average number of files of a partition; 0 = unknown. Called before
+            each group.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Neighbours:
         yield from self._groups(to_end=True)
 
     def put_back(self, untold: MatchedPartitions) -> None:
-        """Take those of the last group that it turned out not to tell, before any other is made."""
+        """Take back partitions that the last group's page did not cover, before the next group."""
         self._rest = untold if self._rest is None else untold.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
@@ -51,15 +52,15 @@ class Neighbours:
             files_each = self._files_each()
             length = self._together(rest, files_each)
             if length == len(rest) and files_each and not to_end:
-                return  # the next batch may have more that go with them
+                return  # the next batch may contain more partitions of this group
             self._rest = rest.slice(length) if length < len(rest) else None
             yield rest.slice(0, length)
 
     def _together(self, matched: MatchedPartitions, files_each: float) -> int:
-        """How many of the first partitions go together."""
+        """Return the number of leading partitions that form a group."""
         if not files_each:
             return min(self._files_per_page, len(matched))
-        # of a full page it is not known that it was the last
+        # A completely full page does not show whether more follows, so leave one entry free.
         span = int((self._files_per_page - 1) / files_each)
         end = matched.places[0] + max(span, 1)
         return int(matched.places.searchsorted(end))

@@ -12,14 +12,14 @@ from splitlib.table import Table
 def paths(
     table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
 ) -> list[str]:
-    """The files of ``table`` that ``filters`` leave, each once, in the catalog's order.
+    """Return the files of ``table`` that match ``filters``, each once, in the catalog's order.
 
-    Paths are plain on the local disk and URIs elsewhere. They carry no partition values: a reader
-    that needs those takes the splits of a
+    Paths are plain on the local disk and URIs elsewhere. They do not include partition values. A
+    reader that needs these uses the splits of a
     :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator` instead.
 
     Raises:
-        UnsupportedTable: if rows of a file are deleted, which its path cannot say.
+        UnsupportedTable: if some rows of a file are deleted, which a path cannot express.
     """
     enumerator = DynamicFileEnumerator(table, config)
     for data in filters:

@@ -1,13 +1,13 @@
 """The stages of one enumeration: from the partitions of a table to the files that may match.
 
-Lazy at every step::
+Every stage is lazy::
 
     list_partitions ─ match ─ load_details ─ match again ─ list_files (parallel) ─ match again ─►
                         ▲                        ▲                                     ▲
                         └──────── filters, which may arrive at any moment ─────────────┘
 
-The last match also takes the statistics of each file, where the catalog keeps some. Results keep
-the catalog's order whatever the parallelism.
+The last match also uses the statistics of each file, if the catalog has some. Results are in the
+catalog's order, regardless of parallelism.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class _Listed(NamedTuple):
-    """Files of partitions."""
+    """The files of some partitions."""
 
     batches: list[FileBatch]
     partitions: int
-    """Of so many of those asked for, from the first on."""
+    """Number of leading partitions of the request that were listed."""
 
 
 class _Listing(NamedTuple):
-    """Files being listed: of ``length`` matched partitions from ``offset`` on, or fewer."""
+    """A running listing of up to ``length`` matched partitions, starting at ``offset``."""
 
     matched: MatchedPartitions
     offset: int
@@ -59,12 +59,13 @@ class ScanPipeline:
     """One enumeration of a table.
 
     Args:
-        table: What is enumerated.
-        config: How many partitions may match, how many listings run at once, what is done about
-            partitions that have gone.
-        predicate: What all filters say that are known by now; every stage asks again.
-        tally: Where everything is counted.
-        hosts: Whether the hosts of each file are asked for, where the connector knows them.
+        table: The table.
+        config: Limits on partitions and parallel listings, and what to do about missing
+            partitions.
+        predicate: Returns the conjunction of the filters received so far. Every stage calls it
+            again.
+        tally: Counts everything.
+        hosts: Whether to add the hosts of each file, if the connector can tell them.
     """
 
     def __init__(
@@ -83,14 +84,15 @@ class ScanPipeline:
         self._hosts = hosts
 
     def selected_files(self, calls: BoundedCalls) -> Iterator[SelectedFiles]:
-        """The files that the filters leave, in batches."""
+        """Yield the files that match all filters, in batches."""
         pending: deque[_Listing] = deque()
         groups = self._neighbours(self.matching_partitions(calls))
         for matched, offset, length in self._listings(calls, groups):
-            # how many go together is known only when the first are listed
+            # Group sizes depend on the number of files per partition, known after the first
+            # listing.
             learns = groups is not None and not self._tally.files_each()
             pending.append(self._submit(calls, matched, offset, length))
-            # twice the threads: enough to keep them busy, few enough to stay lazy
+            # Two listings per thread keep all threads busy, and few enough to stay lazy.
             if len(pending) >= 2 * self._config.listing_threads or learns:
                 yield from self._finish(calls, pending.popleft(), groups if learns else None)
         while pending:
@@ -104,14 +106,14 @@ class ScanPipeline:
         return _Listing(matched, offset, length, task)
 
     def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
-        """Partitions as pages tell them; None = the storage does not list in pages."""
+        """Group partitions by page; None if the storage does not list in pages."""
         page = self._table.files_per_page
         return Neighbours(matching, page, self._tally.files_each) if page else None
 
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Matched partitions, and from where on how many of them are listed by one call."""
+        """Yield matched partitions, with offset and number of those to list in one call."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)
@@ -124,12 +126,12 @@ class ScanPipeline:
     def compared_partitions(
         self, calls: BoundedCalls
     ) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """All partitions in batches, and whether the filters keep them."""
+        """Yield all partitions in batches, and whether the filters keep each."""
         for batch in self._listed_partitions(calls):
             yield batch, self._tally.match(batch, self._predicate())
 
     def matching_partitions(self, calls: BoundedCalls) -> Iterator[MatchedPartitions]:
-        """Partitions ready to be listed, in batches."""
+        """Yield matching partitions with their details, in batches."""
         total = listed = 0
         for batch in self._listed_partitions(calls):
             before, listed = listed, listed + len(batch)
@@ -151,7 +153,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # they may all have gone
+                    if len(ready):  # all of them may have been dropped
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -194,13 +196,13 @@ class ScanPipeline:
                     hint="run it again, or set missing_partition to 'skip'.",
                 )
             self._tally.expects(ready.files_each)
-            # some may have gone, the connector does not say which: near enough to be put together
+            # If some were dropped, positions are only approximate, which is enough for grouping.
             yield ready, at[: len(ready)]
 
     def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> _Listed:
-        """The files of ``step`` partitions, listed in the thread of a worker.
+        """List the files of ``step`` partitions; runs in a worker thread.
 
-        Partitions that a later filter has dropped meanwhile are not listed.
+        Returns no files if a later filter has dropped all of them.
         """
         predicate = self._predicate()
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
@@ -211,7 +213,7 @@ class ScanPipeline:
                 batches = self._table.list_files(piece, predicate, self._config)
         except MissingPartition as error:
             if step > 1 and self._config.missing_partition == "skip":
-                # one of them is missing: each by itself
+                # At least one partition is missing: list each alone to find it.
                 alone = range(offset, offset + len(piece))
                 found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
                 return _Listed([_moved(batch, i - offset) for i, batch in found], step)
@@ -251,9 +253,9 @@ class ScanPipeline:
     def _finish(
         self, calls: BoundedCalls, listing: _Listing, others: Neighbours | None = None
     ) -> Iterator[SelectedFiles]:
-        """The files of a listing that every filter leaves, as soon as it has come to its end.
+        """Yield the files of a listing that match all filters, once the listing is complete.
 
-        Partitions that it has not come to are listed now, or put back to ``others``.
+        Partitions that it did not cover are listed now, or put back into ``others``.
         """
         found = calls.result(listing.task)
         more: list[_Listing] = []
@@ -280,22 +282,22 @@ class ScanPipeline:
             yield from self._finish(calls, one)
 
     def _pieces(self, untold: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
-        """Partitions that a listing has not come to, which told ``before``, as they are listed."""
-        step = before  # so many a page probably tells of these, too
+        """Split partitions that a listing did not cover; it covered ``before`` partitions."""
+        step = before  # the next page probably covers as many
         groups: Iterable[MatchedPartitions] = [untold]
         known = None if untold.partitions.has_gaps else self._neighbours(iter([untold]))
         if known is not None:
             groups, step = known, len(untold)
         if before == 1:
-            # perhaps it lies elsewhere, or each comes alone: then each thread has its share
+            # Partitions probably lie in separate directories: divide them among the threads.
             step = -(-len(untold) // self._config.listing_threads)
         for group in groups:
             for offset in range(0, len(group), step):
                 yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
-        """A flag per file: by its partition, its size, and its statistics where there are some."""
-        # asked after the listing, so that a filter that came meanwhile still counts
+        """Return a flag per file, by partition, size and statistics (if there are some)."""
+        # Read the predicate after the listing, to use filters that arrived meanwhile.
         predicate = self._predicate()
         mask = matched.keeps(predicate).take(batch.files["partition"])
         mask = pc.and_(mask, pc.greater(batch.files["size"], 0))
@@ -308,7 +310,7 @@ class ScanPipeline:
 
 
 def _moved(batch: FileBatch, by: int) -> FileBatch:
-    """The files of partitions that stand so much later in another batch."""
+    """Shift the partition rows of a batch of files by ``by``."""
     if not by:
         return batch
     files = batch.files

@@ -1,4 +1,4 @@
-"""The filters of a scan: announced, received at any time from any thread, and what they say."""
+"""The filters of a scan, which may be announced and received at any time, from any thread."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from splitlib.remote.workers import UnforkedCondition
 
 
 class ReceivedFilters:
-    """Filters by who has sent them, and the predicate that all of them make. Thread-safe.
+    """Filters by producer, and the predicate that combines them. Thread-safe.
 
     Args:
-        build: Makes the predicate of the filters received by now.
+        build: Makes the predicate of some filters.
     """
 
     def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
@@ -29,10 +29,10 @@ class ReceivedFilters:
         self._mismatches: dict[Mismatch, None] = {}
         self._predicate = build([])
         self.cancelled: Future[None] = Future()
-        """Done when the scan is to end."""
+        """Done when the scan is cancelled."""
 
     def announce(self, producer: Hashable) -> None:
-        """Note that ``producer`` will send a filter, unless it has."""
+        """Note that ``producer`` will send a filter, unless it already did."""
         with self._changed:
             if producer not in self._by_producer:
                 self._announced.add(producer)
@@ -40,15 +40,15 @@ class ReceivedFilters:
     def add(
         self, data: DynamicFilteringData, producer: Hashable, mismatches: Sequence[Mismatch]
     ) -> None:
-        """Take in a filter; all filters hold together.
+        """Add a filter; all filters must match.
 
         Args:
             data: The filter.
-            producer: Who sends it; None = nobody in particular.
-            mismatches: Why it does not prune the table, if so.
+            producer: Id of the sender; None = unknown.
+            mismatches: Reasons why the filter cannot prune the table.
 
         Raises:
-            InvalidFilter: if ``producer`` has sent a different one.
+            InvalidFilter: if ``producer`` has sent a different filter.
         """
         with self._changed:
             self._mismatches |= dict.fromkeys(mismatches)
@@ -63,10 +63,10 @@ class ReceivedFilters:
             self._changed.notify_all()
 
     def await_announced(self, seconds: float) -> None:
-        """Wait until every filter that was announced is here, or the scan is cancelled.
+        """Wait until every announced filter has arrived, or the scan is cancelled.
 
         Args:
-            seconds: How long at most.
+            seconds: Maximum wait in seconds.
         """
         with self._changed:
             self._changed.wait_for(
@@ -74,7 +74,7 @@ class ReceivedFilters:
             )
 
     def cancel(self) -> None:
-        """End the scan: nobody waits any longer for a filter, and :attr:`cancelled` is done."""
+        """Cancel the scan: complete :attr:`cancelled`, and wake threads that wait for filters."""
         with self._changed:
             if not self.cancelled.done():
                 self.cancelled.set_result(None)
@@ -82,24 +82,24 @@ class ReceivedFilters:
 
     @property
     def predicate(self) -> Predicate:
-        """What all filters received by now say; another object when there is another filter."""
+        """The conjunction of all filters received so far. A new filter gives a new object."""
         with self._changed:
             return self._predicate
 
     @property
     def mismatches(self) -> list[Mismatch]:
-        """Why some of them prune nothing, each once."""
+        """Reasons why some filters cannot prune, each once."""
         with self._changed:
             return list(self._mismatches)
 
     @property
     def announced(self) -> frozenset[Hashable]:
-        """The producers whose filters are still to come."""
+        """The producers whose filters have not arrived yet."""
         with self._changed:
             return frozenset(self._announced)
 
     def events(self) -> list[DynamicFilteringEvent]:
-        """The filters received by now, in no particular order."""
+        """Return the filters received so far, in no particular order."""
         with self._changed:
             named = [DynamicFilteringEvent(d, name) for name, d in self._by_producer.items()]
             known = self._by_producer.values()

@@ -1,4 +1,4 @@
-"""What was pruned by what, for people (text, HTML) and for machines."""
+"""Report what each filter pruned, as text, HTML and JSON values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from splitlib.filtering.predicate import AppliedFilter
 
 @dataclass(frozen=True, slots=True)
 class FilterReport:
-    """One filter and what it alone would have dropped.
+    """One filter, and how many partitions it alone would drop.
 
     Attributes:
-        filter: The filter, and how far it could be used.
-        partitions_dropped: How many partitions it alone would have dropped.
+        filter: The filter, and how far it was used.
+        partitions_dropped: Number of partitions that this filter alone would drop.
     """
 
     filter: AppliedFilter
@@ -42,9 +42,10 @@ class ScanReport:
         partition_keys: Names of the partition columns.
         filters: What each filter did.
         metrics: Counts of the enumeration.
-        notes: What else is worth knowing, a sentence each.
-        asked_for: How partitions were asked for, such as ``by name``, where the filters say which
-            they are: how many the table has is not known then. Empty = all were named.
+        notes: Other facts worth knowing, one sentence each.
+        asked_for: How partitions were requested, such as ``by name``, if the filters determine
+            their names. The table's number of partitions is unknown then. Empty if all
+            partitions were requested.
     """
 
     table: str
@@ -56,7 +57,7 @@ class ScanReport:
     asked_for: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the report as plain values for JSON."""
         return {
             "table": self.table,
             "connector": self.connector,
@@ -89,7 +90,7 @@ class ScanReport:
         m = self.metrics
         if not self.asked_for:
             return f"{m.partitions_matched:,} of {m.partitions_total:,}"
-        # those that were named and did not match say nothing of how many there are
+        # Partitions that were returned without matching do not show how many the table has.
         more = m.partitions_total - m.partitions_matched
         others = f" ({more:,} others came with them)" if more else ""
         return f"{m.partitions_matched:,}, asked for {self.asked_for}{others}"
@@ -105,11 +106,11 @@ class ScanReport:
         ]
 
     def _repr_html_(self) -> str:
-        from html import escape  # its tables of entities are for notebooks alone
+        from html import escape  # imported here because only notebooks need it
 
         m = self.metrics
         kept = m.partitions_matched / m.partitions_total if m.partitions_total else 0.0
-        # a sliver stays visible however few partitions are kept
+        # Keep at least a sliver of the bar visible.
         width = max(100 * kept, 0.5) if m.partitions_matched else 0.0
         items = "".join(f"<li>{escape(str(f))}</li>" for f in self.filters)
         bar = (
@@ -121,7 +122,7 @@ class ScanReport:
         items += "".join(f"<li>note: {escape(note)}</li>" for note in self.notes)
         return (
             f"<div><b>{escape(self.connector)}: {escape(self.table)}</b>"
-            # of how many they are is not known where only some were asked for
+            # Without a total number of partitions, there is no bar.
             f"{'' if self.asked_for else bar}partitions {escape(self._kept())}, "
             f"{m.files_selected:,} files, {_size(m.bytes_selected)}<ul>{items}</ul></div>"
         )

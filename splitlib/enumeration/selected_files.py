@@ -1,4 +1,4 @@
-"""The files that are left, and what their partitions are called and hold."""
+"""Files that match all filters, and names and values of their partitions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from splitlib.hive.partition_values import parse, partition_name, table_fields
 from splitlib.model import FileBatch, PartitionBatch
 
 HOSTS = "hosts"
-"""An optional column of :attr:`splitlib.model.FileBatch.files`: the hosts that hold each file."""
+"""An optional column of :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedFiles:
-    """Files that survived every filter, and the partitions that they belong to."""
+    """Files that match every filter, and the partitions that they belong to."""
 
     partitions: PartitionBatch
-    """May hold more partitions than have files here."""
+    """Partitions, some of which may have no files here."""
     files: FileBatch
-    """Its ``partition`` column is a row of :attr:`partitions`; no file is empty."""
+    """Files, none of them empty. Column ``partition`` is a row of :attr:`partitions`."""
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
-    """The values of each partition as a reader sees them, by key."""
+    """Return the values of each partition as a reader sees them, by key."""
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
         field.name: python_values(parse(column, field).values)
@@ -35,7 +35,7 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
 
 
 def name_of(partitions: PartitionBatch, row: int) -> str:
-    """A name for messages and identifiers, whatever the types of the values."""
+    """Return a partition's name for messages and identifiers, for values of any type."""
     values = [python_value(column[row]) for column in partitions.values.columns]
     texts = [None if value is None else str(value) for value in values]
     return partition_name(partitions.values.schema.names, texts)

@@ -1,4 +1,4 @@
-"""From the files that are left to splits, and what splits and files are known by."""
+"""Cut selected files into splits, and compute ids of splits and files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from splitlib.redaction import without_login
 
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
-# Suffixes by which Hadoop picks a codec: such a file of lines is read from its start.
+# Suffixes of compressed files, by Hadoop's codecs. Compressed text cannot be split.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
-# Hadoop's FileInputFormat: a rest below a tenth of a split goes with the last one.
+# As in Hadoop's FileInputFormat: a rest below a tenth of a split is added to the last split.
 _SLOP = 1.1
 
 
@@ -25,7 +25,7 @@ class SplitsOfFile(NamedTuple):
     """All splits of one file in one partition."""
 
     row: int
-    """Of the file in its batch."""
+    """Row of the file in its batch."""
     path: str
     partition: str
     """Name of the partition, for messages and identifiers."""
@@ -33,12 +33,12 @@ class SplitsOfFile(NamedTuple):
 
 
 class SplitMaker:
-    """Makes splits; looks into a batch of partitions once, while batches come in turn.
+    """Makes splits. Parses partition values once per batch, if batches come in order.
 
     Args:
         keys: The partition keys with the table's types.
-        target_bytes: Size of a split of a file that can be split.
-        count: Told how many splits were made.
+        target_bytes: Size of a split, for files that can be split.
+        count: Called with the number of splits made.
     """
 
     def __init__(self, keys: pa.Schema, target_bytes: int, count: Callable[[int], object]) -> None:
@@ -50,7 +50,7 @@ class SplitMaker:
         self._partitions: dict[int, tuple[str, dict[str, Any]]] = {}
 
     def splits_of(self, selected: SelectedFiles) -> Iterator[SplitsOfFile]:
-        """The splits of each file, lazily, in the order of the files."""
+        """Yield the splits of each file lazily, in the order of the files."""
         if selected.partitions is not self._latest:
             self._latest = selected.partitions
             self._columns = typed_values(selected.partitions, self._keys)
@@ -81,7 +81,7 @@ class SplitMaker:
             yield SplitsOfFile(row, path, name, splits)
 
     def _partition(self, row: int) -> tuple[str, dict[str, Any]]:
-        """Name and values of a partition of the latest batch; made once for all its files."""
+        """Return name and values of a partition of the latest batch, cached for all its files."""
         known = self._partitions.get(row)
         if known is None:
             assert self._latest is not None
@@ -91,7 +91,7 @@ class SplitMaker:
 
 
 def can_split(read_format: ReadFormat, path: str) -> bool:
-    """Whether a reader can start in the middle of the file."""
+    """Return whether a reader can start in the middle of the file."""
     if read_format.name in _SPLITTABLE:
         return True
     if read_format.name not in _LINES or path.lower().endswith(_COMPRESSED):
@@ -100,7 +100,7 @@ def can_split(read_format: ReadFormat, path: str) -> bool:
 
 
 def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
-    """``(start, length)`` of the splits of ``size`` bytes: adjacent, none empty, all covered."""
+    """Yield ``(start, length)`` of splits that cover ``size`` bytes: adjacent, none empty."""
     start = 0
     while size - start > target * _SLOP:
         yield start, target
@@ -110,20 +110,20 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
 
 
 def split_id(path: str, partition: str, start: int, length: int) -> str:
-    """An identifier that depends on nothing but the split itself, whoever reads it."""
+    """Return an id that depends only on the split itself, and is the same for every reader."""
     return _digest(path, partition, str(start), str(length)).hexdigest()
 
 
 FILE_ID_BYTES = 16
-"""The length of what :func:`file_id` gives."""
+"""Length of the result of :func:`file_id`, in bytes."""
 
 
 def file_id(path: str, partition: str) -> bytes:
-    """What a file in a partition is known by, however long it is when it is listed again."""
+    """Return an id of a file in a partition. It does not change if the file's size does."""
     return _digest(path, partition).digest()
 
 
 def _digest(path: str, *more: str) -> blake2b:
-    # whose login is used to read a file does not make it another one
+    # The login in a URI is not part of the file's identity.
     key = "\0".join([without_login(path), *more]).encode()
     return blake2b(key, digest_size=FILE_ID_BYTES)

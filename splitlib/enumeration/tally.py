@@ -1,4 +1,4 @@
-"""What one enumeration counts and notes on its way, for its metrics and its report."""
+"""Count and note the events of one enumeration, for its metrics and its report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from splitlib.table import Table
 
 _log = get_logger(__name__)
 
-# How full the pages are to be that are hoped for.
+# Target fill of listing pages when partitions differ in size, as a fraction.
 _FILL = 0.95
 
 
@@ -49,17 +49,17 @@ class ScanTally:
 
     @property
     def partitions_have_gone(self) -> bool:
-        """Whether some were dropped since they were listed, or none was listed at all."""
+        """Whether partitions were dropped since they were listed, or none was listed at all."""
         with self._lock:
             return bool(self._gone) or not self._counts.get("partitions_total")
 
     def gone(self, partitions: int) -> None:
-        """Count partitions that were listed, and had been dropped when they were asked for."""
+        """Count partitions that were dropped between their listing and their use."""
         with self._lock:
             self._gone += partitions
 
     def metrics(self) -> ScanMetrics:
-        """What has been counted by now."""
+        """Return the counts so far."""
         with self._lock:
             return ScanMetrics(
                 **self._counts,
@@ -74,26 +74,26 @@ class ScanTally:
                 self._counts[name] = self._counts.get(name, 0) + number
 
     def requested(self, batch: PartitionBatch | FileBatch) -> None:
-        """Count what it took to get a batch."""
+        """Count the requests that a batch took."""
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
 
     def asked_for(self, batch: PartitionBatch) -> None:
-        """Note how the partitions of a batch were asked for."""
+        """Note how the partitions of a batch were requested."""
         with self._lock:
             self._asked_for[batch.asked_for] = self._asked_for.get(batch.asked_for, 0) + 1
 
     def expects(self, files_each: float) -> None:
-        """Note about how many files a partition has, as a catalog says; 0 = it does not."""
+        """Note the catalog's average number of files of a partition; 0 = unknown."""
         with self._lock:
             self._files_expected = self._files_expected or files_each
 
     def listed(self, files: Sequence[int], *, together: bool) -> None:
-        """Count partitions that were listed.
+        """Count listed partitions.
 
         Args:
-            files: How many files each has.
-            together: Whether a page tells those of several.
+            files: Number of files of each partition.
+            together: Whether one page can cover several partitions.
         """
         with self._lock:
             self._partitions_listed += len(files)
@@ -106,10 +106,9 @@ class ScanTally:
             self._files_of_one = min(least, *files), max(most, *files)
 
     def files_each(self) -> float:
-        """About how many files a partition has, not less than one; 0 = not known yet.
+        """Return the average number of files of a partition, at least 1; 0 = not known yet.
 
-        Some more where partitions differ, so that those that go together rarely have more files
-        than is thought.
+        The result is a little higher if partitions differ, so that groups rarely exceed a page.
         """
         with self._lock:
             if self._files_of_one is None:
@@ -119,20 +118,20 @@ class ScanTally:
             return mean if least == most else mean / _FILL
 
     def opened(self, manifests: Manifests) -> None:
-        """Count manifests, and the files of those that were skipped."""
+        """Count manifests, and the files of skipped manifests."""
         if manifests.total:
             self.count(manifests_total=manifests.total, manifests_opened=manifests.opened)
             self.count(files_total=manifests.files_total)
             self.dropped(manifests=manifests.files_skipped)
 
     def dropped(self, **files: int) -> None:
-        """Count files by the stage that drops them."""
+        """Count dropped files by the stage that dropped them."""
         with self._lock:
             for stage, number in files.items():
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
     def warn(self, table: str, mismatches: Iterable[Mismatch]) -> None:
-        """Log and note each once, with the name of the table."""
+        """Log and note each mismatch once, with the name of the table."""
         with self._lock:
             for mismatch in [m for m in mismatches if m not in self._mismatches]:
                 _log.warning("A filter of table %s prunes nothing: %s", table, mismatch)
@@ -140,7 +139,7 @@ class ScanTally:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the time that a block takes to a stage."""
+        """Add the duration of the block to a stage."""
         started = time.perf_counter()
         try:
             yield
@@ -152,7 +151,7 @@ class ScanTally:
     def match(
         self, partitions: PartitionBatch, predicate: Predicate, before: Predicate | None = None
     ) -> pa.BooleanArray:
-        """What ``predicate`` keeps; counts what its filters drop that are not in ``before``."""
+        """Match partitions, and count those dropped by filters that are not in ``before``."""
         if not predicate.keys:
             return pa.repeat(not predicate.matches_nothing, len(partitions))
         with self.timed("match"):
@@ -167,13 +166,13 @@ class ScanTally:
         return matches.together
 
     def warn_of_undecided(self) -> None:
-        """Log which partition keys have values that do not parse."""
+        """Log the partition keys that have values which do not parse."""
         with self._lock:
             for key in self._undecided:
                 _log.warning("Values of partition key %s do not parse; they are kept.", key)
 
     def made_again(self, requests: int) -> None:
-        """Count requests for files that failed, and were made again."""
+        """Count storage requests that failed and were retried."""
         with self._lock:
             self._made_again += requests
         self.count(storage_requests=requests)
@@ -192,7 +191,7 @@ class ScanTally:
         return notes
 
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
-        """What has happened by now, for people."""
+        """Return a report of the enumeration so far."""
         notes = [
             f"{number} values of {key} are no value of its type and were kept"
             for key, number in self._undecided.items()
@@ -214,7 +213,7 @@ class ScanTally:
         )
 
     def _plan(self) -> str:
-        """How partitions were asked for, in words; empty if for all of them."""
+        """Return how partitions were requested, in words; empty if all were."""
         with self._lock:
             asked = dict(self._asked_for)
         words = []

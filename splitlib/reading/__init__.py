@@ -1,5 +1,5 @@
-"""The rows of splits as Arrow batches, without Spark and equal to what Spark reads.
+"""Read the rows of splits as Arrow batches, without Spark, with the same result as Spark.
 
-``reader`` opens a file and hands it to ``parquet`` or ``orc``; ``row_groups`` skips parts of
-Parquet files that hold no key, and ``columns`` fits what is stored to the types of the table.
+``reader`` opens a file and passes it to ``parquet`` or ``orc``; ``row_groups`` skips row groups of
+Parquet files without join keys, and ``columns`` converts stored columns to the table's types.
 """

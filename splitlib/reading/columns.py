@@ -1,7 +1,7 @@
-"""Columns of a file as the table declares them, by the rules of Spark's own readers.
+"""Convert columns of a file to the table's types, by the rules of Spark's own readers.
 
-A file may be older than its table: columns are missing, spelled in another case, of a narrower
-type. What Spark's Parquet reader widens is widened; every other difference is an error.
+A file may be older than its table: columns may be missing, have another case or a narrower type.
+Conversions that Spark's Parquet reader makes are made here too; any other difference is an error.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from splitlib.errors import UnsupportedTable
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
-# From here on the calendars of old writers and of Spark agree, in every time zone.
+# Since these dates, the calendars of old writers and of Spark agree in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """The name in the file of each wanted column that it has; case does not count.
+    """Return the file's name of each wanted column that the file has, ignoring case.
 
     Raises:
-        UnsupportedTable: if two columns of the file fit one wanted.
+        UnsupportedTable: if two columns of the file match the same wanted column.
     """
     times = Counter(name.lower() for name in stored)
     by_lower = {name.lower(): name for name in stored}
@@ -38,16 +38,16 @@ def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str
 
 
 def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) -> pa.Array:
-    """``array`` as ``target``, with the values that Spark's reader gives.
+    """Convert ``array`` to ``target``, with the values that Spark's reader returns.
 
     Args:
         array: A column of a file.
-        target: Its type in the table.
-        hybrid_calendar: Whether the writer may have counted days before October 1582 in the
-            Julian calendar.
+        target: The column's type in the table.
+        hybrid_calendar: Whether the writer may have used the Julian calendar for days before
+            October 1582.
 
     Raises:
-        UnsupportedTable: if Spark reads it otherwise, or not at all.
+        UnsupportedTable: if Spark cannot read the column, or reads other values.
     """
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -80,14 +80,14 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
-    """Whether Spark reads a file's type as another one; a value that does not fit is an error."""
+    """Return whether Spark reads one type as another, with an error for values that do not fit."""
     of = pa.types
     if of.is_null(kind):
         return True
     if of.is_integer(kind):
-        narrow = kind.bit_width < 64  # Parquet stores all of them as 32 bits
+        narrow = kind.bit_width < 64  # Parquet stores all of these as 32 bits
         if of.is_signed_integer(target):
-            return narrow  # Spark does not narrow what Parquet stores as 64
+            return narrow  # Spark does not narrow 64-bit columns
         if kind == pa.uint64():
             return target == pa.decimal128(20, 0)
         if of.is_decimal(target):
@@ -98,10 +98,10 @@ def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
         whole = target.precision - target.scale >= kind.precision - kind.scale
         return whole and target.scale >= kind.scale
     if of.is_timestamp(kind) and of.is_timestamp(target):
-        # a time without zone is taken as UTC; the other way round Spark refuses
+        # Spark reads a time without zone as UTC, and refuses the opposite conversion.
         return kind.tz is None or target.tz is not None
     if of.is_duration(kind):
-        return of.is_int64(target)  # Parquet has no such type, and stores the number
+        return of.is_int64(target)  # Parquet does not have durations and stores integers
     if of.is_date32(kind) and of.is_timestamp(target):
         return target.tz is None
     if of.is_float32(kind):
@@ -138,7 +138,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
     stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     names = found_columns([f.name for f in array.type], [f.name for f in target])
     if not names:
-        # which of them is null, the struct or its fields, depends on the version of Spark
+        # Whether the struct or its fields are null depends on the version of Spark.
         raise UnsupportedTable(f"No field of {target} is in the file's {array.type}.", hint=NATIVE)
     children = [
         fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
@@ -164,7 +164,7 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Where each list starts among the flattened values; null for a null list."""
+    """Return the start of each list in the flattened values; null for a null list."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,4 +1,4 @@
-"""The rows of an ORC file that belong to a split."""
+"""Read the rows of an ORC file that belong to a split."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from splitlib.reading.columns import NATIVE, fit, found_columns
 def read_orc(
     file: pa.NativeFile, split: FileSplit, fields: Sequence[pa.Field], batch_rows: int
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Number of rows, and the columns of ``fields`` that the file has, batch by batch.
+    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
 
-    Where stripes lie is not known here, so they are spread evenly over the file's length: each
-    belongs to exactly one of the splits that cover the file.
+    pyarrow does not expose the positions of stripes. They are assumed to be spread evenly over the
+    file, so each stripe belongs to exactly one of the splits that cover the file.
 
     Raises:
-        UnsupportedTable: for timestamps, whose instant depends on the time zone of Spark's JVM, and
-            for types that differ from the table's; see
-            :func:`splitlib.reading.columns.fit` for more.
+        UnsupportedTable: for timestamps, whose instants depend on the time zone of Spark's JVM,
+            and for types that :func:`splitlib.reading.columns.fit` cannot convert.
     """
     reader = orc.ORCFile(file)
     stored = reader.schema
@@ -37,10 +36,10 @@ def read_orc(
         middle = (2 * stripe + 1) * split.file_size // (2 * reader.nstripes)
         if not split.start <= middle < split.start + split.length:
             continue
-        # with no column at all pyarrow would not say how many rows there are
+        # pyarrow returns no row count without any column.
         names = list(found.values()) or stored.names[:1]
         for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
-            # which calendar its writer used is in the file, but pyarrow does not show it
+            # The writer's calendar is recorded in the file, but pyarrow does not expose it.
             columns = {
                 name: fit(batch.column(found[name]), kind, hybrid_calendar=True)
                 for name, kind in wanted.items()
@@ -52,7 +51,7 @@ def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
     if "timestamp" in f"{stored} {kind}":
         raise UnsupportedTable(f"Column {name!r} holds timestamps of ORC.", hint=NATIVE)
     if not pa.types.is_nested(kind) and stored != kind:
-        # ORC has conversions of its own between any two types
+        # ORC readers convert between almost any two types, by rules of their own.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(

@@ -1,4 +1,4 @@
-"""The rows of a Parquet file that belong to a split."""
+"""Read the rows of a Parquet file that belong to a split."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def read_parquet(
     row_groups: RowGroupFilter | None,
     batch_rows: int,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Number of rows, and the columns of ``fields`` that the file has, batch by batch.
+    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
 
     Raises:
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
-    # 96 bits hold more years than nanoseconds in 64 do
+    # INT96 timestamps may be outside of the range of 64-bit nanoseconds.
     parquet = pq.ParquetFile(file, pre_buffer=True, coerce_int96_timestamp_unit="us")
     to_table = partial(fit, hybrid_calendar=_has_hybrid_calendar(parquet.metadata))
     groups = [g for g in range(parquet.num_row_groups) if belongs(parquet.metadata, g, split)]
@@ -47,9 +47,9 @@ def read_parquet(
 
 
 def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
-    """Whether Spark would take days before October 1582 for those of the Julian calendar.
+    """Return whether Spark would read days before October 1582 as dates of the Julian calendar.
 
-    It goes by what it wrote itself, and by default takes files of others as they are.
+    Spark decides this by its own metadata, and by default reads other writers' files unchanged.
     """
     own = metadata.metadata or {}
     version = own.get(b"org.apache.spark.version")
@@ -63,7 +63,7 @@ def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
 def _refuse_int96_without_zone(
     parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
 ) -> None:
-    """An INT96 is an instant, which Arrow does not say; Spark never reads it as a local time."""
+    """Reject INT96 columns read as local times: Spark reads them only as instants."""
     columns = [parquet.schema.column(i) for i in range(len(parquet.schema))]
     instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
     for name, kind in wanted.items():

@@ -1,6 +1,6 @@
-"""The rows of a split as Arrow batches, from any fsspec filesystem; equal to what Spark reads.
+"""Read the rows of a split as Arrow batches, from any fsspec filesystem, without Spark.
 
-Spark is not needed. What cannot be read exactly is refused: rows are never wrong or missing.
+The rows equal those that Spark reads. Files for which this is not certain raise an error.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def read_split(
     batch_rows: int = BATCH_ROWS,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``split`` in batches of ``schema``.
+    """Yield the rows of ``split`` in batches of ``schema``.
 
     Args:
-        split: What to read.
-        schema: The columns wanted, in order: of the file, by name, and partition keys. CHAR comes
-            as it is stored, which may be without its padding. A column that a file lacks is null;
-            one with a default then is refused.
-        storage: How to reach the file; by default without options.
-        row_groups: Leaves out row groups of Parquet that hold none of its keys.
-        batch_rows: At most so many rows in a batch.
-        verify: Whether the file's time is compared, too; of its size this always is.
+        split: The split to read.
+        schema: The columns to return, in order: columns of the file, by name, and partition keys.
+            CHAR values are as stored, possibly without padding. A column that the file lacks is
+            null; if such a column has a default, reading fails.
+        storage: Access to the file; by default without options.
+        row_groups: Skips Parquet row groups that contain none of its keys.
+        batch_rows: Maximum number of rows in a batch.
+        verify: Whether to compare the file's modification time. The size is always compared.
 
     Raises:
-        UnsupportedTable: if the file cannot be read as Spark would.
-        FileChanged: if its size, or its time if that is compared, is not what was listed.
+        UnsupportedTable: if the file cannot be read with Spark's result.
+        FileChanged: if the size, or the compared time, differs from the listing.
         SourceError: if the file is damaged.
-        MissingFile: if it has gone.
-        AccessDenied: if the storage refuses.
+        MissingFile: if the file does not exist.
+        AccessDenied: if the storage denies access.
     """
     refuse_unreadable(split.read_format)
     if split.deletes:
@@ -87,10 +87,10 @@ def read_split(
 
 
 def refuse_unreadable(form: ReadFormat) -> None:
-    """Refuse a way of reading that does not give exactly Spark's rows.
+    """Reject a format that cannot be read here with exactly Spark's rows.
 
     Raises:
-        UnsupportedTable: naming the reader that does.
+        UnsupportedTable: with a hint to a reader that can.
     """
     if form.name not in ("parquet", "orc"):
         raise UnsupportedTable(f"Files of {form.name} are not read with Arrow.", hint=NATIVE)
@@ -108,7 +108,7 @@ def _columns(
     row_groups: RowGroupFilter | None,
     batch_rows: int,
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    # a reader of one format does not pay for the libraries of the other
+    # Imported here, so that reading one format does not load the libraries of the other.
     if split.read_format.name == "orc":
         from splitlib.reading.orc import read_orc
 
@@ -128,7 +128,7 @@ def _refuse_missing(fields: list[pa.Field]) -> None:
 
 def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     fs, path = storage.filesystem(split.path)
-    # 0 is a time that the catalog does not know
+    # A listed time of 0 is unknown.
     if verify and split.modified:
         found = modified(fs.info(path))
         if not _is_same_time(split.modified, found):
@@ -136,7 +136,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     if path == local_path(split.path) and path.startswith("/"):
         file = pa.OSFile(path)
     else:
-        # pyarrow asks for the ranges it needs; reading ahead would fetch what is between them
+        # pyarrow requests exactly the ranges it needs; a read-ahead cache would fetch more.
         file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
     if file.size() != split.file_size:
         found = file.size()
@@ -153,9 +153,9 @@ def _changed(what: str, listed: str, found: str) -> FileChanged:
 
 
 def _is_same_time(listed: int, found: int) -> bool:
-    """Whether two answers tell one time, in milliseconds.
+    """Return whether two times in milliseconds are equal within their precision.
 
-    Clients round it up or down, and an object store may tell seconds of one object.
+    Clients round up or down, and object stores may return whole seconds.
     """
     in_seconds = listed % 1000 == 0 or found % 1000 == 0
     return abs(listed - found) <= 1 or (in_seconds and listed // 1000 == found // 1000)
@@ -169,7 +169,7 @@ def _time(milliseconds: int) -> str:
 
 @contextmanager
 def _naming(split: FileSplit) -> Iterator[None]:
-    """Say in every error which file it is about."""
+    """Add the path of the file to every error."""
     try:
         yield
     except SplitlibError as error:

@@ -1,4 +1,4 @@
-"""Which row groups of a Parquet file a reader of one split has to read."""
+"""Select the row groups of a Parquet file that a reader of one split needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Fit = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 class RowGroupFilter:
-    """Join keys on data columns, which rule out row groups that hold none of them. Pickles.
+    """Skips row groups that contain none of the join keys. Can be pickled.
 
     Args:
         schema: The data columns of the table.
-        filters: All that hold for the table; those on other columns say nothing here.
+        filters: All filters of the table; those on other columns are ignored.
     """
 
     def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
@@ -33,7 +33,7 @@ class RowGroupFilter:
         self.columns: Final[pa.Schema] = pa.schema(
             [f for f in schema if f.name.lower() in named and not is_char(f)]
         )
-        """Those columns of ``schema`` that the filters are of: the others do not matter here."""
+        """The columns of ``schema`` that the filters use, except CHAR columns."""
 
     def __bool__(self) -> bool:
         return len(self.columns) > 0
@@ -46,7 +46,7 @@ class RowGroupFilter:
         return Predicate(self.columns, self._filters)
 
     def keeps(self, parquet: pq.ParquetFile, groups: Sequence[int], fit: Fit) -> list[int]:
-        """Those of ``groups`` whose statistics do not rule out that a key is in them."""
+        """Return those of ``groups`` that may contain a key, according to their statistics."""
         stored = parquet.schema_arrow
         found = found_columns(stored.names, self.columns.names)
         known = {
@@ -61,9 +61,9 @@ class RowGroupFilter:
 
 
 def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
-    """Whether the byte in the middle of a row group lies in a split, which is Spark's rule.
+    """Return whether a row group belongs to a split: by its middle byte, as in Spark.
 
-    Of splits that cover a file, it is exactly one.
+    Each row group belongs to exactly one of the splits that cover a file.
     """
     row_group = metadata.row_group(group)
     columns = [row_group.column(i) for i in range(row_group.num_columns)]
@@ -82,7 +82,7 @@ def _statistics(
     fit: Fit,
 ) -> ColumnStatistics:
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    # a column whose name has dots is spelled like a field of a struct: then nothing is known
+    # A column name with dots may equal the path of a struct field; then statistics are unknown.
     index = paths.index(stored.name) if paths.count(stored.name) == 1 else None
     rows = [_of_group(metadata, group, index, stored.type, kind, fit) for group in groups]
     lower, upper, has_null, has_value = zip(*rows, strict=True)
@@ -103,7 +103,7 @@ def _of_group(
     kind: pa.DataType,
     fit: Fit,
 ) -> tuple[Any, Any, bool | None, bool | None]:
-    """Lower and upper bound, whether there are nulls, whether there are values; None = unknown."""
+    """Return lower and upper bound, whether nulls exist, whether values exist; None = unknown."""
     row_group = metadata.row_group(group)
     found = None if index is None else row_group.column(index).statistics
     if found is None:
@@ -115,5 +115,5 @@ def _of_group(
     try:
         lower, upper = fit(pa.array([found.min, found.max], stored), kind)
     except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
-        return None, None, has_null, has_value  # beyond what Python's values, or the type, can hold
+        return None, None, has_null, has_value  # the bounds do not fit the type
     return lower.as_py(), upper.as_py(), has_null, has_value
