@@ -1,9 +1,9 @@
 """The test kit for connectors of splitlib.
 
-A connector passes when it lists all files of a table and nothing else, loses no match under any
-filter, does no work before it is asked to, and says what went wrong. To adopt the kit, write a
-harness, which makes tables without your connector, and a subclass of :class:`ConnectorConformance`.
-This is all that a connector of directories on the local disk needs::
+A connector passes if it lists all files of a table and no others, loses no match under any filter,
+sends no request before it is needed, and raises clear errors. To adopt the kit, write a harness,
+which makes tables without your connector, and a subclass of :class:`ConnectorConformance`. This is
+the complete code for a connector of local directories::
 
     import shutil
     from pathlib import Path
@@ -54,16 +54,16 @@ This is all that a connector of directories on the local disk needs::
         def harness(self, tmp_path):
             return FilesHarness(tmp_path)
 
-A connector that no entry point names yet is made known with ``splitlib.register``. One that
-implements protocols of :mod:`splitlib.spi` names them in its test class, so that none of them is
-lost by a misspelled method::
+Register a connector that has no entry point yet with ``splitlib.register``. If the connector
+implements protocols of :mod:`splitlib.spi`, list them in the test class, so that a misspelled
+method name does not go unnoticed::
 
-        capabilities = frozenset({SupportsPartitionDetails})
+    capabilities = frozenset({SupportsPartitionDetails})
 
-A harness may do more, see :class:`Harness`: have the source fail, count its calls and connections,
-drop tables. What it leaves out is reported as skipped, "not tried: the harness has no way to ...";
-``pytest -rs`` lists that. A test that the connector cannot pass is not skipped, but declared to
-fail, with the reason::
+A harness may support more tests, see :class:`Harness`: make the source fail, count its calls and
+connections, drop tables. Tests that need a missing method are skipped with the reason "not tried:
+the harness has no way to ..."; ``pytest -rs`` lists them. If the connector cannot pass a test,
+declare the failure with its reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):

@@ -1,4 +1,4 @@
-"""Is an ability that the connector has what its protocol says, and is none missing?"""
+"""Tests that a connector implements its declared protocols, and implements them correctly."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _ABILITIES = (
 
 
 class AbilitiesTests(KitBase):
-    """The protocols of :mod:`splitlib.spi`, each where the connector has it."""
+    """Tests of the protocols of :mod:`splitlib.spi` that the connector implements."""
 
     def test_abilities_are_there(self, simple: Subject) -> None:
-        """None that is declared is lost by a misspelled method."""
+        """No declared protocol is missing because of a misspelled method."""
         with self.open(simple.address) as table:
             found = {each for each in _ABILITIES if isinstance(table.connector, each)}
         if issubclass(connector_class(self.connector), SupportsTableNames):
-            found.add(SupportsTableNames)  # which is asked of the class
+            found.add(SupportsTableNames)  # a protocol of the class, not of an instance
         missing = sorted(each.__name__ for each in self.capabilities - found)
         expect(
             not missing,
@@ -61,7 +61,7 @@ class AbilitiesTests(KitBase):
         )
 
     def test_details_are_of_the_partitions_given(self, harness: Harness) -> None:
-        """The same partitions in the same order, whichever they are."""
+        """``load_details`` returns the given partitions in the given order."""
         subject = self.create_numbered(harness, 9)
         with self._able(subject, SupportsPartitionDetails) as table:
             most = table.partitions_per_details
@@ -82,7 +82,7 @@ class AbilitiesTests(KitBase):
                     )
 
     def test_details_leave_out_what_was_dropped(self, harness: Harness) -> None:
-        """And nothing else."""
+        """``load_details`` leaves out exactly the partitions that were dropped."""
         subject = self.create_numbered(harness, 4)
         with self._able(subject, SupportsPartitionDetails) as table:
             batches = list(table.list_partitions(everything(table)))
@@ -97,7 +97,7 @@ class AbilitiesTests(KitBase):
         )
 
     def test_identity_is_that_of_the_table(self, simple: Subject) -> None:
-        """It stands while the table does, whatever becomes of its partitions."""
+        """The identity check passes while the table exists, even if partitions change."""
         with self._able(simple, SupportsIdentityCheck) as table:
             table.check_identity()
             simple.add(partition({"k": 99}))
@@ -105,7 +105,7 @@ class AbilitiesTests(KitBase):
             table.check_identity()
 
     def test_identity_ends_with_the_table(self, simple: Subject) -> None:
-        """A table that was dropped is told."""
+        """The identity check fails after the table was dropped."""
         with self._able(simple, SupportsIdentityCheck) as table:
             list(enumerator(table).enumerate_splits())
             simple.harness.drop_table(simple.address)
@@ -113,7 +113,7 @@ class AbilitiesTests(KitBase):
                 table.check_identity()
 
     def test_identity_is_not_that_of_a_successor(self, simple: Subject) -> None:
-        """Nor is another table the one that was opened, which has its name."""
+        """The identity check fails after another table has replaced the opened one."""
         with self._able(simple, SupportsIdentityCheck) as table:
             list(enumerator(table).enumerate_splits())
             simple.harness.replace_table(simple.address)
@@ -122,7 +122,7 @@ class AbilitiesTests(KitBase):
                 table.check_identity()
 
     def test_table_names(self, simple: Subject) -> None:
-        """Of one database, or of all; each once, in order."""
+        """``table_names`` lists the tables of one or all databases, each once, in order."""
         names_of = self._names_of(simple)
         database, _, table = simple.address.name.rpartition(".")
         every, some = names_of(None), names_of(database)
@@ -144,13 +144,13 @@ class AbilitiesTests(KitBase):
         )
 
     def test_table_names_of_no_database(self, simple: Subject) -> None:
-        """A database that does not exist is an error, not one without tables."""
+        """A database that does not exist raises an error, instead of having no tables."""
         names_of = self._names_of(simple)
         with expect_error(TableNotFound, "by table_names of a database that does not exist"):
             names_of("no_such_database")
 
     def test_storage_options(self, simple: Subject) -> None:
-        """Options by their names, the same whenever they are asked for."""
+        """Storage options have string names, and are the same in every call."""
         with self._able(simple, SupportsStorageOptions) as table:
             found = table.storage_options("s3")
             expect(
@@ -165,7 +165,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_hosts(self, simple: Subject) -> None:
-        """A list for each file, the same whichever others are asked about."""
+        """``hosts`` returns a list per file that does not depend on the other files."""
         with self._able(simple, SupportsHosts) as table:
             paths = [file.path for file in simple.files]
             found = table.hosts(paths) or []
@@ -191,7 +191,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_physical_names(self, simple: Subject) -> None:
-        """Those that the columns have in the file, by identifier."""
+        """``with_physical_names`` returns the file's column names by field id."""
         with self._able(simple, SupportsPhysicalNames) as table:
             ids = {
                 int(field.metadata[FIELD_ID]): field.name
@@ -211,7 +211,7 @@ class AbilitiesTests(KitBase):
                         )
 
     def test_physical_names_of_a_file_that_has_gone(self, simple: Subject) -> None:
-        """It is an error, and not a file without columns."""
+        """A missing file raises an error, instead of having no columns."""
         with self._able(simple, SupportsPhysicalNames) as table:
             found = list(self._files(table))
             simple.harness.delete_file(found[0].files["path"][0].as_py())
@@ -220,7 +220,7 @@ class AbilitiesTests(KitBase):
                 table.with_physical_names(found[0])
 
     def test_deletion_vectors(self, harness: Harness) -> None:
-        """The positions of the deleted rows, of that file alone, ascending."""
+        """A vector contains exactly the positions of its file's deleted rows, ascending."""
         subject, path, positions = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             splits = list(enumerator(table).enumerate_splits())
@@ -236,7 +236,7 @@ class AbilitiesTests(KitBase):
                 )
 
     def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
-        """Damage and loss are errors: an empty vector would bring deleted rows back."""
+        """Damaged or missing vectors are errors: an empty vector would restore deleted rows."""
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)
@@ -248,7 +248,7 @@ class AbilitiesTests(KitBase):
                 table.read_vector(gone)
 
     def _able(self, subject: Subject, ability: type) -> Table:
-        """The table, if its connector has the ability."""
+        """Open the table, and skip the test if the connector does not have the ability."""
         table = self.open(subject.address)
         if isinstance(table.connector, ability):
             return table
@@ -272,7 +272,7 @@ class AbilitiesTests(KitBase):
                 yield batch
 
     def _with_deleted_rows(self, harness: Harness) -> tuple[Subject, str, list[int]]:
-        """A table, one of its files, and which rows of that were deleted."""
+        """Create a table, and return it with one of its files and the deleted rows of that file."""
         subject = self.create(harness, ONE_KEY, [partition({"k": k}, files=2) for k in range(2)])
         self._able(subject, SupportsDeletionVectors).close()
         path = subject.files[1].path

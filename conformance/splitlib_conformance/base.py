@@ -1,4 +1,4 @@
-"""What all tests of the kit share: a table, and what was written into it."""
+"""Fixtures and helpers shared by all tests of the kit."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _ids = itertools.count()
 
 
 def some_rows(number: int = 3) -> pa.Table:
-    """Rows that are in no other file."""
+    """Return rows that occur in no other file."""
     ids = list(itertools.islice(_ids, number))
     return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
 
 
 def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
-    """A partition of a few small files."""
+    """Return a partition of a few small files."""
     return NewPartition(values, [some_rows() for _ in range(files)])
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A table, and what the connector has to find in it.
+    """A table, and the files that the connector must find in it.
 
     Attributes:
-        harness: What has made it.
-        address: How it is opened.
-        partition_schema: Its keys.
-        files: All that were written into it.
+        harness: The harness that made the table.
+        address: Name and options to open the table with.
+        partition_schema: Partition keys of the table.
+        files: All files written into the table.
     """
 
     harness: Harness
@@ -58,23 +58,23 @@ class Subject:
     files: list[WrittenFile]
 
     def add(self, *partitions: NewPartition) -> list[WrittenFile]:
-        """Write more files; returns those."""
+        """Write more files and return them."""
         new = self.harness.add(self.address, partitions)
         self.files.extend(new)
         return new
 
     def files_where(self, values: Iterable[Mapping[str, Any]]) -> list[WrittenFile]:
-        """The files of some partitions."""
+        """Return the files of some partitions."""
         wanted = {frozen(each) for each in values}
         return [file for file in self.files if frozen(file.values) in wanted]
 
 
 class Listed(NamedTuple):
-    """What the connector has listed for some partitions.
+    """Files that the connector listed for some partitions.
 
     Attributes:
-        partitions: As they were given to ``list_files``.
-        batch: What it gave.
+        partitions: The partitions given to ``list_files``.
+        batch: The files that it returned.
     """
 
     partitions: PartitionBatch
@@ -85,10 +85,10 @@ class KitBase:
     """Fixtures and helpers of the kit.
 
     Attributes:
-        connector: The name under which ``splitlib.load_table`` finds the connector.
-        capabilities: The protocols of :mod:`splitlib.spi` that the connector means to implement.
-            One that it has, and that is not named here, is tested all the same; one that is named
-            here, and that it has not, is a failure.
+        connector: Name under which ``splitlib.load_table`` finds the connector.
+        capabilities: Protocols of :mod:`splitlib.spi` that the connector is meant to implement.
+            Other protocols that it implements are tested too. If it lacks a protocol listed here,
+            a test fails.
     """
 
     connector: ClassVar[str]
@@ -96,54 +96,54 @@ class KitBase:
 
     @pytest.fixture
     def harness(self) -> Harness:
-        """The author's harness; a fixture of any scope will do."""
+        """Return the author's harness. Override this fixture, with any scope."""
         raise NotImplementedError(f"{type(self).__name__} needs a fixture named 'harness'")
 
     @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Each kind of partition key in turn."""
+        """Return each kind of partition key in turn."""
         case: KeyCase = request.param
         return case
 
     @pytest.fixture
     def subject(self, harness: Harness, key_case: KeyCase) -> Subject:
-        """A table with the partitions of the case."""
+        """Return a table with the partitions of the key case."""
         return self.create_case(harness, key_case)
 
     @pytest.fixture
     def simple(self, harness: Harness) -> Subject:
-        """A table of four partitions by an integer, two files each."""
+        """Return a table with four partitions by an integer key, two files each."""
         return self.create_numbered(harness, 4, files=2)
 
     def create(
         self, harness: Harness, partition_schema: pa.Schema, partitions: Sequence[NewPartition]
     ) -> Subject:
-        """A new table with some partitions."""
+        """Create a table with some partitions."""
         address = harness.create_table(DATA_SCHEMA, partition_schema)
         subject = Subject(harness, address, partition_schema, [])
         subject.add(*partitions)
         return subject
 
     def create_case(self, harness: Harness, case: KeyCase) -> Subject:
-        """A table with the partitions of a case, one file each but two in the first."""
+        """Create a table with the partitions of a case: two files in the first, one in others."""
         first, *others = case.partitions
         new = [partition(first, files=2), *map(partition, others)]
         return self.create(harness, case.schema, new)
 
     def create_numbered(self, harness: Harness, partitions: int, files: int = 1) -> Subject:
-        """A table with the partitions ``k=0``, ``k=1`` and so on."""
+        """Create a table with the partitions ``k=0``, ``k=1`` and so on."""
         new = [partition({"k": k}, files) for k in range(partitions)]
         return self.create(harness, ONE_KEY, new)
 
     def open(
         self, address: TableAddress, *, config: SplitConfig | None = None, **options: Any
     ) -> Table:
-        """The table as a user opens it, whatever settings the environment has."""
+        """Open the table as a user does, ignoring settings of the environment."""
         config = config or SplitConfig()
         return load_table(address.name, self.connector, config=config, **address.options, **options)
 
     def splits(self, subject: Subject, *filters: DynamicFilteringData) -> list[FileSplit]:
-        """All splits of a newly opened table."""
+        """Return all splits of a newly opened table."""
         with self.open(subject.address) as table:
             return list(enumerator(table, *filters).enumerate_splits())
 
@@ -151,7 +151,7 @@ class KitBase:
     def files_of(
         table: Table, partitions: PartitionBatch, predicate: Predicate | None = None
     ) -> Iterator[Listed]:
-        """What the connector lists for some partitions of its own, asked as the engine asks."""
+        """Yield files of some of the connector's partitions, requested as the engine does."""
         connector, predicate = table.connector, predicate or everything(table)
         for ready in _with_details(connector, partitions):
             for piece in _pieces(ready, connector.partitions_per_listing):
@@ -173,14 +173,14 @@ def _pieces(partitions: PartitionBatch, step: int) -> Iterator[PartitionBatch]:
 
 
 def everything(table: Table) -> Predicate:
-    """The predicate that keeps all partitions and files."""
+    """Return the predicate that keeps all partitions and files."""
     return Predicate(table.metadata.filterable)
 
 
 def enumerator(
     table: Table, *filters: DynamicFilteringData, **settings: Any
 ) -> DynamicFileEnumerator:
-    """An enumerator with filters, whatever settings the environment has."""
+    """Return an enumerator with filters, ignoring settings of the environment."""
     made = DynamicFileEnumerator(table, SplitConfig(**settings))
     for data in filters:
         made.set_dynamic_filtering_data(data)
@@ -188,7 +188,7 @@ def enumerator(
 
 
 def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:
-    """The values of partitions in the table's types, a tuple of pairs each."""
+    """Return the values of partitions in the table's types, each as a tuple of pairs."""
     schema = table.metadata.partition_schema
     found: list[FrozenValues] = []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Does the connector list what is in the table: all of it, once, and nothing else?"""
+"""Tests that a connector lists all partitions and files of a table, each once, and no others."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _HIDDEN = (
 
 
 class ContentTests(KitBase):
-    """The schema, the partitions and the files of a table."""
+    """Tests of the schema, the partitions and the files of a table."""
 
     def test_schema_is_the_data_columns_then_the_keys(self, subject: Subject) -> None:
-        """The catalog's names, order and types; keys are last."""
+        """The schema has the catalog's names, order and types, with the keys last."""
         with self.open(subject.address) as table:
             found = [(f.name, _without_zone(f.type)) for f in table.schema]
             form = table.metadata.read_format.name
@@ -55,17 +55,17 @@ class ContentTests(KitBase):
         expect(form == "parquet", f"describes files of format {form!r}", "'parquet'")
 
     def test_every_file_is_read_once(self, subject: Subject) -> None:
-        """The splits are the files written: none lost, none twice, each with its values."""
+        """The splits cover the written files, each once, with the partition's values."""
         expect_files(self.splits(subject), subject.files)
 
     def test_partition_values_are_those_written(self, subject: Subject, key_case: KeyCase) -> None:
-        """Whatever the spelling in the catalog, the value comes back; null too."""
+        """Partition values are those written, including null, however the catalog spells them."""
         with self.open(subject.address) as table:
             listed = set(listed_values(table, table.list_partitions(everything(table))))
         expect_partitions(list(listed), key_case.partitions, "list_partitions")
 
     def test_no_partition_is_listed_twice(self, subject: Subject, key_case: KeyCase) -> None:
-        """One row per partition over all batches: the engine drops others, which costs time."""
+        """No partition is repeated in any batch; the engine would drop it, at a cost."""
         with self.open(subject.address) as table:
             listed = listed_values(table, table.connector.list_partitions(everything(table)))
         twice = {values for values in listed if listed.count(values) > 1}
@@ -76,7 +76,7 @@ class ContentTests(KitBase):
         )
 
     def test_sizes_are_exact(self, simple: Subject) -> None:
-        """The length that the storage has, not one that is rounded, cached or decompressed."""
+        """Sizes are the storage's exact lengths, not rounded, cached or decompressed ones."""
         real = {file.path: file.size for file in simple.files}
         for split in self.splits(simple):
             expect(
@@ -86,7 +86,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Files name the row of their partition, in whatever order the partitions are given."""
+        """Files name the row of their partition, for any order of the given partitions."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):
@@ -103,7 +103,7 @@ class ContentTests(KitBase):
                         )
 
     def test_rows_come_back(self, harness: Harness) -> None:
-        """The files of the splits plus their partition values are the rows that were written."""
+        """The files of the splits plus their partition values give the written rows."""
         new = [partition({"k": k}, files=2) for k in range(4)]
         subject = self.create(harness, ONE_KEY, new)
         rows = []
@@ -124,7 +124,7 @@ class ContentTests(KitBase):
         )
 
     def test_unpartitioned_table(self, harness: Harness) -> None:
-        """It has one partition, without values."""
+        """An unpartitioned table has one partition without values."""
         subject = self.create(harness, pa.schema([]), [partition({}, files=3)])
         with self.open(subject.address) as table:
             batches = list(table.list_partitions(everything(table)))
@@ -138,7 +138,7 @@ class ContentTests(KitBase):
             expect_files(enumerator(table).enumerate_splits(), subject.files)
 
     def test_table_without_partitions(self, harness: Harness) -> None:
-        """It has keys, no partitions, no splits, and is no error."""
+        """A table with keys but without partitions has no splits and raises no error."""
         subject = self.create(harness, ONE_KEY, [])
         with self.open(subject.address) as table:
             keys = table.partition_keys
@@ -152,12 +152,12 @@ class ContentTests(KitBase):
             expect_files(enumerator(table).enumerate_splits(), [])
 
     def test_empty_partition(self, harness: Harness) -> None:
-        """A partition without files is no error and has no splits."""
+        """A partition without files raises no error and has no splits."""
         subject = self.create(harness, ONE_KEY, [partition({"k": 1}), NewPartition({"k": 2})])
         expect_files(self.splits(subject), subject.files, "with a partition that has no file")
 
     def test_hidden_files_are_not_data(self, harness: Harness) -> None:
-        """Names that start with ``_`` or ``.``, and what lies below them, are not read."""
+        """Files and directories whose names start with ``_`` or ``.`` are not read."""
         hidden = [NewPartition({"k": k}, [some_rows()], _HIDDEN) for k in range(2)]
         subject = self.create(harness, ONE_KEY, hidden)
         when = "with files beside its own whose names, or whose directory's, begin with _ or ."
@@ -165,7 +165,7 @@ class ContentTests(KitBase):
 
 
 def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Instants are the same in whatever zone they are shown."""
+    """Use UTC for all instants, because the time zone of a type does not change its values."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind

@@ -1,4 +1,4 @@
-"""Does the connector keep to the interface: what travels, and what is raised?"""
+"""Tests that a connector follows the interface: batches, pickling and errors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HOUR_MILLISECONDS = 3_600_000
 
 
 class ContractTests(KitBase):
-    """Shapes and errors."""
+    """Tests of batches and errors."""
 
     def test_partitions_have_a_column_for_each_key(self, subject: Subject) -> None:
-        """In the table's order, each in the key's type or as text."""
+        """Partition batches have a column per key, in order, in the key's type or as text."""
         with self.open(subject.address) as table:
             batches = list(table.connector.list_partitions(everything(table)))
             keys = table.metadata.partition_schema
@@ -48,7 +48,7 @@ class ContractTests(KitBase):
                 )
 
     def test_file_batches_have_the_schema(self, simple: Subject) -> None:
-        """Columns, absolute paths, milliseconds, and rows that exist."""
+        """File batches have the right columns, absolute paths, milliseconds and valid rows."""
         now = time.time() * 1000
         with self.open(simple.address) as table:
             for listed in table.list_partitions(everything(table)):
@@ -68,7 +68,7 @@ class ContractTests(KitBase):
                         _check_file(file, len(partitions), now)
 
     def test_splits_pickle(self, subject: Subject) -> None:
-        """Splits go to other processes."""
+        """Splits can be pickled, because they are sent to other processes."""
         splits = self.splits(subject)
         try:
             restored = pickle.loads(pickle.dumps(splits))
@@ -79,14 +79,14 @@ class ContractTests(KitBase):
         expect(same, "gave what is something else once it was pickled", "splits that pickle")
 
     def test_missing_table(self, harness: Harness) -> None:
-        """It is refused when opened, with the connector and the table in the message."""
+        """Opening a missing table raises an error that names the connector and the table."""
         address = harness.missing_table()
         with expect_error(TableNotFound, "when a table was opened that does not exist") as caught:
             self.open(address).close()
         _says_where(caught[0], self.connector, address.name)
 
     def test_unknown_option(self, simple: Subject) -> None:
-        """A misspelled option is refused by its name, never ignored."""
+        """Opening with a misspelled option raises an error that names the option."""
         with expect_error(ConfigError, "when opened with an option no_such_option") as caught:
             self.open(simple.address, no_such_option="1").close()
         expect(
@@ -125,6 +125,6 @@ def _says_where(error: SplitlibError, connector: str, table: str) -> None:
 
 
 def _parts(split: FileSplit) -> tuple[object, ...]:
-    """All of a split, in a form in which NaN equals NaN."""
+    """Return all fields of a split, in a form in which NaN equals NaN."""
     values = frozen(split.partition_values)
     return (values, *(getattr(split, f.name) for f in fields(split) if f.name != _VALUES))

@@ -1,4 +1,4 @@
-"""Does the connector work only when asked, and on the table as it is now?"""
+"""Tests that a connector sends requests only when needed, and uses the table's current state."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MANY = 32
 
 
 class EconomyTests(KitBase):
-    """Laziness, requests, and tables that change.
+    """Tests of laziness, of request counts, and of tables that change.
 
-    Laziness is tested by its effect: files that are written at some moment are found only by a
-    listing made after it. A table with a snapshot must never show them.
+    Laziness is tested by its effect: files written at some moment are found only by a later
+    listing. A table with a snapshot must never show them.
     """
 
     def test_opening_lists_no_files(self, simple: Subject) -> None:
@@ -38,7 +38,7 @@ class EconomyTests(KitBase):
         expect_files(splits, before if pinned else simple.files, when)
 
     def test_partitions_are_listed_when_asked_for(self, simple: Subject) -> None:
-        """Calling ``list_partitions`` does nothing until its first batch is taken."""
+        """Calling ``list_partitions`` sends no request until its first batch is taken."""
         with self.open(simple.address) as table:
             listing = table.connector.list_partitions(everything(table))
             simple.add(partition({"k": 99}))
@@ -54,7 +54,7 @@ class EconomyTests(KitBase):
         )
 
     def test_first_split_waits_for_few_listings(self, harness: Harness) -> None:
-        """The first split is there before most partitions are listed."""
+        """The first split is available before most partitions are listed."""
         subject = self.create_numbered(harness, _MANY)
         last = self.splits(subject)[-1].partition_values
         with self.open(subject.address) as table:
@@ -80,7 +80,7 @@ class EconomyTests(KitBase):
         )
 
     def test_requests_are_counted(self, simple: Subject) -> None:
-        """Batches say what they cost: reports and limits add that up."""
+        """Batches contain their number of requests, for reports and limits."""
         with self.open(simple.address) as table:
             whole = enumerator(table)
             expect_files(whole.enumerate_splits(), simple.files)
@@ -88,11 +88,11 @@ class EconomyTests(KitBase):
         expect(made, "says that all of its batches took 0 requests", "Requests(...) in each batch")
 
     def test_requests_are_those_made(self, harness: Harness, simple: Subject) -> None:
-        """They are as many as the harness counts."""
+        """The number of requests equals the number of calls that the harness counts."""
         calls = SourceCalls()
         with self.open(simple.address) as table, harness.watch(calls):
             whole = enumerator(table)
-            for _ in whole.select_files():  # not splits, which have hosts that nobody counts
+            for _ in whole.select_files():  # not splits, because requests for hosts are not counted
                 pass
             said = whole.metrics.storage_requests + whole.metrics.metastore_requests
         expect(
@@ -102,14 +102,14 @@ class EconomyTests(KitBase):
         )
 
     def test_opening_again_shows_what_is_new(self, simple: Subject) -> None:
-        """Nothing is remembered from one opening to the next."""
+        """Opening a table again shows new files: nothing is cached between two openings."""
         expect_files(self.splits(simple), simple.files)
         simple.add(partition({"k": 0}), partition({"k": 99}))
         when = "after files were added and the table was opened again"
         expect_files(self.splits(simple), simple.files, when)
 
     def test_open_table_stays_as_described(self, simple: Subject) -> None:
-        """``describe`` is as of when the table was opened."""
+        """``describe`` returns the state of the table when it was opened."""
         with self.open(simple.address) as table:
             before = table.connector.describe()
             simple.add(partition({"k": 99}))
@@ -125,8 +125,8 @@ class EconomyTests(KitBase):
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
         """A partition that is dropped before its files are listed does not count as empty.
 
-        Either ``list_files`` raises, or ``load_details`` leaves the partition out, which the engine
-        counts, or the snapshot still has it.
+        Either ``list_files`` raises, or ``load_details`` leaves out the partition, which the engine
+        counts, or the snapshot still contains the partition.
         """
         with self.open(simple.address) as table:
             listed = list(table.list_partitions(everything(table)))

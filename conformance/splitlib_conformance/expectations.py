@@ -1,4 +1,4 @@
-"""What a test says when the connector does something else: what it did, and what is expected."""
+"""Assertions of the kit. A failure says what the connector did and what was expected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from splitlib import FileSplit, SplitlibError
 from splitlib_conformance.harness import WrittenFile
 
 FrozenValues = tuple[tuple[str, Any], ...]
-"""Partition values in a form that can be a member of a set."""
+"""Partition values in a hashable form."""
 
 _SHOWN = 3
 
@@ -22,7 +22,7 @@ def expect(holds: object, did: str, expected: str) -> None:
 
     Args:
         holds: Whether the connector did what is expected.
-        did: What it did, as in "the connector ...".
+        did: What the connector did; the message is "The connector ...".
         expected: What it should have done.
     """
     __tracebackhide__ = True
@@ -31,24 +31,24 @@ def expect(holds: object, did: str, expected: str) -> None:
 
 
 def frozen(values: Mapping[str, Any]) -> FrozenValues:
-    """Partition values to compare and to hash; every NaN is the same."""
+    """Make partition values hashable and comparable; all NaN are equal."""
     return tuple((key, "NaN" if is_nan(value) else value) for key, value in values.items())
 
 
 def is_nan(value: Any) -> bool:
-    """Whether it is a NaN, and not a value of another type."""
+    """Return whether a value is a NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def expect_partitions(
     found: Iterable[FrozenValues], expected: Iterable[Mapping[str, Any]], by: str
 ) -> None:
-    """Fail unless the partitions found are those expected, each once, in any order.
+    """Fail unless the partitions found are the expected ones, each once, in any order.
 
     Args:
-        found: Their values.
-        expected: As the harness has written them.
-        by: What has given them.
+        found: Values of the partitions found.
+        expected: Values that the harness has written.
+        by: Name of the method that returned the partitions.
     """
     __tracebackhide__ = True
     there = Counter(found)
@@ -63,12 +63,12 @@ def expect_partitions(
 def expect_files(
     splits: Iterable[FileSplit], expected: Iterable[WrittenFile], when: str = "without a filter"
 ) -> None:
-    """Fail unless the splits are of the files expected, each once, with their partition's values.
+    """Fail unless the splits cover the expected files, each once, with the partition's values.
 
     Args:
-        splits: Each a whole file.
-        expected: As the harness has written them.
-        when: Under which circumstances the table was read.
+        splits: Splits, one for each whole file.
+        expected: Files that the harness has written.
+        when: Circumstances of the read, for the message.
     """
     __tracebackhide__ = True
     there = Counter((split.path, frozen(split.partition_values)) for split in splits)
@@ -92,7 +92,7 @@ def _differences(found: Counter[Any], expected: Counter[Any]) -> str:
 
 @contextmanager
 def expect_error(kind: type[SplitlibError], when: str) -> Iterator[list[SplitlibError]]:
-    """Fail unless the block raises ``kind``; the error is put into the list given."""
+    """Fail unless the block raises ``kind``; the error is appended to the yielded list."""
     __tracebackhide__ = True
     caught: list[SplitlibError] = []
     raised: BaseException | None = None

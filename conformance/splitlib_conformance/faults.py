@@ -1,4 +1,4 @@
-"""Is a failure of the source an error of the right kind, or mended, and never half an answer?"""
+"""Tests that a failing source leads to the right error or a successful retry, never to gaps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 20
 
 
 def unavailable(harness: Harness) -> Callable[[Call], Any]:
-    """What happens to a call of a source that is unavailable."""
+    """Return a replacement for a call whose source is unavailable."""
 
     def fail(call: Call) -> NoReturn:
         raise harness.failure("unavailable")
@@ -47,11 +47,11 @@ def _broken(harness: Harness) -> Callable[[Call], Any]:
 
 
 class _Hang:
-    """A call that hangs until it is told that this is over.
+    """A replacement for a call, which hangs until released.
 
     Attributes:
         begun: Set as soon as a call hangs.
-        over: To be set.
+        over: Set by the test to release the call.
     """
 
     def __init__(self) -> None:
@@ -66,15 +66,15 @@ class _Hang:
 
 @dataclass
 class Outcome:
-    """What became of reading a table while one call of its source failed.
+    """The result of reading a table while one call of its source failed.
 
     Attributes:
-        at: Which call it was.
+        at: Number of the failing call, from 1.
         subject: The table.
-        calls: What was watched.
-        splits: What was read, if there was no error.
-        error: What was raised, else.
-        begun: Whether some partitions had been listed by then.
+        calls: The watched calls.
+        splits: The splits, if there was no error.
+        error: The error; None if there was none.
+        begun: Whether some partitions had been listed before.
     """
 
     at: int
@@ -86,10 +86,10 @@ class Outcome:
 
 
 class FaultTests(KitBase):
-    """Each call of the source fails in turn, each time with a table of its own."""
+    """Tests in which each call of the source fails in turn, on a new table each time."""
 
     def test_unavailable_source_is_tried_again(self, harness: Harness) -> None:
-        """One failure is mended by the next try: the connector is as good as before."""
+        """After one failure, a retry succeeds: the connector still works."""
         for outcome in self._each_call(harness, unavailable(harness)):
             _expect_whole_or(outcome, SourceUnavailable, "was unavailable once")
             expect(
@@ -100,29 +100,29 @@ class FaultTests(KitBase):
             )
 
     def test_source_that_stays_unavailable(self, harness: Harness) -> None:
-        """Nobody answers any more: that is not the same as a table with less in it."""
+        """A source that stays unavailable raises an error, instead of returning less data."""
         for outcome in self._each_call(
             harness, unavailable(harness), from_then_on=True, attempts=1
         ):
             _expect_whole_or(outcome, SourceUnavailable, "and all after it were unavailable")
 
     def test_refusal_is_access_denied(self, harness: Harness) -> None:
-        """Credentials that are refused are not tried again, and not taken for an empty answer."""
+        """Rejected credentials raise an error without a retry, instead of returning no data."""
         for outcome in self._each_call(harness, _refused(harness), from_then_on=True, attempts=1):
             _expect_whole_or(outcome, AccessDenied, "and all after it were refused")
 
     def test_garbage_is_an_error(self, harness: Harness) -> None:
-        """An answer that is not understood is not taken for an empty one."""
+        """A malformed response raises an error, instead of returning no data."""
         for outcome in self._each_call(harness, _broken(harness)):
             _expect_whole_or(outcome, SplitlibError, "was answered with garbage")
 
     def test_hanging_call_ends_at_its_deadline(self, harness: Harness) -> None:
-        """And leaves the table fit for use once the source answers again."""
+        """A call that hangs ends at its deadline, and the table works once the source does."""
         for outcome in self._each_hanging_call(harness, call_deadline_seconds=_DEADLINE_SECONDS):
             _expect_whole_or(outcome, SourceUnavailable, "hung")
 
     def test_cancel_in_the_middle(self, harness: Harness) -> None:
-        """Whoever cancels while a call is under way can use the table again, and close it."""
+        """After a cancellation during a call, the table can be used again and closed."""
         for outcome in self._each_hanging_call(harness, cancelled=True):
             _expect_whole_or(outcome, SplitlibError, "hung and the enumeration was cancelled")
 
@@ -134,7 +134,7 @@ class FaultTests(KitBase):
         from_then_on: bool = False,
         attempts: int = 3,
     ) -> Iterator[Outcome]:
-        """Open and read a table, over and over, with one call failing after the other."""
+        """Open and read a new table for each call, which fails in turn."""
         settings = {"listing_threads": 1, "retry_attempts": attempts}
         for at in range(1, 1 + self._calls(harness, opening=True)):
             calls = SourceCalls(fault, at, from_then_on=from_then_on)
@@ -146,7 +146,7 @@ class FaultTests(KitBase):
     def _each_hanging_call(
         self, harness: Harness, *, cancelled: bool = False, **limits: Any
     ) -> Iterator[Outcome]:
-        """Read an open table with one call hanging after the other, then read it again."""
+        """Read an open table with each call hanging in turn, then read it again."""
         for at in range(1, 1 + self._calls(harness, opening=False)):
             hang = _Hang()
             calls = SourceCalls(hang, at)
@@ -173,7 +173,7 @@ class FaultTests(KitBase):
             yield outcome
 
     def _calls(self, harness: Harness, *, opening: bool) -> int:
-        """How many calls it takes to read such a table."""
+        """Return the number of calls needed to read such a table."""
         subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         outcome = Outcome(0, subject, calls)
         if opening:

@@ -1,4 +1,4 @@
-"""Filters to try on a table; each says by itself which partitions match, without splitlib."""
+"""Filters for tests. Each computes the matching partitions without splitlib."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from splitlib_conformance.key_cases import KeyCase
 
 
 class Filter(Protocol):
-    """Join keys, and which partitions they match."""
+    """Join keys, and the partitions that they match."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """The filter for a table with the partition keys ``schema``."""
+        """Return the filter for a table with the partition keys ``schema``."""
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Whether a partition with these values matches."""
+        """Return whether a partition with these values matches."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """Tuples of values of some keys; without any tuple nothing matches."""
+    """Tuples of values of some keys. Without any tuple, nothing matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -38,14 +38,14 @@ class Values:
         return DynamicFilteringData.from_arrow(pa.Table.from_pylist(rows, own))
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """See :class:`Filter`; a NaN is among them if there is a NaN."""
+        """See :class:`Filter`. NaN equals NaN."""
         rows = [frozen(dict(zip(self.fields, row, strict=True))) for row in self.rows]
         return frozen({name: values[name] for name in self.fields}) in rows
 
 
 @dataclass(frozen=True)
 class Range:
-    """A range of one key, with both ends; None = open."""
+    """A range of one key that includes both ends; None is an open end."""
 
     field: str
     low: Any
@@ -67,7 +67,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Marker:
-    """What stands for too many join keys: everything matches."""
+    """The marker for too many join keys: everything matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """See :class:`Filter`."""
@@ -92,7 +92,7 @@ class Foreign:
 
 
 def filters_on(case: KeyCase) -> st.SearchStrategy[list[Filter]]:
-    """A conjunction of a few filters on the keys of a table."""
+    """Return a strategy for conjunctions of a few filters on the keys of a table."""
     candidates = {
         name: st.sampled_from([*{row[name]: None for row in case.partitions}, *case.absent[name]])
         for name in case.schema.names
@@ -113,5 +113,5 @@ def filters_on(case: KeyCase) -> st.SearchStrategy[list[Filter]]:
 
 
 def has_range(kind: pa.DataType) -> bool:
-    """Whether splitlib has filters that are ranges of this type."""
+    """Return whether splitlib has range filters for this type."""
     return not (pa.types.is_boolean(kind) or pa.types.is_floating(kind))

@@ -1,4 +1,4 @@
-"""Does a filter keep all that matches, and does it save work?"""
+"""Tests that filters keep all matches, and reduce the number of requests."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from splitlib_conformance.key_cases import SEVERAL_KEYS, KeyCase
 
 _MANY = 64
 _EXAMPLES = 40
-# details of one partition, its directory, and some directories below it
+# Requests for the details of one partition, its directory, and a few subdirectories.
 _REQUESTS_OF_ONE_PARTITION = 4
 
 
 class FilteringTests(KitBase):
-    """What is read when join keys are known."""
+    """Tests of reading with join keys."""
 
     def test_no_match_is_lost(self, subject: Subject, key_case: KeyCase) -> None:
-        """Whatever the filters: every match is read once, with the values of its partition."""
+        """With any filters, every match is read once, with the values of its partition."""
         truth = {file.path: file for file in subject.files}
-        # a profile may ask for fewer examples
+        # A Hypothesis profile may set a lower number of examples.
         examples = min(_EXAMPLES, settings().max_examples)
         with self.open(subject.address) as table:
-            # made anew in each test, since Hypothesis refuses one that several subclasses share
+            # Defined here, because Hypothesis rejects a test that several subclasses share.
             @settings(max_examples=examples, deadline=None, database=None, derandomize=True)
             @given(filters_on(key_case))
             def check(filters: list[Filter]) -> None:
@@ -60,7 +60,7 @@ class FilteringTests(KitBase):
             check()
 
     def test_one_value_reads_its_partition_alone(self, subject: Subject, key_case: KeyCase) -> None:
-        """Pruning is exact where the filter has the key's own type."""
+        """Pruning is exact if the filter has the key's own type."""
         names = tuple(key_case.schema.names)
         with self.open(subject.address) as table:
             for values in key_case.partitions:
@@ -69,7 +69,7 @@ class FilteringTests(KitBase):
                 expect_files(splits, subject.files_where([values]), f"for {values} alone")
 
     def test_filter_on_a_part_of_the_keys(self, harness: Harness) -> None:
-        """A filter on the last key alone: each value has partitions below each other key."""
+        """A filter on the last key alone works, with values below each value of other keys."""
         subject = self.create_case(harness, SEVERAL_KEYS)
         wanted = [values for values in SEVERAL_KEYS.partitions if values["d"] is not None]
         days = Values(("d",), tuple((values["d"],) for values in wanted))
@@ -77,13 +77,13 @@ class FilteringTests(KitBase):
         expect_files(splits, subject.files_where(wanted), "for values of the last of three keys")
 
     def test_marker_reads_everything(self, simple: Subject) -> None:
-        """Too many keys prune nothing."""
+        """The marker for too many keys prunes nothing."""
         marker = DynamicFilteringData.exceeded(simple.partition_schema)
         splits = self.splits(simple, marker)
         expect_files(splits, simple.files, "with the marker of too many keys, which prunes nothing")
 
     def test_pruned_partitions_are_not_listed(self, harness: Harness) -> None:
-        """Reading one partition costs the same however many others there are."""
+        """Reading one partition takes the same number of requests for any table size."""
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
             named = enumerator(table)

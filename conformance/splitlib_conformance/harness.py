@@ -1,4 +1,4 @@
-"""What a connector author writes: a harness, which makes tables without the connector."""
+"""The harness: the part that a connector's author writes, to make tables for the tests."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _file_numbers = itertools.count()
 
 
 def not_tried(what: str) -> NoReturn:
-    """Have pytest report a test as skipped: the harness cannot do what it needs.
+    """Skip the current test, because the harness lacks an ability.
 
     Args:
-        what: As in "the harness has no way to ...".
+        what: The missing ability, as in "the harness has no way to ...".
     """
     pytest.skip(f"not tried: the harness has no way to {what}")
 
 
 @dataclass(frozen=True, slots=True)
 class TableAddress:
-    """What a user passes to ``splitlib.load_table``, besides the connector's name.
+    """The arguments of ``splitlib.load_table``, apart from the connector's name.
 
     Attributes:
-        name: Of the table.
-        options: The connector's own.
+        name: Name of the table.
+        options: Options of the connector.
     """
 
     name: str
@@ -47,11 +47,11 @@ class NewPartition:
     """Files to be added to one partition, which may exist already.
 
     Attributes:
-        values: By key, in the table's order, as Python values; None for the null partition. Empty
-            for a table without keys.
-        tables: The data columns of one Parquet file each; none at all makes an empty partition.
-        hidden: Names, relative to the partition's directory, of files that no reader may take for
-            data. A harness ignores them where the storage cannot hold such files.
+        values: Values by key, in the table's order, as Python values; None for the null partition.
+            Empty for a table without keys.
+        tables: Data columns, one table per Parquet file. Without tables the partition is empty.
+        hidden: Names of files that readers must ignore, relative to the partition's directory. A
+            harness ignores them if the storage cannot hold such files.
     """
 
     values: Mapping[str, Any]
@@ -61,12 +61,12 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One data file as it lies in the storage.
+    """One data file in the storage.
 
     Attributes:
-        path: As in a split of the connector: a plain path on the local disk, else a URI.
-        size: In bytes, as the storage says, not the connector.
-        values: Of its partition.
+        path: Path as in a split of the connector: plain on the local disk, otherwise a URI.
+        size: Size in bytes, from the storage and not from the connector.
+        values: Partition values of the file.
     """
 
     path: str
@@ -77,62 +77,62 @@ class WrittenFile:
 class Harness(ABC):
     """Makes tables for one connector. Must not use the connector, nor share code with it.
 
-    The first four methods are all that it needs. With each of the others more is tried; what a
-    harness leaves out is reported by pytest as skipped, "not tried: the harness has no way to ...".
+    Only the first four methods are required. Each other method enables more tests. Tests that need
+    a missing method are skipped as "not tried: the harness has no way to ...".
     """
 
     @abstractmethod
     def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
-        """A new Parquet table without partitions.
+        """Create a Parquet table without partitions and files.
 
-        A table without partition keys (``partition_schema`` is empty) has no files. Where the
-        source has not the type of a column, call :func:`not_tried`. A CHAR(n) is a string that says
-        so in its metadata, see :data:`splitlib.model.LOGICAL_TYPE`.
+        ``partition_schema`` is empty for an unpartitioned table. If the source does not support the
+        type of a column, call :func:`not_tried`. A CHAR(n) is a string field with metadata; see
+        :data:`splitlib.model.LOGICAL_TYPE`.
         """
 
     @abstractmethod
     def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
-        """Add files, and the partitions that are not there yet."""
+        """Add files, and partitions that do not exist yet."""
 
     @abstractmethod
     def drop(self, table: TableAddress, values: Mapping[str, Any]) -> None:
-        """Remove one partition, its files too."""
+        """Remove one partition and its files."""
 
     @abstractmethod
     def missing_table(self) -> TableAddress:
-        """The address of a table that does not exist, otherwise a good one."""
+        """Return a valid address of a table that does not exist."""
 
     def read_file(self, path: str) -> pa.Table:
-        """The rows of one data file. To be overridden where reading needs credentials."""
+        """Return the rows of one data file. Override this if reading needs credentials."""
         with fsspec.open(path, "rb") as file:
             return pq.read_table(file)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        """Have every call of the source pass through ``calls`` while the context lasts.
+        """Route every call of the source through ``calls`` while the context lasts.
 
-        A call is what the connector counts as one in its :class:`splitlib.model.Requests`. Nearly
-        always this is enough::
+        A call is one that the connector counts in its :class:`splitlib.model.Requests`. This is
+        nearly always enough::
 
             return calls.patched((MyClient, "list_partitions"), (LocalFileSystem, "ls"))
         """
         not_tried("count the calls of the source, or to have them fail (watch)")
 
     def failure(self, fault: Literal["unavailable", "refused"]) -> Exception:
-        """What a watched call raises if the source is unavailable, or refuses the credentials."""
+        """Return the exception of a call if the source is unavailable or denies access."""
         if fault == "unavailable":
             return ConnectionResetError("the source has closed the connection")
         return PermissionError("the source refuses the credentials")
 
     def garbage(self, answer: Any) -> Any:
-        """What a watched call returns, instead of ``answer``, of a source that is broken."""
+        """Return a malformed response of a broken source, in place of ``answer``."""
         return None
 
     def open_connections(self) -> int:
-        """How many connections to the source are open."""
+        """Return the number of open connections to the source."""
         not_tried("count open connections (open_connections)")
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
-        """The same table, of which one request lists at most so many partitions."""
+        """Return an address of the same table with at most ``partitions`` per request."""
         not_tried("have partitions listed in small pages (in_pages)")
 
     def drop_table(self, table: TableAddress) -> None:
@@ -140,23 +140,23 @@ class Harness(ABC):
         not_tried("drop a table (drop_table)")
 
     def replace_table(self, table: TableAddress) -> None:
-        """Remove the table, and make another one of its name and columns, without partitions."""
+        """Replace the table by another with the same name and columns, without partitions."""
         not_tried("put another table in the place of one (replace_table)")
 
     def delete_file(self, path: str) -> None:
-        """Remove one file from the storage, behind the back of the catalog."""
+        """Remove one file from the storage, without changing the catalog."""
         fs, local = fsspec.core.url_to_fs(path)
         fs.rm(local)
 
     def delete_rows(self, table: TableAddress, path: str, positions: Sequence[int]) -> None:
-        """Mark rows of a data file as deleted, by a deletion vector."""
+        """Mark rows of a data file as deleted by a deletion vector."""
         not_tried("delete rows of a file by a deletion vector (delete_rows)")
 
 
 def write_files(
     location: str, partition: NewPartition, **storage_options: Any
 ) -> list[WrittenFile]:
-    """Write one partition into the directory ``location``, beside the files that it has already."""
+    """Write one partition into the directory ``location``, next to its existing files."""
     fs, directory = fsspec.core.url_to_fs(location, **storage_options)
     fs.makedirs(directory, exist_ok=True)
     for name in partition.hidden:
@@ -173,7 +173,7 @@ def write_files(
     return written
 
 
-# From Hive's FileUtils.escapePathName, on purpose not from splitlib: a mistake there must not hide.
+# Copied from Hive's FileUtils.escapePathName, not from splitlib, so that tests find errors there.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | frozenset(map(chr, range(0x20)))
 
 
@@ -181,7 +181,7 @@ _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def hive_text(value: Any) -> str:
-    """A partition value as Hive and Spark spell it."""
+    """Return a partition value as Hive and Spark write it."""
     if value is None:
         return "__HIVE_DEFAULT_PARTITION__"
     match value:
@@ -189,7 +189,7 @@ def hive_text(value: Any) -> str:
             return str(value).lower()
         case bytes():
             return value.decode()
-        case datetime():  # the wall clock, which for an instant is that of UTC
+        case datetime():  # wall-clock time, for an instant in UTC
             local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
             return str(local)
         case float():
@@ -198,7 +198,7 @@ def hive_text(value: Any) -> str:
 
 
 def hive_directory(values: Mapping[str, Any]) -> str:
-    """``k1=v1/k2=v2`` as Hive names the directory of a partition."""
+    """Return ``k1=v1/k2=v2`` as Hive names the directory of a partition."""
     escaped = {
         key: "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in hive_text(value))
         for key, value in values.items()

@@ -1,4 +1,4 @@
-"""Columns of each type, with values that connectors have got wrong."""
+"""Partition keys of each type, with values that connectors are known to get wrong."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from splitlib.model import LOGICAL_TYPE
 
 @dataclass(frozen=True, slots=True)
 class KeyCase:
-    """The keys of a table and the partitions that it has.
+    """The keys and partitions of a table.
 
     Attributes:
-        name: Of the case.
-        schema: Of the keys.
+        name: Name of the case.
+        schema: Schema of the keys.
         partitions: Values by key.
-        absent: By key: values that no partition has, to filter by.
+        absent: Values by key that no partition has, for filters.
     """
 
     name: str

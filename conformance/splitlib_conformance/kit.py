@@ -24,8 +24,8 @@ class ConnectorConformance(
     LifetimeTests,
     FaultTests,
 ):
-    """What every connector must do; see :mod:`splitlib_conformance` for how to adopt it.
+    """All tests of a connector; see :mod:`splitlib_conformance` for how to adopt them.
 
-    A subclass, whose name begins with ``Test``, gives :attr:`connector`, a fixture ``harness``
-    and, if the connector has some, its :attr:`capabilities`.
+    A subclass, whose name begins with ``Test``, defines :attr:`connector`, a fixture ``harness``
+    and, if the connector implements protocols, its :attr:`capabilities`.
     """

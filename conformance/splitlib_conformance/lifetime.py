@@ -1,4 +1,4 @@
-"""Does an open table serve several at once, and is everything given back when it is closed?"""
+"""Tests of concurrent use of an open table, and of releasing connections when it is closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 5
 
 
 class LifetimeTests(KitBase):
-    """Threads, listings that are left, connections."""
+    """Tests of threads, unfinished listings and connections."""
 
     def test_several_threads_at_once(self, simple: Subject) -> None:
         """One open table serves several enumerations at the same time."""
@@ -30,7 +30,7 @@ class LifetimeTests(KitBase):
                 expect_files(splits, simple.files, f"in {_THREADS} threads at once")
 
     def test_several_filters_at_once(self, simple: Subject) -> None:
-        """Each enumeration has a filter of its own, and none sees another one's."""
+        """Concurrent enumerations with different filters do not affect one another."""
         with self.open(simple.address) as table:
 
             def read(k: int) -> list[FileSplit]:
@@ -43,7 +43,7 @@ class LifetimeTests(KitBase):
                     expect_files(splits, expected, f"for k={k} while others read other k")
 
     def test_half_read_listing_can_be_left(self, simple: Subject) -> None:
-        """A consumer that has enough leaves the table usable, and able to close."""
+        """After an unfinished listing, the table can be used and closed."""
         with self.open(simple.address) as table:
             listing = enumerator(table, listing_threads=1).select_files()
             next(listing)
@@ -52,7 +52,7 @@ class LifetimeTests(KitBase):
         expect_files(splits, simple.files, "again after a listing was left half read")
 
     def test_connections_are_given_back(self, harness: Harness, simple: Subject) -> None:
-        """By ``close``, whatever became of the table meanwhile."""
+        """``close`` releases all connections, regardless of how the table was used."""
         before = harness.open_connections()
 
         def half_read(table: Table) -> None:
@@ -74,14 +74,14 @@ class LifetimeTests(KitBase):
             _expect_given_back(harness, before, f"a table was opened, {use} and closed")
 
     def test_failed_opening_gives_connections_back(self, harness: Harness) -> None:
-        """``open`` closes what it has opened if it raises: nobody else could."""
+        """``open`` closes its connections if it raises, because no caller can."""
         before = harness.open_connections()
         with suppress(SplitlibError):
             self.open(harness.missing_table())
         _expect_given_back(harness, before, "a table was opened that does not exist")
 
     def test_broken_opening_gives_connections_back(self, harness: Harness) -> None:
-        """Also if it was the source that failed, at whichever call."""
+        """``open`` closes its connections if the source fails at any of its calls."""
         subject, calls = self.create_numbered(harness, 1), SourceCalls()
         with harness.watch(calls):
             self.open(subject.address).close()
@@ -94,7 +94,7 @@ class LifetimeTests(KitBase):
 
 
 def _at_once(read: Callable[[int], list[FileSplit]]) -> Iterator[list[FileSplit]]:
-    """What several threads read that begin at the same time, each given its number."""
+    """Run ``read`` in several threads that start at the same time, and yield the results."""
     start = threading.Barrier(_THREADS)
 
     def begin(number: int) -> list[FileSplit]:
@@ -106,7 +106,7 @@ def _at_once(read: Callable[[int], list[FileSplit]]) -> Iterator[list[FileSplit]
 
 
 def _expect_given_back(harness: Harness, before: int, when: str) -> None:
-    """Fail if connections stay open, also some time after ``close``."""
+    """Fail if connections stay open for some time after ``close``."""
     __tracebackhide__ = True
     until = time.monotonic() + _PATIENCE_SECONDS
     while (now := harness.open_connections()) > before and time.monotonic() < until:

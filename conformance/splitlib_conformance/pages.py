@@ -1,4 +1,4 @@
-"""Does the connector list partitions in large pages, whole, and in the same order each time?"""
+"""Tests that partitions are listed in large pages, completely, and always in the same order."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from splitlib_conformance.expectations import expect, expect_files, expect_parti
 from splitlib_conformance.harness import Harness
 
 _MANY = 64
-# Any real page holds far more; and what is listed for one partition is paid for all of them.
+# Real pages are far larger. A listing per partition would cost requests for pruned partitions too.
 _LEAST_PARTITIONS_PER_PAGE = 4
 _SMALL_PAGE = 3
 
 
 class PagesTests(KitBase):
-    """Batches of partitions: their order, their number, and what each of them costs."""
+    """Tests of the order, number and request counts of batches of partitions."""
 
     def test_order_is_the_same_every_time(self, harness: Harness) -> None:
-        """However often the table is listed and opened, and with a filter that it may use."""
+        """The order is the same in each listing and each opening, with and without a filter."""
         subject = self.create_numbered(harness, _MANY)
         orders = []
         for _ in range(2):
@@ -45,9 +45,9 @@ class PagesTests(KitBase):
         )
 
     def test_pages_hold_many_partitions(self, harness: Harness) -> None:
-        """Pages are as large as the source gives them: a request and a batch for many partitions.
+        """Pages are as large as the source offers: one request and one batch for many partitions.
 
-        The kit is content with few partitions a page, as its tables are small.
+        The test accepts small pages, because its tables are small.
         """
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
@@ -62,13 +62,13 @@ class PagesTests(KitBase):
         expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
 
     def test_small_pages_join_up(self, harness: Harness) -> None:
-        """Nothing is lost or doubled where a page ends, and every page is counted."""
+        """With small pages, no partition is lost or doubled, and each page counts as a request."""
         subject = self.create_numbered(harness, 3 * _SMALL_PAGE + 1)
         paged = harness.in_pages(subject.address, _SMALL_PAGE)
         with self.open(subject.address) as table:
             whole = listed_values(table, table.list_partitions(everything(table)))
         with self.open(paged) as table:
-            # not by the table, which drops duplicates
+            # Read from the connector, because the table removes duplicates.
             batches = list(table.connector.list_partitions(everything(table)))
             listed = listed_values(table, batches)
             expect_partitions(
@@ -92,7 +92,7 @@ class PagesTests(KitBase):
         )
 
     def test_same_splits_in_the_same_order(self, subject: Subject) -> None:
-        """Whatever the parallelism, and however often the table is opened."""
+        """Splits have the same order with any number of threads and in each opening."""
         runs = []
         for threads in (1, 16, 16):
             with self.open(subject.address) as table:

@@ -1,4 +1,4 @@
-"""The calls that a connector makes of its source: counted, and made to fail."""
+"""Count the calls that a connector makes to its source, and make some of them fail."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Call = Callable[[], Any]
 
 
 class SourceCalls:
-    """Every call of a source passes through here while :meth:`Harness.watch` lasts.
+    """Receives every call of a source while :meth:`Harness.watch` is active.
 
     Attributes:
-        made: How many calls there were.
-        struck: To how many of them something else happened.
+        made: Number of calls.
+        struck: Number of calls that were replaced.
 
     Args:
-        instead: What happens instead of a call, which it is given.
-        at: To which call it happens, counted from 1.
-        from_then_on: Whether it happens to every call after that one, too.
+        instead: Replacement, which receives the original call.
+        at: Number of the call to replace, counted from 1.
+        from_then_on: Whether to replace all later calls too.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class SourceCalls:
         self._lock = threading.Lock()
 
     def through(self, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What ``call`` returns, unless something else happens to it."""
+        """Make the call and return its result, or the result of its replacement."""
         whole = partial(call, *args, **named)
         with self._lock:
             self.made += 1
@@ -49,11 +49,11 @@ class SourceCalls:
 
     @contextmanager
     def patched(self, *methods: tuple[Any, str]) -> Iterator[None]:
-        """Have calls of the source's client pass through here: all that :meth:`Harness.watch` is.
+        """Route calls of the source's client through this object, for :meth:`Harness.watch`.
 
         Args:
-            methods: Classes, or modules, and the names of what is called in them. None of it may
-                call another of it, which would be counted twice.
+            methods: Pairs of a class or module and the name of a function in it. None of the
+                functions may call another one, because the call would be counted twice.
         """
         with ExitStack() as stack:
             for owner, name in methods:

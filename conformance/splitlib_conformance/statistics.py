@@ -1,4 +1,4 @@
-"""Do the statistics of files enclose what is in them, so that pruning by them loses nothing?"""
+"""Tests that the statistics of files cover all their values, so that pruning loses no rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib_conformance.harness import Harness, NewPartition
 from splitlib_conformance.key_cases import ONE_KEY_CASES, KeyCase
 
 _COLUMN = "c"
-# of the same type, with the same values in other files: bounds of one fit not the other
+# A second column of the same type. Its files contain other values, so the bounds differ.
 _OTHER = "other"
 
 
@@ -28,12 +28,12 @@ _MOST_VALUES = 6
 
 @dataclass(frozen=True)
 class Column:
-    """A table with a data column of one type, and what each of its files holds of it.
+    """A table with data columns of one type, and the values in each of its files.
 
     Attributes:
         subject: The table.
-        case: The column's type and values.
-        rows: By path: the values of each column in the file.
+        case: Type and values of the column.
+        rows: Values of each column, by path of the file.
     """
 
     subject: Subject
@@ -42,11 +42,11 @@ class Column:
 
     @property
     def field(self) -> pa.Field:
-        """The column."""
+        """The tested column."""
         return self.case.schema.field(0).with_name(_COLUMN)
 
     def everything(self, table: Table) -> Predicate:
-        """What every file matches, and which asks for statistics of every column."""
+        """Return a predicate that keeps every file and uses every column with statistics."""
         known = table.metadata.filterable
         names = {name.lower() for name in known.names}
         filters = [
@@ -57,7 +57,7 @@ class Column:
         return Predicate(known, filters)
 
     def values(self) -> dict[str, list[Any]]:
-        """All values of each column."""
+        """Return all values of each column."""
         found: dict[str, list[Any]] = {_COLUMN: [], _OTHER: []}
         for of_file in self.rows.values():
             for name, values in of_file.items():
@@ -66,21 +66,21 @@ class Column:
 
 
 class StatisticsTests(KitBase):
-    """``FileBatch.statistics``, where ``TableMetadata.filter_schema`` says that there are some."""
+    """Tests of ``FileBatch.statistics``, if ``filter_schema`` contains data columns."""
 
     @pytest.fixture(params=ONE_KEY_CASES, ids=lambda case: case.name)
     def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Each type of column in turn."""
+        """Return each type of column in turn."""
         case: KeyCase = request.param
         return case
 
     @pytest.fixture
     def column(self, harness: Harness, column_case: KeyCase) -> Column:
-        """Files of values far apart, of one value, of nulls, and of all of them."""
+        """Create files with separate value ranges, one repeated value, nulls, or all values."""
         field = column_case.schema.field(0)
         schema = pa.schema([field.with_name(_COLUMN), field.with_name(_OTHER)])
         given = [p["k"] for p in column_case.partitions if p["k"] is not None]
-        # files of low values and of high ones, unless the type has no order
+        # Separate low and high values into different files, if the type has an order.
         plain = sorted(given) if has_range(field.type) else given
         half = (len(plain) + 1) // 2
         pieces = [plain[:half], plain[half:], plain[:1] * 3, [plain[0], None], [None] * 2, plain]
@@ -94,7 +94,7 @@ class StatisticsTests(KitBase):
         return Column(subject, column_case, rows)
 
     def test_bounds_enclose_the_rows(self, column: Column) -> None:
-        """No value is below the lower bound of its file, or above the upper."""
+        """No value is below the lower bound or above the upper bound of its file."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             for value in _plain(values):
@@ -110,7 +110,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_flags_are_of_the_rows(self, column: Column) -> None:
-        """What a file is said not to hold, it does not hold: nulls, NaN, any value."""
+        """If a flag says that a file has no nulls, NaN or values, it has none."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             plain = _plain(values)
@@ -128,7 +128,7 @@ class StatisticsTests(KitBase):
                 )
 
     def test_statistics_lose_no_match(self, column: Column) -> None:
-        """Every file with a matching row is read, whatever the filter on its columns."""
+        """Every file with a matching row is read, for any filter on its columns."""
         kind = column.field.type
         every = list({str(v): v for v in column.values()[_COLUMN]}.values())
         distinct = [*every[:: 1 + len(every) // _MOST_VALUES], None]
@@ -153,7 +153,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_statistics_prune(self, column: Column) -> None:
-        """They are of some use: a file whose values all lie elsewhere is not read."""
+        """The statistics prune a file whose values are all different from the key."""
         kind = column.field.type
         values = {
             path: [value.as_py() for value in _plain(pa.array(rows[_COLUMN], kind))]
@@ -172,7 +172,7 @@ class StatisticsTests(KitBase):
         )
 
     def _described(self, column: Column) -> Table:
-        """The table, if its connector says that it has statistics of the column."""
+        """Open the table, and skip the test if the connector has no statistics of the column."""
         table = self.open(column.subject.address)
         if _COLUMN in table.metadata.filterable.names and table.metadata.has_statistics:
             return table
@@ -180,7 +180,7 @@ class StatisticsTests(KitBase):
         pytest.skip("not tried: the connector's filter_schema has no data column")
 
     def _statistics(self, column: Column) -> Iterator[tuple[str, str, ColumnStatistics, int]]:
-        """Path, column, and its statistics in each file, with the row that is the file's."""
+        """Yield path, column name, statistics of the column, and the file's row in them."""
         found = 0
         with self._described(column) as table:
             predicate = column.everything(table)
@@ -211,7 +211,7 @@ def _expect_a_row_each(known: ColumnStatistics, name: str, batch: FileBatch) -> 
 
 
 def _plain(values: pa.Array) -> list[pa.Scalar]:
-    """What is neither null nor NaN."""
+    """Return the values that are neither null nor NaN."""
     return [value for value in values if value.is_valid and value.as_py() == value.as_py()]
 
 

@@ -1,8 +1,8 @@
-"""Directories in Hive layout (``root/k1=v1/k2=v2/file``) on any fsspec filesystem.
+"""Connector for directories in Hive layout (``root/k1=v1/k2=v2/file``) on any fsspec filesystem.
 
-The reference connector: copy this folder to start one of your own. ``connector`` has a method for
-each question of the engine. ``walk`` finds the partitions, where yours may ask a catalog instead,
-and ``schema`` finds columns and keys that nobody has declared, which a catalog knows.
+This is the reference connector: copy this folder to write your own. ``connector`` implements the
+methods of the interface. ``walk`` finds the partitions by listing directories, and ``schema`` finds
+undeclared columns and keys. A connector for a catalog requests both from the catalog instead.
 """
 
 from splitlib_files.connector import FilesConnector

@@ -1,4 +1,4 @@
-"""The connector: what the engine asks for, in the order in which it asks."""
+"""The connector class, with its methods in the order in which the engine calls them."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _OPTIONS = {
 }
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _TIMESTAMP_TYPE = "spark.sql.timestampType"
-# A directory on the way to a file that is named after a key.
+# Matches a directory in a path that is named like a partition.
 _KEY = "[^/]*=[^/]*/"
 _FORMATS = ("parquet", "orc", "json", "csv", "text")
 
 
 class FilesConnector(Connector):
-    """A table that is nothing but directories.
+    """A table that consists only of directories, without a catalog.
 
     Options:
         format: ``parquet`` (default), ``orc``, ``json``, ``csv`` or ``text``.
         partition_schema: Partition keys and their types, a ``pyarrow.Schema`` or ``"k int, d
-            date"``; by default the keys of the directories found, in the types that Spark infers
-            from all values. With several keys that takes a listing of every directory above the
-            last level when the table is opened.
-        schema: Data columns, given likewise; by default those of the first file found.
-        percent_escapes: What escapes such as ``%C3%A9`` in names of directories are: ``utf-8``,
-            bytes of UTF-8, as pyarrow, Polars and DuckDB write them; or ``spark``, a character
-            each, as Spark reads them, which is the default where Spark reads. Without Spark names
-            in which it matters are refused by default.
+            date"``. By default keys come from directory names, with the types that Spark infers
+            from all values. With several keys this lists every directory above the last level
+            when the table is opened.
+        schema: Data columns, in the same form; by default those of the first file.
+        percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``:
+            UTF-8 bytes, as pyarrow, Polars and DuckDB write them. ``spark``: one character each,
+            as Spark reads them; the default with Spark. Without Spark, a name for which the two
+            differ is an error by default.
         storage_options: Options of the fsspec filesystem.
         read_options: Spark's options of the format, such as ``{"header": "true"}``.
-        session_settings: Settings of the Spark session that reads, which splitlib fills in.
+        session_settings: Settings of the Spark session that reads; set by splitlib.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FilesConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`; ``name`` is the path or URI of the root directory."""
+        """See :meth:`Connector.open`. ``name`` is the path or URI of the root directory."""
         _check(options)
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
@@ -114,16 +114,16 @@ class FilesConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`.
 
-        The handle of a partition is its directory, as a path from the root.
+        The handle of a partition is the path of its directory, relative to the root.
         """
         keys = self._metadata.partition_schema
         names, inferred = self._names, self._inferred
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`; nothing is known of a file that could exclude it."""
+        """See :meth:`Connector.list_files`. There are no statistics, so ``predicate`` is unused."""
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
-        # as Spark does, with directories below a partition, which Hive on Tez makes for UNION ALL
+        # Like Spark, include directories below a partition, which Hive on Tez makes for UNION ALL.
         below = bool(self._metadata.partition_keys)
         files, requests, listed = self._storage.list_first(locations, below=below)
         if below:
@@ -132,10 +132,10 @@ class FilesConnector(Connector):
         yield FileBatch(files, self._metadata.read_format, took, partitions_listed=listed)
 
     def _refuse_other_keys(self, paths: pa.Array) -> None:
-        """Refuse files that lie in directories of keys that the table does not have.
+        """Reject files in directories of partition keys that the table does not have.
 
         Raises:
-            SourceError: naming one.
+            SourceError: naming one such file.
         """
         above = pc.count_substring_regex(f"{local_path(self._root)}/", _KEY).as_py()
         found = pc.count_substring_regex(paths, _KEY)
@@ -153,7 +153,7 @@ class FilesConnector(Connector):
         return self._storage.given_options(protocol)
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`; a table is its root directory."""
+        """See :class:`splitlib.spi.SupportsIdentityCheck`: checks that the root still exists."""
         try:
             self._storage.directories(self._root)
         except MissingPartition as error:
@@ -161,7 +161,7 @@ class FilesConnector(Connector):
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
-    """The type that Spark infers for timestamps; None = it infers no types."""
+    """Return the type that Spark infers for timestamps; None if it infers no types."""
     if settings.get(_INFERENCE, "true").lower() == "false":
         return None
     is_local = settings.get(_TIMESTAMP_TYPE, "").upper() == "TIMESTAMP_NTZ"
@@ -169,7 +169,7 @@ def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Refuse options that are unknown, or that would not be followed.
+    """Reject options that are unknown or not supported.
 
     Raises:
         ConfigError: naming the option.
@@ -187,10 +187,10 @@ def _check(options: Mapping[str, Any]) -> None:
 
 
 def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
-    """Refuse to merge the columns of all files: only the first file is read for them.
+    """Reject schema merging, because columns are read from the first file only.
 
     Raises:
-        ConfigError: if a read option or a setting of the session turns merging on.
+        ConfigError: if a read option or a session setting turns merging on.
     """
     setting = f"spark.sql.{form}.mergeSchema"
     merges = {setting: (options.get("session_settings") or {}).get(setting, "false")}

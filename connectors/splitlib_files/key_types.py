@@ -1,8 +1,8 @@
-"""Types of partition keys, inferred from the text of directory names as Spark infers them. Pure.
+"""Infer types of partition keys from directory names, as Spark does.
 
 The rules are those of Spark's ``PartitioningUtils``: int, long, decimal without a scale, double,
-timestamp, date, else string; then the common type of all values of a key. Numbers are read as Java
-reads them, so that ``7d`` is a double.
+timestamp, date, else string; then the common type of all values of a key. Numbers are parsed as in
+Java, so ``7d`` is a double.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import NULL_PARTITION, unescape
 
 _MAX_DIGITS = 38
-# Java takes the digits of every script for integers; Python's \d does, too.
+# Java accepts digits of every script in integers, as does Python's \d.
 _ANY_INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
@@ -29,9 +29,9 @@ _HEX_FLOAT = re.compile(
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
-# Dates that Spark reads and Python does not have.
+# Dates that Spark parses but Python cannot represent.
 _FAR_DATE = re.compile(r"(\+[0-9]{5,7}|-[0-9]{4,7}|0000)-[0-9]{2}-[0-9]{2}( [0-9:.]+)?")
-# The characters that Java removes at both ends of a text before it parses a double.
+# Java strips these characters from both ends of a text before parsing a double.
 _JAVA_SPACE = "".join(map(chr, range(0x21)))
 
 INT, LONG, DOUBLE = pa.int32(), pa.int64(), pa.float64()
@@ -39,11 +39,11 @@ DATE, STRING, NULL = pa.date32(), pa.string(), pa.null()
 
 
 def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
-    """The type of one value, as it stands in the directory's name: null for the null partition.
+    """Return the type of one value in a directory name; null for the null partition.
 
     Args:
         text: The value, still escaped.
-        timestamp: The type that a timestamp has: an instant, or a local time.
+        timestamp: The type for timestamps: an instant, or a local time.
 
     Raises:
         UnsupportedTable: for a date outside the years 1 to 9999.
@@ -73,7 +73,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """The type of a key, from the types of its values; string if all values are null."""
+    """Return the type of a key from the types of its values; string if all are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
@@ -81,7 +81,7 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
 def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Convert unescaped values to the inferred type; null if a text cannot be converted.
 
-    Strings and timestamps stay text: only the engine knows the time zone of timestamps.
+    Strings and timestamps stay text, because only the engine has the time zone of timestamps.
     """
     parse = _parser(kind)
     if parse is None:
@@ -92,7 +92,7 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parser(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """The function that parses a value of a type; None if values stay text."""
+    """Return the function that parses values of a type; None if values stay text."""
     if pa.types.is_decimal(kind):
         return partial(_as_decimal, most_digits=kind.precision)
     return _PARSERS.get(kind)
@@ -117,14 +117,14 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Digits of a decimal that can hold every value of the type; None for inexact types."""
+    """Return the digits of a decimal that holds all values of a type; None for inexact types."""
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Precision of a decimal without a scale; None if Spark has no such decimal."""
+    """Return the precision of a decimal without a scale; None if Spark has no such decimal."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

@@ -1,4 +1,4 @@
-"""Keys, key types and first file of a table, found in its directories when it is opened."""
+"""Find partition keys, their types and the first file in a table's directories, at opening."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib_files.names import DirectoryNames
 from splitlib_files.walk import Walk, has_files
 
 _ALL = Predicate(pa.schema([]), [])
-# By the hidden directory that it keeps below a table's root, who has written it.
+# Table formats with a hidden directory below the root, by the name of that directory.
 _LOGS = {
     "_delta_log": (
         "Delta Lake",
@@ -31,16 +31,16 @@ _LOGS = {
 
 
 class Layout:
-    """The directories of a table, looked at while it is opened.
+    """The directories of a table at the time of opening.
 
     Args:
-        storage: Where they are.
+        storage: Access to the directories.
         root: The table's directory.
-        names: How their names are read.
+        names: Parser of directory names.
 
     Raises:
-        MissingPartition: if there is no such directory.
-        UnsupportedTable: if a table format with its own metadata lies there.
+        MissingPartition: if the directory does not exist.
+        UnsupportedTable: if the directory belongs to a table format with its own metadata.
     """
 
     def __init__(self, storage: Storage, root: str, names: DirectoryNames) -> None:
@@ -52,17 +52,17 @@ class Layout:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether the root has directories that are named after a key."""
+        """Whether the root has directories that are named like partitions."""
         return any("=" in name for name in self._top.directories)
 
     def first_file(self) -> str | None:
-        """The first data file, relative to the root; None if there is none.
+        """Return the first data file, relative to the root; None if there is none.
 
-        In the order of paths, as Spark takes the columns of the first one. Files next to partitions
-        are not read, nor are directories next to files without partitions.
+        The first in path order, like the file whose columns Spark uses. If there are partitions,
+        files next to them are ignored. Without partitions, only files in the root count.
 
         Raises:
-            UnsupportedTable: if all files lie in directories that are no partitions.
+            UnsupportedTable: if all files lie in directories that are not partitions.
         """
         if self.has_partitions:
             return self._first_below(only_partitions=self.has_partitions)
@@ -76,21 +76,21 @@ class Layout:
         return None
 
     def keys(self, first_file: str | None, *, timestamp: pa.DataType | None) -> pa.Schema:
-        """The keys, and the types that Spark infers for them.
+        """Return the partition keys, with the types that Spark infers for them.
 
         Args:
-            first_file: As of :meth:`first_file`: its directories tell the keys.
-            timestamp: The type of a timestamp. None = types are not inferred: all keys are strings.
+            first_file: Result of :meth:`first_file`; its directories determine the keys.
+            timestamp: The type of timestamps. None = types are not inferred: all keys are strings.
 
         Raises:
-            UnsupportedTable: if a key comes twice on the way down, or has no name.
-            SourceError: as of :class:`Walk`; the types follow from the names of all directories.
+            UnsupportedTable: if a key occurs twice in a path, or has no name.
+            SourceError: as in :class:`Walk`, which lists all directories to infer types.
         """
         path = self._first_directories() if first_file is None else first_file.split("/")[:-1]
         keys: list[pa.Field] = []
         for name in path:
             if "=" not in name:
-                break  # what lies below a partition is part of it
+                break  # directories below a partition belong to it
             key = self._names.key(name)
             if not key or key.lower() in (known.name.lower() for known in keys):
                 raise UnsupportedTable(
@@ -115,7 +115,7 @@ class Layout:
         return pa.schema([key.with_type(kind) for key, kind in zip(keys, types, strict=True)])
 
     def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
-        """The type of a key; directories without files do not count where it would be another."""
+        """Return the type of a key. If types differ, directories without files are ignored."""
         kinds = [kind for kind in directories if kind != NULL]
         if len(kinds) > 1:
             kinds = [kind for kind in kinds if any(map(self._has_files, directories[kind]))]
@@ -137,9 +137,9 @@ class Layout:
     def _refuse_table_formats(self) -> None:
         self._refuse_in(self._root, self._top)
         above = self._root
-        while "=" in _name(above):  # a partition of a table
+        while "=" in _name(above):  # the root may be a partition of a table
             above = above.rpartition("/")[0]
-        if _name(above) == "data":  # the files of a table of Iceberg
+        if _name(above) == "data":  # Iceberg stores the files of a table in "data"
             above = above.rpartition("/")[0]
         if above != self._root and _name(above):
             with suppress(PermissionError, LocationNotAllowed, MissingPartition):
@@ -157,7 +157,7 @@ class Layout:
                 raise _foreign(directory, "Iceberg", "metadata", advice)
 
     def _first_below(self, *, only_partitions: bool) -> str | None:
-        """The first file below the root in the order of paths."""
+        """Return the first file below the root in path order."""
         at_top = [n for n in self._top.directories if "=" in n or not only_partitions]
         pending = [f"{name}/" for name in sorted(at_top, key=lambda name: f"{name}/", reverse=True)]
         links = Links()
@@ -170,7 +170,7 @@ class Layout:
             try:
                 level = self._storage.level(location, patient=True)
             except MissingPartition:
-                continue  # it has gone since it was listed
+                continue  # deleted since it was listed
             found = [_name(file.path) for file in level.files]
             found += (f"{name}/" for name in level.directories)
             pending += (here + name for name in sorted(found, reverse=True))

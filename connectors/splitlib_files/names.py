@@ -1,4 +1,4 @@
-"""Names of directories, ``key=value``: escapes undone, values in the types of the keys."""
+"""Parse directory names such as ``key=value``: undo escapes, and convert values."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from splitlib_files.key_types import values_of
 
 Escapes = Literal["spark", "utf-8"]
 ESCAPES: Final = ("spark", "utf-8")
-# Hive and Spark never write it: they escape ASCII alone, one character each.
+# Hive and Spark never write such escapes: they escape only ASCII characters.
 _BYTE = "%[89a-fA-F][0-9a-fA-F]"
 
 
 class Values(NamedTuple):
-    """What names of directories say."""
+    """Partition values parsed from directory names."""
 
     columns: pa.RecordBatch
-    """A column for each key."""
+    """One column per key."""
     are_of_type: pa.BooleanArray
-    """False for directories with a value that is not of its key's type."""
+    """False for directories with a value that does not convert to its key's type."""
 
 
 class DirectoryNames:
-    """How names of directories are read.
+    """Parses directory names.
 
     Args:
-        escapes: ``spark``: each escape is a character, as Hive and Spark read them. ``utf-8``: each
-            is a byte of UTF-8, as pyarrow, Polars and DuckDB write them. None = nobody has said
-            which, and a name in which it matters is refused.
+        escapes: ``spark``: each escape is a character, as in Hive and Spark. ``utf-8``: each escape
+            is a byte of UTF-8, as written by pyarrow, Polars and DuckDB. None: unknown, so a name
+            for which the two differ raises an error.
     """
 
     def __init__(self, escapes: Escapes | None) -> None:
         self._escapes = escapes
 
     def key(self, name: str) -> str:
-        """The key in a directory's name; empty if it has none.
+        """Return the key in a directory's name; empty if the name has no key.
 
         Raises:
-            SourceError: if its escapes can be read in two ways.
+            SourceError: if the escapes are ambiguous.
         """
         key, equals, _ = self._as_spark(name).partition("=")
         return unescape(key) if equals else ""
 
     def values(self, directories: pa.StringArray, keys: pa.Schema, *, inferred: bool) -> Values:
-        """The values in paths such as ``k1=v1/k2=v2``.
+        """Return the values in paths such as ``k1=v1/k2=v2``.
 
         Args:
             directories: The paths.
-            keys: The keys of all their levels.
-            inferred: Whether values are read by the rules that have inferred the types. Otherwise
-                they stay text, which the engine reads.
+            keys: The keys of all levels of the paths.
+            inferred: Whether to parse values here, by the rules that inferred the types. Otherwise
+                values stay text, and the engine parses them.
 
         Raises:
-            SourceError: if escapes can be read in two ways.
+            SourceError: if escapes are ambiguous.
         """
         if pc.any(pc.match_substring_regex(directories, _BYTE)).as_py():
             found = map(self._as_spark, directories.to_pylist())
@@ -74,7 +74,7 @@ class DirectoryNames:
         return Values(pa.record_batch(columns, names=keys.names), read)
 
     def value_text(self, name: str) -> str:
-        """The value in a directory's name, escaped as Spark does it."""
+        """Return the value in a directory's name, with escapes as Spark writes them."""
         return self._as_spark(name).partition("=")[2]
 
     def _as_spark(self, path: str) -> str:
@@ -90,10 +90,10 @@ class DirectoryNames:
 
 
 def escapes_of(given: object, default: Escapes | None) -> Escapes | None:
-    """The option ``percent_escapes``.
+    """Parse the option ``percent_escapes``.
 
     Raises:
-        ConfigError: if it is something else.
+        ConfigError: for any other value.
     """
     if given is None:
         return default
@@ -104,10 +104,10 @@ def escapes_of(given: object, default: Escapes | None) -> Escapes | None:
 
 
 def _as_hive(name: str) -> str:
-    """A name whose escapes are bytes of UTF-8, escaped as Hive does it.
+    """Convert a name with UTF-8 byte escapes to Hive's escapes.
 
     Raises:
-        SourceError: if they are no UTF-8.
+        SourceError: if the escapes are not valid UTF-8.
     """
     key, equals, value = name.partition("=")
     try:

@@ -1,4 +1,4 @@
-"""Columns: as they are declared, else as the first file says."""
+"""The columns of a table: declared ones, or those of its first file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.storage import Storage
 
 
 def declared_schema(given: Any) -> pa.Schema | None:
-    """An option that is a schema, or its text such as ``k int, d date``; None if it is not given.
+    """Parse a schema option: a schema, or text such as ``k int, d date``; None if missing.
 
     Raises:
         ConfigError: for anything else.
@@ -31,18 +31,19 @@ def declared_schema(given: Any) -> pa.Schema | None:
 def schema_of_file(
     storage: Storage, path: str | None, form: str, settings: Mapping[str, str] | None
 ) -> pa.Schema:
-    """The columns of a file.
+    """Read the columns of a file.
 
     Args:
-        storage: Where it is.
-        path: Of the file; None = there is none.
+        storage: Access to the file.
+        path: Path of the file; None if the table has no file.
         form: The format of the table.
-        settings: Spark's that decide types, see :data:`splitlib.hive.file_types.SETTINGS`.
+        settings: Spark settings that affect types; see
+            :data:`splitlib.hive.file_types.SETTINGS`.
 
     Raises:
         TableNotFound: if there is no file.
         ConfigError: for a format whose files do not declare their columns.
-        SourceError: for a file whose columns Arrow cannot show.
+        SourceError: for a file whose columns Arrow cannot represent.
     """
     if form == "text":
         return pa.schema([("value", pa.string())])
@@ -58,7 +59,7 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # also of maps and lists that Spark reads
+        except pa.ArrowException as error:  # also for some maps and lists that Spark reads
             raise SourceError(
                 f"The columns of {path!r} cannot be read from it: {error}",
                 hint="pass schema=, or move the file away if it is damaged.",

@@ -1,4 +1,4 @@
-"""Partitions found by listing directories, one level for each partition key."""
+"""Find partitions by listing directories, one level per partition key."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from splitlib.storage import Level, Storage
 from splitlib_files.names import DirectoryNames
 
 _THREADS = 16
-# How many directories are listed for one batch.
+# Number of directories listed for one batch.
 _DIRECTORIES = 256
 
 
 class Walk:
-    """The partitions below a directory; what an upper level excludes is not entered.
+    """Yields the partitions below a directory, skipping directories that cannot match.
 
-    Directories are given relative to the root, as in ``/y=2024/m=1``.
+    Directories are relative to the root, as in ``/y=2024/m=1``.
 
     Args:
-        storage: Where the directories are.
+        storage: Access to the directories.
         root: The table's directory.
         keys: The partition keys, from the top level down.
-        predicate: Says which directories of an upper level may hold a match.
-        names: How names of directories are read.
-        inferred: Whether the types of the keys were inferred, and their values follow them.
-        top: What is in the root, if it is known already.
+        predicate: Decides which directories of an upper level may contain a match.
+        names: Parser of directory names.
+        inferred: Whether the key types were inferred, so that values are parsed here.
+        top: The contents of the root, if already listed.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class Walk:
         self._inferred = inferred
         self._top = top
         self._requests = 0
-        """How many there were that no batch has counted yet."""
+        """Number of requests not yet counted in a batch."""
 
     def __iter__(self) -> Iterator[PartitionBatch]:
-        if not len(self._keys):  # one partition without values, which is the root itself
+        if not len(self._keys):  # unpartitioned: the root is the only partition
             nothing = pa.RecordBatch.from_arrays([], names=[])
             yield PartitionBatch(nothing, pa.array([""], pa.string()))
             return
         yield from self._below([""], 1)
 
     def _below(self, parents: Sequence[str], level: int) -> Iterator[PartitionBatch]:
-        """The partitions below some directories, whose children are of key number ``level``."""
+        """Yield the partitions below directories whose children have the ``level``-th key."""
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
             children = self._children(parents[start : start + _DIRECTORIES], keys.names[-1])
@@ -79,17 +79,17 @@ class Walk:
                 matching = directories.filter(self._predicate.match(values)).to_pylist()
                 yield from self._below(matching, level + 1)
             else:
-                # not filtered: the engine does that itself, and counts what it leaves out
+                # Not filtered here: the engine filters partitions, and counts those that it drops.
                 requests, self._requests = self._requests, 0
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
-        """Refuse directories whose values are of other types than the keys, unless they are empty.
+        """Reject directories whose values do not fit the inferred types, unless they are empty.
 
-        Empty ones have had no say in the types.
+        Empty directories were ignored when types were inferred.
 
         Raises:
-            SourceError: naming one that has files.
+            SourceError: naming a directory with files.
         """
         for directory in directories.to_pylist():
             if has_files(self._storage, self._root + directory):
@@ -104,12 +104,12 @@ class Walk:
         if self._top is not None and parents == [""]:
             levels = [self._top]
         else:
-            # threads for this listing alone: nobody may ever come back for the next one
+            # Threads for this listing only: the caller may never request the next one.
             with Workers(_THREADS, "splitlib-walk") as pool:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)
         for parent, level in zip(parents, levels, strict=True):
-            # Spark leaves out files next to the first level, and fails where they lie deeper
+            # Spark ignores files next to the first level of partitions, and fails on deeper ones.
             if level.files and (parent or not level.directories):
                 raise SourceError(
                     f"File {level.files[0].path!r} lies above the partitions of {key!r}.",
@@ -137,8 +137,8 @@ class Walk:
 
 
 def has_files(storage: Storage, location: str) -> bool:
-    """Whether there is a data file in a directory or below it."""
+    """Return whether a directory or its subdirectories contain a data file."""
     try:
         return any(level.files for level in storage.levels_below(location, patient=True))
     except MissingPartition:
-        return False  # it has gone since it was listed
+        return False  # deleted since it was listed

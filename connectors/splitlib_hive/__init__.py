@@ -1,8 +1,8 @@
-"""Tables of a Hive metastore: partition names first, details of those that match, then files.
+"""Connector for a Hive metastore: partition names, then details of matching partitions, then files.
 
-The modules from the top down: ``connector`` is what the engine calls; ``table`` reads schema and
-format out of the metastore's answers; ``client`` makes the calls, on any of several addresses;
-``connection`` is one of them, on which every answer has a deadline.
+Modules from the top down: ``connector`` implements the interface; ``table`` derives schema and
+format from thrift objects; ``client`` makes the calls, on any of several addresses; ``connection``
+is one connection, with a deadline for every response.
 """
 
 from splitlib_hive.connector import HiveConnector

@@ -1,7 +1,7 @@
-"""Calls of a metastore over thrift: several addresses, one connection, one call at a time.
+"""Metastore calls over thrift: several addresses, one connection, one call at a time.
 
-The generated classes are hmsclient's; the connection is ours, because hmsclient's has one address,
-no timeout and decodes several times slower.
+The generated thrift classes are from hmsclient. The connection is not: hmsclient supports only one
+address and no timeout, and decodes several times slower.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 DEFAULT_PORT = 9083
 CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS = 10.0, 300.0
 _URI = re.compile(r"(?:thrift://)?(?P<host>\[[0-9a-fA-F:]+\]|[^:/\s]+)(?::(?P<port>\d+))?/?")
-# What authorizers of metastores write, which have no exception of their own in the interface.
+# Metastore authorizers report a denial only in the text of a MetaException.
 _DENIED = re.compile(
     r"AccessControlException|permission denied|no privilege|not authorized|unauthorized",
     re.IGNORECASE,
@@ -50,7 +50,7 @@ _DENIED = re.compile(
 
 
 class Address(NamedTuple):
-    """Where a metastore listens."""
+    """Host and port of a metastore."""
 
     host: str
     port: int
@@ -60,10 +60,10 @@ class Address(NamedTuple):
 
 
 def parse_uris(uris: str) -> list[Address]:
-    """``thrift://a:9083,thrift://b`` as addresses, in the order in which they are tried.
+    """Parse ``thrift://a:9083,thrift://b`` to addresses, in the order in which to try them.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: for an invalid address, or for none at all.
     """
     addresses = []
     for uri in filter(None, (part.strip() for part in uris.split(","))):
@@ -82,16 +82,16 @@ def parse_uris(uris: str) -> list[Address]:
 
 
 class MetastoreClient:
-    """The few read-only calls that splitlib makes. Thread-safe: one call at a time.
+    """The read-only metastore calls that splitlib needs. Thread-safe: one call at a time.
 
-    Every call is repeated on the next address when the connection fails, each address once; all of
-    them are reads, so repeating is safe.
+    When a connection fails, the call is repeated on each other address once. This is safe because
+    all calls only read.
 
     Args:
-        addresses: Tried in turn, starting with the one that worked last.
-        connect_timeout_seconds: For a connection to be accepted.
-        timeout_seconds: For an answer to be complete; a metastore may think long before it writes.
-            Several addresses share what is left of the deadline of the call.
+        addresses: Addresses to try in turn, starting with the one that worked last.
+        connect_timeout_seconds: Time limit for opening a connection, in seconds.
+        timeout_seconds: Time limit for a complete response, in seconds; a metastore may compute
+            for long. The remaining deadline of a call is divided among the addresses.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class MetastoreClient:
         self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
-        """The thrift ``Table``.
+        """Return the thrift ``Table``.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -119,7 +119,7 @@ class MetastoreClient:
             try:
                 return client.get_table_req(GetTableRequest(database, table)).table
             except TApplicationException as error:
-                # Known since Hive 2.3; the older get_table is gone from 4.0.1 on.
+                # get_table_req exists since Hive 2.3; the older get_table was removed in 4.0.1.
                 if error.type != TApplicationException.UNKNOWN_METHOD:
                     raise
                 return client.get_table(database, table)
@@ -128,19 +128,20 @@ class MetastoreClient:
             return self._call(newest_first)
 
     def get_tables(self, database: str) -> list[str]:
-        """Names of the tables of a database."""
+        """Return the names of the tables of a database."""
         return self._call(lambda client: client.get_all_tables(database))
 
     def get_databases(self) -> list[str]:
-        """Names of the databases."""
+        """Return the names of all databases."""
         return self._call(lambda client: client.get_all_databases())
 
     def get_partition_names(self, database: str, table: str) -> pa.StringArray:
-        """All names like ``k1=v1/k2=v2``, in the metastore's order, in one call.
+        """Return all names such as ``k1=v1/k2=v2``, in the metastore's order, in one call.
 
         Raises:
-            TableNotFound: if there is no such table; some metastores fail otherwise, or give none.
-            CorruptMetadata: if a name is no UTF-8.
+            TableNotFound: if there is no such table; some metastores raise another error or return
+                no names.
+            CorruptMetadata: if a name is not valid UTF-8.
         """
         with _of_table(database, table):
             found = self._call(lambda client: client.get_partition_names(database, table, -1))
@@ -149,13 +150,14 @@ class MetastoreClient:
     def get_partition_names_ps(
         self, database: str, table: str, values: Sequence[str]
     ) -> pa.StringArray:
-        """The names of the partitions with these values; an empty one stands for any.
+        """Return names of partitions with these values; an empty value matches any.
 
-        Others may be among them, as a server takes some characters for any.
+        The result may contain other partitions too, because servers treat some characters as
+        wildcards.
 
         Raises:
-            TableNotFound: as of :meth:`get_partition_names`.
-            CorruptMetadata: as of :meth:`get_partition_names`.
+            TableNotFound: see :meth:`get_partition_names`.
+            CorruptMetadata: see :meth:`get_partition_names`.
         """
         with _of_table(database, table):
             found = self._call(
@@ -164,9 +166,9 @@ class MetastoreClient:
         return _as_text(found)
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
-        """Thrift ``Partition``s, in any order; a name that has gone is left out.
+        """Return thrift ``Partition`` objects in any order, without those that were dropped.
 
-        A server may refuse as many at once; then they are asked for in halves.
+        If a server rejects the number of names, they are requested in halves.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -186,7 +188,7 @@ class MetastoreClient:
         ]
 
     def close(self) -> None:
-        """Close the connection; a later call opens another."""
+        """Close the connection; a later call opens a new one."""
         with self._alone():
             self._disconnect()
 
@@ -194,8 +196,8 @@ class MetastoreClient:
         failures = []
         last: Exception | None = None
         with self._alone():
-            # One more than there are addresses: a connection that was idle may have been closed
-            # by the server, which says nothing about its being alive.
+            # One more attempt than addresses: a server may have closed an idle connection, so a
+            # failure on it does not mean that the server is down.
             idle = self._connection is not None
             for tries in range(len(self._addresses) + idle, 0, -1):
                 if not _remaining_seconds():
@@ -211,7 +213,7 @@ class MetastoreClient:
                     kind = AccessDenied if denied else SourceError
                     raise kind(f"The metastore refuses: {error.message}") from error
                 except Exception as error:
-                    # half an answer makes the decoder raise errors of any class
+                    # A truncated response makes the decoder raise errors of any class.
                     self._disconnect()
                     last = error
                     if _is_answer(error):
@@ -223,7 +225,7 @@ class MetastoreClient:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
                 except BaseException:
-                    # Ctrl-C, say: the answer is still to come, and the next call would take it
+                    # After Ctrl-C the response is still to come, and the next call would read it.
                     self._disconnect()
                     raise
         raise SourceUnavailable(
@@ -233,9 +235,9 @@ class MetastoreClient:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Holds others off: a connection has one call under way at a time."""
+        """Hold the lock, because a connection handles one call at a time."""
         if self._process != os.getpid():
-            # forked: the connection is the parent's, who would get the answers to our calls
+            # After a fork, the connection belongs to the parent and would mix up responses.
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
@@ -246,11 +248,11 @@ class MetastoreClient:
             self._lock.release()
 
     def _client(self, address: Address, tries: int) -> ThriftHiveMetastore.Client:
-        """Thrift's generated client on the connection, which is opened if there is none.
+        """Return thrift's generated client on an open connection.
 
         Args:
-            address: Where to.
-            tries: How many have to share what is left of the call's deadline.
+            address: Address to connect to.
+            tries: Number of attempts that share the remaining deadline of the call.
         """
         call = current_call()
         seconds = min(self._timeout, _remaining_seconds() / tries)
@@ -285,7 +287,7 @@ def _as_text(names: pa.BinaryArray) -> pa.StringArray:
 
 
 def _remaining_seconds() -> float:
-    """Until the deadline of the call that this thread works on; 0 = or nobody waits for it."""
+    """Return the seconds until the current call's deadline; 0 if past or abandoned."""
     call = current_call()
     if call is None:
         return FOREVER_SECONDS
@@ -293,7 +295,7 @@ def _remaining_seconds() -> float:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Whether the metastore did answer, with an error that its interface does not declare."""
+    """Return whether the metastore responded, with an error that its interface does not declare."""
     broken = isinstance(error, TTransportException | TProtocolException)
     return isinstance(error, TException) and not broken
 

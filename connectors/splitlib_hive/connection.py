@@ -1,4 +1,4 @@
-"""One connection to a metastore: an answer has a deadline, and has to be that of its call."""
+"""One connection to a metastore. A response has a deadline and must belong to its call."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from splitlib_hive.string_lists import read_strings
 
 _READ_BUFFER = 1 << 18
-# Thrift's own bound of 16 MB for one string is below what one wide table's parameters may take.
+# Thrift's default limit of 16 MB per string is too low for the parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1
 _POLL_SECONDS = 0.25
 
 
 class Connection:
-    """An open connection. Not thread-safe; after any failure it is to be closed.
+    """An open connection. Not thread-safe. Close it after any failure.
 
     Args:
-        host: Where the metastore is.
-        port: Where it listens.
-        timeout_seconds: For the connection to be accepted.
+        host: Host of the metastore.
+        port: Port of the metastore.
+        timeout_seconds: Time limit for opening the connection, in seconds.
 
     Raises:
-        TTransportException: if it is not.
+        TTransportException: if the connection cannot be opened.
     """
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
@@ -43,42 +43,42 @@ class Connection:
         self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """Thrift's generated client, for the calls of some time; names of partitions are bytes.
+        """Return thrift's generated client for the next calls; it returns partition names as bytes.
 
         Args:
-            until: When their answers have to be complete, by the monotonic clock.
-            given_up: Set when nobody waits for them any more.
+            until: Deadline for complete responses, by the monotonic clock.
+            given_up: Set when the responses are no longer needed.
         """
         self._socket.until, self._socket.given_up = until, given_up
         return self._client
 
     def close(self) -> None:
-        """Close it, whatever is still to come."""
+        """Close the connection without reading outstanding responses."""
         self._transport.close()
 
 
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
-    """A socket with a deadline for the whole answer, however many pieces it comes in."""
+    """A socket with a deadline for the whole response, regardless of the number of reads."""
 
     until = 0.0
     given_up: threading.Event | None = None
 
-    def read(self, size: int) -> bytes:  # noqa: D102 - as of any transport
+    def read(self, size: int) -> bytes:  # noqa: D102 - overrides TSocket
         while True:
             self.handle.settimeout(min(self._remaining_seconds(), _POLL_SECONDS))
             try:
                 data: bytes = super().read(size)
             except TTransportException as error:
-                # before 0.21 thrift calls it an unknown error
+                # Thrift before 0.21 reports a timeout as an unknown error.
                 timed_out = error.type == TTransportException.TIMED_OUT
                 if not timed_out and not isinstance(error.inner, TimeoutError):
                     raise
             else:
                 return data
 
-    def write(self, data: bytes) -> None:  # noqa: D102 - as of any transport
+    def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket
         self.handle.settimeout(self._remaining_seconds())
-        self.handle.sendall(data)  # in which the timeout is for all of it
+        self.handle.sendall(data)  # the timeout applies to all of the data
 
     def _remaining_seconds(self) -> float:
         remaining = self.until - time.monotonic()
@@ -88,7 +88,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
 
 
 class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
-    """Thrift's generated client, but the names of partitions come as an Arrow array of bytes."""
+    """Thrift's generated client, except that partition names are an Arrow array of bytes."""
 
     def recv_get_partition_names(self) -> pa.BinaryArray:
         return self._strings(ThriftHiveMetastore.get_partition_names_result())
@@ -97,7 +97,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
         return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
 
     def _strings(self, result: Any) -> pa.BinaryArray:
-        """What the generated code does, which reads all that is not a list of strings in front."""
+        """Read a response as generated code does, but a leading list of strings as Arrow."""
         protocol = self._iprot
         name, kind, _ = protocol.readMessageBegin()
         if kind == TMessageType.EXCEPTION:
@@ -120,7 +120,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
 
 
 class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
-    """Numbers the calls; the generated code numbers none and takes whatever answer comes next."""
+    """Numbers the calls and checks responses: generated code accepts a response to any call."""
 
     _sent = ("", 0)
 
@@ -140,7 +140,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
 
     def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
         super().readMessageEnd()
-        # one call at a time: what follows is of this answer, a part of which was misread
+        # One call at a time: any further byte belongs to this response, which was misread.
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,

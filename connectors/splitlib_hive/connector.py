@@ -1,4 +1,4 @@
-"""The connector: names of partitions, details of those that match, listings of their files."""
+"""The connector: lists partition names, loads details of matching partitions, lists their files."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _NUMBERS = {
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", "canonical_values", *_NUMBERS}
-# Each is a call; so many take no longer than the names of some thousand partitions.
+# Each prefix takes one call. This many take no longer than listing a few thousand names.
 _MOST_PREFIXES = 10
-# The handle of a partition once its details are known; before that it is its name.
+# Type of a partition's handle after its details are loaded; before, the handle is its name.
 _REF = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -57,14 +57,14 @@ class HiveConnector(Connector):
     """A table of a Hive metastore.
 
     Options:
-        uri: ``thrift://host:9083``, several separated by commas, tried in turn.
-        partitions_per_request: How many partitions one call fetches (500).
-        connect_timeout_seconds: For the metastore to accept a connection (10).
-        timeout_seconds: For an answer to be complete (300).
-        canonical_values: ``true`` says that integers and dates in partition values are spelled as
-            Spark writes them (never ``05``), so that partitions can be asked for by name; strings
-            are without it. Where it is not so, partitions are missed. The table's property
-            ``splitlib.canonical_values`` says the same, unless the option is given.
+        uri: ``thrift://host:9083``, or several separated by commas, tried in turn.
+        partitions_per_request: Number of partitions fetched by one call (500).
+        connect_timeout_seconds: Time limit for opening a connection (10).
+        timeout_seconds: Time limit for a complete response (300).
+        canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
+            writes them (never ``05``), so that partitions can be requested by name. String keys do
+            not need this option. If it is set wrongly, partitions are missed. The table property
+            ``splitlib.canonical_values`` has the same meaning; the option takes precedence.
         storage_options: Options of the fsspec filesystem.
     """
 
@@ -85,13 +85,13 @@ class HiveConnector(Connector):
         self._canonical = _is_canonical(canonical_values, table)
         location = self._metadata.location
         self.files_per_page = storage.files_per_page(location) if location else 0
-        # formats by number: partitions may each have their own, and nearly always share one
+        # Read formats by index, because nearly all partitions share one.
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`; ``name`` is ``database.table``, or a table of ``default``."""
+        """See :meth:`Connector.open`. ``name`` is ``database.table``, or a table of ``default``."""
         client, numbers = _connected(options)
         database, _, table = name.lower().rpartition(".")
         try:
@@ -129,9 +129,9 @@ class HiveConnector(Connector):
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
         """See :meth:`Connector.list_partitions`.
 
-        Asked for by name if the predicate says which they are, by the start of the name if it says
-        that; else all names in one call. A filter on the server takes longer than all names, and
-        is not right: newer servers compare the text and miss ``k=05`` for 5.
+        Requests partitions by name, or by the start of their names, if the predicate determines
+        these; otherwise lists all names in one call. A filter on the server is slower than listing
+        all names, and wrong: newer servers compare text, and miss ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -151,32 +151,32 @@ class HiveConnector(Connector):
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """The partitions with some values of all keys; details come with them."""
+        """Yield the partitions with some values of all keys, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        # in the order in which an object store lists their directories
+        # The order in which an object store lists the partitions' directories.
         ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
         names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())
         yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """The partitions with some values of leading keys, each value by a call of its own."""
+        """Yield the partitions with some values of the leading keys, one call per value."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
             found = self._named(names, Requests(catalog=1))
-            # the same partition may not come with two of them
+            # Keep exact matches only, so that no partition is returned for two prefixes.
             exact = rows_with(found.values, leading)
             kept = found.values.filter(exact), found.refs.filter(exact)
             yield PartitionBatch(*kept, requests=found.requests, asked_for="prefix")
 
     def _named(self, names: pa.Array, requests: Requests) -> PartitionBatch:
-        """Partitions of which no more is known than their names."""
+        """Return a batch of partitions for which only the names are known."""
         try:
             values, have_keys = read_names(names, self._metadata.partition_keys)
         except SourceError:
-            self.check_identity()  # another table may have other keys
+            self.check_identity()  # a new table of the same name may have other keys
             raise
         if not have_keys:
             self.check_identity()
@@ -188,13 +188,13 @@ class HiveConnector(Connector):
         return self._partitions_per_request
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`: location and format by name."""
+        """See :class:`splitlib.spi.SupportsPartitionDetails`. Loads location and format."""
         if partitions.refs.type == _REF:
             return partitions
         names = partitions.refs.to_pylist()
         found = self._ask(self._client.get_partitions_by_names, names)
         with making_sense("a partition"):
-            # by values, because the answer has no names and comes in any order
+            # Matched by values, because the response has no names and is in any order.
             by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = [], []
@@ -215,8 +215,8 @@ class HiveConnector(Connector):
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`.
 
-        A metastore gives a table no identifier. One that was created in the same second, with the
-        same keys and in the same place, is taken for the same.
+        A metastore does not give tables an id. A new table with the same keys, location and
+        creation second is taken for the old one.
         """
         if _identity(self._client.get_table(*self._name)) != _identity(self._table):
             raise TableNotFound(
@@ -259,9 +259,9 @@ class HiveConnector(Connector):
         return self._table.dbName, self._table.tableName
 
     def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
-        """A call about the table; where it fails, first whether the table is still there.
+        """Make a call about the table. If it fails, check that the table still exists.
 
-        Some metastores fail with an internal error once the table has been dropped.
+        Some metastores fail with an internal error after the table was dropped.
         """
         try:
             return call(*self._name, *arguments)
@@ -277,13 +277,13 @@ class HiveConnector(Connector):
 
 
 def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
-    """Refuse files in directories below a partition's, where Hive's own reader would.
+    """Reject files in directories below a partition's, on which Hive's own reader fails.
 
     Raises:
-        UnsupportedTable: naming one.
+        UnsupportedTable: naming one such file.
     """
     if not is_read_by_hive(form):
-        return  # Spark's own readers read all of them if the table says so, else none
+        return  # Spark's own readers follow the table's setting for subdirectories
     depths = pa.array([local_path(each).rstrip("/").count("/") + 1 for each in locations])
     slashes = pc.count_substring(files["path"], "/")
     below = files["path"].filter(pc.not_equal(slashes, depths.take(files["partition"])))
@@ -297,25 +297,25 @@ def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFor
 
 
 def _files_each(partitions: Sequence[Any]) -> float:
-    """How many files a partition has on average, by the statistics of those that have some."""
+    """Return the average number of files of the partitions that have statistics; 0 = unknown."""
     texts = [(partition.parameters or {}).get("numFiles", "") for partition in partitions]
     numbers = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII)]
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _identity(table: Any) -> tuple[Any, ...]:
-    """What tells a thrift ``Table`` from another one of its name."""
+    """Return the properties that distinguish a thrift ``Table`` from another of the same name."""
     keys = [(key.name, key.type) for key in table.partitionKeys or ()]
     return table.createTime, table.tableType, table.sd.location, keys
 
 
 def _in_name(value: str | None) -> str:
-    """A value as it stands in a partition's name, in which null and the empty text are the same."""
+    """Return a value as in a partition's name, where null and the empty string are the same."""
     return value or NULL_PARTITION
 
 
 def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, float]]:
-    """A client, and the options that are numbers."""
+    """Return a client, and the numeric options."""
     check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
     client = MetastoreClient(

@@ -1,8 +1,8 @@
-"""A list of strings in an answer of thrift, read into Arrow without a Python object for each.
+"""Read a list of strings in a thrift response into Arrow, without a Python object per string.
 
-In the binary protocol each string comes after its length, so that where one begins is known only
-from the one before. But nearly all lengths begin with two zero bytes, and text has none: so where
-strings begin is guessed of many at once, and then checked from the first to the last.
+In the binary protocol each string follows its length, so the start of a string is known only after
+reading the previous one. But nearly all lengths begin with two zero bytes, which text does not
+contain. So the starts of many strings are guessed at once, and then verified as a chain.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ import pyarrow.compute as pc
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TType
 
-# A field that is a list: its type and number, the type of the elements, and how many there are.
+# Header of a list field: field type, field number, element type, number of elements.
 _LIST: Final = struct.Struct(">bhbi")
 _LENGTH: Final = 4
-# Of one string: more than the offsets of Arrow's arrays reach would be too much anyway.
+# Limit for one string, below the limit of Arrow's 32-bit offsets.
 _MOST_BYTES: Final = 2**30
 
 
 def read_strings(transport: Any) -> pa.BinaryArray | None:
-    """The list of strings with which an answer begins, as the bytes that they are encoded in.
+    """Read the list of strings at the start of a response, as undecoded bytes.
 
     Args:
-        transport: Thrift's, with a buffer that its decoders in C can read
-            (``CReadableTransport``). It stands behind the list then, at the answer's next field.
+        transport: Thrift transport with the buffer of thrift's C decoders
+            (``CReadableTransport``). Afterwards it is positioned at the next field.
 
     Returns:
-        None if the answer begins with something else, such as an error; then nothing is read.
+        The strings; None, without reading anything, if the response starts with something else,
+        such as an error.
 
     Raises:
-        TProtocolException: for a length that no string has.
+        TProtocolException: for an invalid length.
     """
     if _ahead(transport, 1)[0] != TType.LIST:
         return None
@@ -56,7 +57,7 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
 
 
 def _ahead(transport: Any, size: int) -> bytes:
-    """All that has come and is not read yet, at least so many bytes; still to be read."""
+    """Return all buffered bytes without consuming them, after waiting for ``size`` bytes."""
     buffer = transport.cstringio_buf
     data: bytes = buffer.getvalue()[buffer.tell() :]
     if len(data) >= size:
@@ -81,11 +82,11 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Where the strings begin, with their lengths, that are there as a whole; then their end.
+    """Return the start of each complete string with its length, then the end of the last one.
 
     Args:
-        data: From the beginning of a string on, with its length, at least to its end.
-        count: How many are looked for at most.
+        data: Bytes from the start of a string on, including at least all of this string.
+        count: Maximum number of strings.
     """
     guessed = _guess(data)
     found = guessed if guessed is not None else _one_by_one(data, count)
@@ -95,12 +96,12 @@ def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
 
 
 def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
-    """Where strings begin, and the last of them ends, perhaps behind the data; None = not known."""
+    """Guess the starts of strings and the end of the last, maybe beyond ``data``; None if wrong."""
     raw = np.frombuffer(data, np.uint8)
     zero = raw == 0
     begins = np.flatnonzero(zero[1:-1] & zero[2:] & ~zero[:-2]) + 1
     begins = np.concatenate([[0], begins[begins <= len(raw) - _LENGTH]])
-    # what is taken for a length has to be one, and to lead to the next
+    # Verify the guess: each length must lead to the next one.
     lengths = (raw[begins + 2].astype(np.int64) << 8) | raw[begins + 3]
     ends = begins + _LENGTH + lengths
     if not (zero[0] and zero[1] and np.array_equal(ends[:-1], begins[1:])):
@@ -109,7 +110,7 @@ def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
 
 
 def _one_by_one(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """What :func:`_guess` finds, for whatever bytes; up to a length that is none."""
+    """Find the starts of strings like :func:`_guess`, for any bytes, up to an invalid length."""
     found = [0]
     while len(found) <= count and found[-1] + _LENGTH <= len(data):
         length = _length(data, found[-1])

@@ -1,4 +1,4 @@
-"""What a thrift ``Table`` says: its schema, its format, and whether it may be read at all."""
+"""Derive schema and format from a thrift ``Table``, and reject unsupported tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from splitlib.model import ReadFormat, TableMetadata
 
 _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
-# What looking at something that is not there, or is something else, can raise.
+# Errors raised by access to missing or malformed thrift fields.
 _NONSENSE = (
     ArithmeticError,
     AttributeError,
@@ -29,10 +29,10 @@ _NONSENSE = (
 
 @contextmanager
 def making_sense(what: str) -> Iterator[None]:
-    """Around looking at what a metastore gave: any part of it may be missing, or be something else.
+    """Turn errors about missing or malformed metastore data in the block into CorruptMetadata.
 
     Raises:
-        CorruptMetadata: if it is.
+        CorruptMetadata: if such an error occurs.
     """
     try:
         yield
@@ -45,10 +45,10 @@ def making_sense(what: str) -> Iterator[None]:
 
 
 def table_metadata(table: Any) -> TableMetadata:
-    """The metadata of a thrift ``Table``.
+    """Return the metadata of a thrift ``Table``.
 
     Raises:
-        UnsupportedTable: for whatever could give other rows than its owner's engine gives.
+        UnsupportedTable: for a table that Spark may read with other rows.
         CorruptMetadata: if something is missing.
     """
     with making_sense("the table"):
@@ -81,7 +81,7 @@ def _metadata(table: Any) -> TableMetadata:
         if restored is not None and _same_but_case(restored, schema):
             schema, keys = restored, tuple(restored.names[len(schema) - len(keys) :])
         else:
-            spark_json = None  # Hive has altered the table since Spark wrote it: Hive's word counts
+            spark_json = None  # Hive altered the table after Spark wrote it: use Hive's schema
     return TableMetadata(
         schema,
         keys,
@@ -92,10 +92,10 @@ def _metadata(table: Any) -> TableMetadata:
 
 
 def refuse_unreadable(table: Any) -> None:
-    """Refuse tables whose rows are not simply those in their files.
+    """Reject tables whose rows are not simply the rows in their files.
 
     Raises:
-        UnsupportedTable: with the connector to use, where there is one.
+        UnsupportedTable: with a hint to the right connector, if there is one.
     """
     parameters = _parameters(table)
     provider = parameters.get(_PROVIDER, "")
@@ -108,10 +108,10 @@ def refuse_unreadable(table: Any) -> None:
 
 
 def read_format(table: Any, partition: Any = None) -> ReadFormat:
-    """How the files of a table, or of one partition of it, are read.
+    """Return how to read the files of a table, or of one of its partitions.
 
     Raises:
-        UnsupportedTable: for a SerDe or file format that Spark's own readers do not know.
+        UnsupportedTable: for a SerDe or file format that Spark's own readers do not support.
     """
     parameters = _parameters(table)
     given = dict(table.sd.serdeInfo.parameters or {})
@@ -120,7 +120,7 @@ def read_format(table: Any, partition: Any = None) -> ReadFormat:
         provider = parameters[_PROVIDER]
         return table_formats.source_format(provider, given, is_partitioned=is_partitioned)
     storage = (partition or table).sd
-    # in this order in Spark's Hive reader, the later one winning
+    # Spark's Hive reader merges properties in this order; later ones win.
     given |= parameters
     if partition is not None:
         given |= (storage.serdeInfo.parameters or {}) | _parameters(partition)
@@ -133,12 +133,12 @@ def _parameters(thing: Any) -> dict[str, str]:
 
 
 def _is_source(parameters: Mapping[str, str]) -> bool:
-    """Whether Spark reads the table through its own data source and not through a SerDe."""
+    """Return whether Spark reads the table with a data source instead of a SerDe."""
     return parameters.get(_PROVIDER, "hive").lower() != "hive"
 
 
 def _spark_schema(parameters: Mapping[str, str]) -> dict[str, Any] | None:
-    """Spark's schema JSON, which it stores in parts because the metastore's values are short."""
+    """Return Spark's schema JSON, stored in parts because metastore values are limited in size."""
     text = parameters.get(_SCHEMA)
     count = parameters.get(f"{_SCHEMA}.numParts")
     if text is None and count is not None:

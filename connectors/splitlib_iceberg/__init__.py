@@ -1,22 +1,21 @@
-"""Iceberg tables of any catalog that PyIceberg knows, planned from their manifests.
+"""Connector for Iceberg tables of any PyIceberg catalog, planned from their manifests.
 
-The modules, in the order in which a query comes to them:
+The modules, in the order in which a query uses them:
 
-1. ``connector``: what the engine calls; each step is in one of the others.
-2. ``pinning``, ``sql_catalog``: which table of which catalog, and which snapshot of it;
-   ``guarded_io`` opens nothing outside of ``allowed_locations`` meanwhile.
-3. ``schema``, ``partition_specs``, ``transforms``, ``bounds``: what columns, partition values and
-   stored bounds mean, as Arrow.
-4. ``snapshot``: the manifest list, the manifests that may match, and what those hold. They are
-   decoded by ``manifests`` and ``avro``, checked by ``list_completeness``, turned into Arrow
-   columns by ``manifest_contents``, and kept in ``metadata_cache``.
-5. ``batches``: batches of partitions out of manifests, and the data files of those that match. The
-   engine makes splits of them.
-6. ``delete_index``: which delete files apply to which data file; ``deletion_vectors`` and
-   ``roaring`` decode the deleted positions when a reader asks for them.
-7. ``physical_names``: the names that columns have in a data file, for readers that go by name.
+1. ``connector``: implements the interface, with the help of the other modules.
+2. ``pinning``, ``sql_catalog``: load a table from a catalog and choose its snapshot;
+   ``guarded_io`` opens no file outside of ``allowed_locations`` while doing so.
+3. ``schema``, ``partition_specs``, ``transforms``, ``bounds``: convert columns, partition values
+   and stored bounds to Arrow.
+4. ``snapshot``: reads the manifest list, and the manifests that may match. ``manifests`` and
+   ``avro`` decode them, ``list_completeness`` checks the list, ``manifest_contents`` converts
+   manifests to Arrow columns, and ``metadata_cache`` caches the results.
+5. ``batches``: makes batches of partitions from manifests, and batches of their data files.
+6. ``delete_index``: finds the delete files of a data file; ``deletion_vectors`` and ``roaring``
+   decode the positions of deleted rows for readers.
+7. ``physical_names``: finds the names of columns in a data file, for readers that match by name.
 
-``failures`` turns what PyIceberg and the storage raise into errors of splitlib, everywhere.
+``failures`` converts exceptions of PyIceberg and of the storage to errors of splitlib.
 """
 
 from splitlib_iceberg.connector import IcebergConnector

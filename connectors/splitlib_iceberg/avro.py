@@ -1,8 +1,8 @@
-"""Avro files from bytes that may be damaged: decoded in full, or refused.
+"""Decode untrusted Avro files: completely, or with an error.
 
-PyIceberg's compiled decoder is fast and does not check that a length stays within the data: with
-one changed byte it reads the memory behind, and may take the process down. Its readers are given a
-decoder that lets it read only what is known to lie within, and the blocks around are read here.
+PyIceberg's compiled decoder is fast, but does not check that a length stays within the data. One
+changed byte can make it read other memory and crash the process. So PyIceberg's readers get a
+decoder here that checks every read, and this module reads the surrounding blocks itself.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from splitlib_iceberg.unpacking import limit_of, unpacked
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
-# The compiled decoder tells its position in 32 bits.
+# The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
-# How many integers are read in one call. Each takes a byte at least, and one that is cut off ends
-# with the first zero: with this many behind the data, such a call stays in memory that is ours.
+# Maximum number of integers read in one call. Each takes at least one byte, and a truncated one
+# ends at the first zero byte. With this many zeros after the data, a call stays in this buffer.
 _AT_ONCE: Final = 4096
-# Each record has a path that no other has, which takes more compressed bytes than this. Fewer of
-# them are in no file that anybody has written, and each takes a kilobyte of memory.
+# Minimum compressed size of a record in bytes. Every record has a unique path, so real files are
+# larger. A file that claims more records is rejected, because each takes a kilobyte of memory.
 _BYTES_PER_RECORD: Final = 2
 _FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
 
 
 class AvroContainer:
-    """An Avro file: what its header says, and its records.
+    """An Avro file: its header and its records.
 
     Args:
         data: The whole file.
 
     Raises:
-        ValueError, EOFError: if it is no Avro file, or its header is damaged.
+        ValueError, EOFError: if it is not an Avro file, or its header is damaged.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -56,16 +56,16 @@ class AvroContainer:
         _refuse_empty_elements(self.schema.as_struct())
 
     def records(self, reader: Reader) -> Iterator[Any]:
-        """Every record; may be called once.
+        """Yield every record. May be called once.
 
         Raises:
-            ValueError, EOFError: if a block is damaged, or something follows the last one.
+            ValueError, EOFError: if a block is damaged, or bytes follow the last one.
         """
         left = _FEW_RECORDS + self._size // _BYTES_PER_RECORD
         for count, block in self._blocks():
             decoder = _Decoder(block)
             left -= count
-            # a record of a manifest takes a byte at least
+            # A record of a manifest takes at least one byte.
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
             if left < 0:
@@ -76,7 +76,7 @@ class AvroContainer:
                 raise ValueError("A block and the number of its records disagree.")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Of each block, how many records it should hold, and its bytes, decompressed."""
+        """Yield the claimed number of records and the decompressed bytes of each block."""
         name = self.metadata.get(b"avro.codec", b"null").decode()
         left = limit_of(self._size)
         while self._decoder.tell() < self._size:
@@ -90,9 +90,9 @@ class AvroContainer:
 
 
 class _Decoder(BinaryDecoder):
-    """PyIceberg's fastest decoder, kept within the data.
+    """PyIceberg's fastest decoder with bounds checks.
 
-    Single integers are left to it: behind the data are zeros, which end each of them.
+    Single integers need no check, because each ends at the latest in the zeros after the data.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -102,12 +102,12 @@ class _Decoder(BinaryDecoder):
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
-        # set on the instance, which mypy takes for a mistake: methods around them would cost a call
-        # for every field of every record
+        # Assigned to the instance, because wrapper methods would cost a call per field of every
+        # record. mypy reports this as an error.
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 
-    # never called, as each instance has its own; the base class requires the method
+    # Never called, because each instance has its own. The abstract base class requires the method.
     def tell(self) -> int:  # type: ignore[empty-body]
         """See :class:`BinaryDecoder`."""
 
@@ -132,7 +132,7 @@ class _Decoder(BinaryDecoder):
         if n > _AT_ONCE:
             return tuple(self.read_int() for _ in range(n))
         found: Any = self._read_ints(n)
-        # the compiled decoder gives them without their sign
+        # The compiled decoder returns unsigned integers.
         return tuple(array("q", found.tobytes())) if isinstance(found, array) else found
 
     def read_bytes(self) -> bytes:
@@ -150,10 +150,10 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Refuse lists and maps whose elements take no bytes: any number of them fits into a few.
+    """Reject lists and maps whose elements take no bytes, because few bytes could claim many.
 
     Raises:
-        ValueError: if there is one.
+        ValueError: if there is such a list or map.
     """
     match kind:
         case StructType():
@@ -180,7 +180,7 @@ def _may_be_empty(kind: IcebergType) -> bool:
 
 def _metadata(decoder: BinaryDecoder) -> Iterator[tuple[bytes, bytes]]:
     while count := decoder.read_int():
-        if count < 0:  # then the size of the block follows
+        if count < 0:  # a negative count is followed by the size of the block
             decoder.skip_int()
         for _ in range(abs(count)):
             yield decoder.read_bytes(), decoder.read_bytes()

@@ -1,4 +1,4 @@
-"""Batches of partitions, made of the contents of manifests, and the data files of some of them."""
+"""Make batches of partitions from manifests, and batches of the data files of some partitions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from splitlib_iceberg.manifest_contents import Contents, Integers, group
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
 
-# The handle of a partition lists its files: number of the manifest and row in it, as one integer.
+# A partition's handle is a list with one integer per file: manifest number and row in the manifest.
 _ROW_BITS = 32
 _ROW_MASK = (1 << _ROW_BITS) - 1
 
 
 class Refs(NamedTuple):
-    """The files of some partitions, taken from the handles in a batch; a row per file."""
+    """The files of some partitions, from the partitions' handles; one row per file."""
 
     partition: Integers
     manifest: Integers
     row: Integers
-    """In the manifest's contents."""
+    """Row in the manifest's contents."""
 
 
 class Chosen(NamedTuple):
@@ -44,16 +44,16 @@ class Chosen(NamedTuple):
     contents: Contents
     rows: Integers
     partition: Integers
-    """Their partitions' rows in the batch that is listed."""
+    """Rows of the files' partitions in the requested batch."""
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
-    """Whether files can be told apart by more than their partition."""
+    """Return whether the predicate uses columns that are not partition values."""
     return not predicate.keys <= spec.identities.keys()
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """An empty batch, for the counts of a snapshot whose manifests are all left out."""
+    """Return an empty batch with the counts of a snapshot whose manifests are all skipped."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
@@ -62,13 +62,13 @@ def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
 def partition_batch(
     spec: Spec, contents: Mapping[int, Contents], requests: Requests, manifests: Manifests
 ) -> PartitionBatch:
-    """The partitions of one specification, each once, in order of appearance.
+    """Return the partitions of one partition specification, each once, in order of appearance.
 
     Args:
         spec: The specification of all of them.
-        contents: By the number of the manifest.
-        requests: What it took to read them.
-        manifests: What did not have to be read.
+        contents: Manifest contents by number of the manifest.
+        requests: Number of requests that reading them took.
+        manifests: Number of manifests that were opened or skipped.
     """
     every = list(contents.items())
     columns = [pa.concat_arrays([c.partitions[i] for _, c in every]) for i in range(len(spec.keys))]
@@ -97,7 +97,7 @@ def partition_batch(
 
 
 def resolve(partitions: PartitionBatch) -> Refs:
-    """The files that the handles of a batch mean."""
+    """Return the files that the handles of a batch refer to."""
     lengths = pc.list_value_length(partitions.refs).to_numpy()
     refs = partitions.refs.flatten().to_numpy()
     owner = np.repeat(np.arange(len(partitions)), lengths)
@@ -105,7 +105,7 @@ def resolve(partitions: PartitionBatch) -> Refs:
 
 
 def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
-    """The files that are meant, manifest by manifest."""
+    """Group the files by manifest."""
     chosen = []
     for number, found in contents.items():
         at = np.flatnonzero(refs.manifest == number)
@@ -114,7 +114,7 @@ def choose(contents: Mapping[int, Contents], refs: Refs) -> list[Chosen]:
 
 
 def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
-    """Path, size and sequence number of the files.
+    """Return path, size and sequence number of the files.
 
     Raises:
         UnsupportedTable: for a file that cannot be read.
@@ -128,7 +128,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
 
 
 def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
-    """The files as a batch of :data:`splitlib.model.FILE_SCHEMA`."""
+    """Return the files as a batch of :data:`splitlib.model.FILE_SCHEMA`."""
     owner = np.concatenate([c.partition for c in chosen])
     unknown = np.zeros(len(owner), np.int64)
     columns = [found["path"], found["size"], pa.array(unknown), pa.array(owner)]
@@ -138,7 +138,7 @@ def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
 def statistics_of(
     columns: list[Column], spec: Spec, partitions: PartitionBatch, chosen: list[Chosen]
 ) -> dict[str, ColumnStatistics]:
-    """What is known of some columns in the files: by their partition, else by the manifest."""
+    """Return statistics of some columns per file, from partition values or from the manifest."""
     found = {}
     owner = pa.array(np.concatenate([c.partition for c in chosen]))
     for column in columns:
@@ -155,7 +155,7 @@ def statistics_of(
 def apply_deletes(
     index: DeleteIndex, spec: Spec, chosen: list[Chosen], files: pa.RecordBatch
 ) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
-    """Per file which set of delete files applies, and the sets."""
+    """Return for each file the index of its set of delete files, and the sets."""
     if not index:
         return None, ()
     keys = []
@@ -178,7 +178,7 @@ def _statistics(chosen: Chosen, column: Column) -> ColumnStatistics:
 
 
 def _constant(values: pa.Array) -> ColumnStatistics:
-    """Of files in which a column has one value throughout."""
+    """Return statistics of a column that has the same value in all rows of a file."""
     null = pc.is_null(values)
     if not pa.types.is_floating(values.type):
         return ColumnStatistics(values, values, null, pa.repeat(False, len(null)), pc.invert(null))

@@ -1,4 +1,4 @@
-"""Bounds of columns, which Iceberg stores by its single-value serialization, as Arrow arrays."""
+"""Decode column bounds from Iceberg's single-value serialization to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataType) -> pa.Array:
-    """Bounds in the column's type; null where there is none, or none that can be relied on.
+    """Decode bounds to the column's type; null for a missing or unreliable bound.
 
-    A column may have been promoted after a file was written, so that bounds of ``int`` are met for
-    ``long``, of ``float`` for ``double`` and of fewer digits for a decimal. A truncated bound is
-    still a bound.
+    A column may have been promoted since a file was written. So ``int`` bounds occur for ``long``,
+    ``float`` bounds for ``double``, and bounds with fewer digits for a decimal. A truncated bound
+    is still a bound.
 
     Args:
-        values: As stored.
-        source: The column's type now.
-        kind: The same in Arrow.
+        values: Bounds as stored.
+        source: The column's current type.
+        kind: The same type in Arrow.
     """
     read = _reader(source)
     if read is None:
@@ -47,7 +47,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an Arrow array; dates and times are given as counts since 1970."""
+    """Make an Arrow array; dates and times are given as integers since 1970."""
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -79,7 +79,7 @@ def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:
             return bytes
         case BooleanType():
             return lambda value: value != b"\x00"
-    # UUIDs among them: writers disagree on whether their halves are signed.
+    # Other types have no usable bounds. Writers of UUIDs disagree on their order.
     return None
 
 

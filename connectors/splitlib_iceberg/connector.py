@@ -1,4 +1,4 @@
-"""The connector: one snapshot, planned by manifests first, then partitions, then files."""
+"""The connector: plans one snapshot by manifests first, then partitions, then files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BY_ID = ReadFormat.of("parquet", columns="id")
 
 
 class IcebergConnector(Connector):
-    """One snapshot of an Iceberg table of any catalog that PyIceberg knows.
+    """One snapshot of an Iceberg table of any PyIceberg catalog.
 
     Options: those of PyIceberg's catalog, unchanged, and
         catalog: Name of a configured catalog, or a PyIceberg ``Catalog``.
@@ -73,8 +73,8 @@ class IcebergConnector(Connector):
         current = self._specs[pinned.table.metadata.default_spec_id]
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
-        # A file without field ids is read by the names that columns have now, but its statistics
-        # are of the columns that had those names when it was written.
+        # A file without field ids is read by current column names. Its statistics, however, belong
+        # to the columns that had those names when it was written.
         self._ambiguous = (
             frozenset()
             if self._mapping is None
@@ -101,7 +101,7 @@ class IcebergConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`; ``name`` is ``namespace.table``."""
+        """See :meth:`Connector.open`. ``name`` is ``namespace.table``."""
         pinned = open_table(name, options)
         try:
             return cls(pinned)
@@ -115,7 +115,7 @@ class IcebergConnector(Connector):
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`: a batch for each specification in use."""
+        """See :meth:`Connector.list_partitions`. Yields one batch per partition specification."""
         plan = self._files.plan(predicate)
         manifests, reads = plan.counts, plan.reads
         if manifests.total and not plan.by_spec:
@@ -167,14 +167,14 @@ class IcebergConnector(Connector):
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """The files, which are opened to see whether their columns have field ids.
+        """Yield the files, after opening each to check whether its columns have field ids.
 
-        Columns of a file without them are found by the table's name mapping.
+        Columns of a file without field ids are found by the table's name mapping.
         """
         requests = files.requests
-        if files.statistics:  # only what may match is worth opening
+        if files.statistics:  # open only files that may match
             files = files.filter(predicate.match_bounds(files.statistics))
-        # the engine makes these calls in parallel
+        # No threads here, because the engine already calls list_files in parallel.
         found = [self._names.of(path) for path in files.files["path"].to_pylist()]
         formats = [
             _BY_ID if own else ReadFormat.of("parquet", columns=names) for own, names in found
@@ -188,12 +188,12 @@ class IcebergConnector(Connector):
         return read_vector(self._io, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :class:`splitlib.spi.SupportsStorageOptions`; known of S3 and Azure."""
+        """See :class:`splitlib.spi.SupportsStorageOptions`. Supports S3 and Azure."""
         options_of = {"s3": s3_options, "abfss": azure_options}.get(protocol)
         return {} if options_of is None else options_of(self._io.properties)
 
     def close(self) -> None:
-        """Let go of the catalog and of what was read."""
+        """Close the catalog and release cached metadata."""
         self._files.close()
         if self._catalog is not None:
             self._catalog.close()
@@ -206,7 +206,7 @@ def _parent(table: Table, snapshot: Snapshot | None) -> Snapshot | None:
 
 
 def _by_format(files: FileBatch, formats: Sequence[ReadFormat]) -> Iterator[FileBatch]:
-    """The files in a batch for each format."""
+    """Split the files into one batch per format."""
     rows: dict[ReadFormat, list[int]] = {}
     for row, form in enumerate(formats):
         rows.setdefault(form, []).append(row)

@@ -1,8 +1,8 @@
-"""Which delete files apply to a data file, by the rules of Iceberg's specification.
+"""Find the delete files that apply to a data file, by the rules of Iceberg's specification.
 
 A position delete or deletion vector applies to files that are not newer, an equality delete to
-files that are older. Both stay within one partition, but for equality deletes of an unpartitioned
-specification, which apply to the whole table, and deletes that name their data file.
+files that are older. Both apply within one partition. Exceptions are equality deletes of an
+unpartitioned specification, which apply to the whole table, and deletes that name their data file.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from splitlib_iceberg.manifest_contents import refusal
 from splitlib_iceberg.manifests import Entries
 from splitlib_iceberg.partition_specs import Spec
 
-# The reserved identifier of the column of a position delete file that names the data file.
+# Reserved id of the column of a position delete file that contains the path of the data file.
 _FILE_PATH = 2147483546
 
 
 class Delete(NamedTuple):
-    """A delete file and what it applies to."""
+    """A delete file and the data files that it may apply to."""
 
     file: DeleteFile
     sequence: int
     partition: Hashable
     """See :func:`partition_key`; None = the whole table."""
     data_file: str | None
-    """The only data file it applies to, where it says so."""
+    """The only data file that it applies to; None if the manifest does not name one."""
     first_file: str | None
     last_file: str | None
-    """The data files it applies to lie between these two, in the order of their text."""
+    """Paths of the data files that it applies to lie between these two, in text order."""
 
     def may_name(self, path: str) -> bool:
-        """Whether ``path`` lies between the bounds."""
+        """Return whether ``path`` lies between the bounds."""
         low, high = self.first_file, self.last_file
         return (low is None or low <= path) and (high is None or path <= high)
 
 
 class DeleteIndex:
-    """Delete files, found by the data file that they may apply to. Immutable."""
+    """Delete files, indexed by the data files that they may apply to. Immutable."""
 
     def __init__(self, deletes: Iterable[Delete]) -> None:
         self._vectors: dict[str, Delete] = {}
@@ -61,11 +61,11 @@ class DeleteIndex:
         return any(kinds)
 
     def of(self, path: str, sequence: int, partition: Hashable) -> tuple[DeleteFile, ...]:
-        """What applies to one data file, in an order that is the same every time.
+        """Return the delete files of one data file, always in the same order.
 
         Args:
-            path: Of the data file.
-            sequence: Its data sequence number.
+            path: Path of the data file.
+            sequence: Data sequence number of the data file.
             partition: See :func:`partition_key`.
         """
         found = [
@@ -75,7 +75,7 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # it holds what position deletes said before it
+            found.append(vector.file)  # a vector includes the position deletes written before it
         else:
             found += [
                 delete.file
@@ -102,12 +102,12 @@ class DeleteIndex:
 
 
 def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
-    """The delete files of one manifest.
+    """Yield the delete files of one manifest.
 
     Raises:
         UnsupportedTable: for a delete that cannot be applied.
-        CorruptMetadata: if one lacks what it needs.
-        ValueError: if one lacks a partition value.
+        CorruptMetadata: if an entry lacks required metadata.
+        ValueError: if an entry lacks a partition value.
     """
     columns = spec.partitions(entries.partition, entries.partition_ids)
     values = [column.to_pylist() for column in columns]
@@ -148,7 +148,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:
-    """A partition of a specification such that equal ones compare equal, NaN too."""
+    """Return a key such that equal partitions have equal keys, even with NaN."""
     return spec.id, tuple(
         "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
     )
@@ -173,7 +173,7 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
 
 
 def _path_bound(bounds: Any) -> str | None:
-    """The path of a data file that is a bound of a position delete file's paths."""
+    """Return the data file path in a bound of a position delete file; None if there is none."""
     bound = None if bounds is None else bounds.get(_FILE_PATH)
     try:
         return None if bound is None else bound.decode()

@@ -1,4 +1,4 @@
-"""Deletion vectors: bitmaps of deleted row positions, each a piece of a Puffin file."""
+"""Read deletion vectors: bitmaps of deleted row positions, stored in Puffin files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from splitlib_iceberg.roaring import numbers_of
 from splitlib_iceberg.unpacking import received
 
 _MAGIC = b"\xd1\xd3\x39\x64"
-# Around the bitmap: its length with the magic before, a CRC-32 behind; both big-endian.
+# Before the bitmap: length including the magic bytes. After it: CRC-32. Both are big-endian.
 _LENGTH = _CHECKSUM = 4
 
 
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
-    """The positions of the deleted rows, ascending; reads nothing but the vector.
+    """Return the positions of the deleted rows, ascending; reads only the bytes of the vector.
 
     Raises:
-        CorruptMetadata: if the bytes are no such vector, or of another number of rows.
-        MissingFile: if the file has gone.
+        CorruptMetadata: if the bytes are not a valid vector, or have another number of rows.
+        MissingFile: if the file does not exist.
     """
     what = "deletion vector"
     with reading(what, delete.path), files.new_input(delete.path).open() as stream:

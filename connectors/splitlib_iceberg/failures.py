@@ -1,7 +1,7 @@
-"""What PyIceberg and the libraries below it raise, as errors of splitlib.
+"""Convert exceptions of PyIceberg and its libraries to errors of splitlib.
 
-They raise errors of any class, which is why everything is caught here; the cause stays with the
-error, but for those of a catalog, whose text may quote secrets.
+These libraries raise exceptions of any class, so all are caught here. The original is chained as
+the cause, except for exceptions of a catalog, whose text may quote secrets.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from splitlib.storage import refuse_outside
 _log = get_logger(__name__)
 
 _SECRET = re.compile(r"secret|token|password|credential|key|connection-string|uri", re.IGNORECASE)
-# Object stores answer with text where a local disk has an errno.
+# Object stores report such failures as text, where a local disk sets errno.
 _DENIED = re.compile(r"ACCESS_DENIED|Access ?Denied|Forbidden|HTTP status 40[13]", re.IGNORECASE)
 _GONE = re.compile(r"NoSuchKey|NoSuchBucket|does not exist|Not Found|HTTP status 404")
 _NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does not exist")
-# Of a table in a Hive metastore.
+# PyIceberg's message for a Hive table that is not an Iceberg table.
 _NOT_ICEBERG = "Property table_type missing"
 _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError, SignError)
-# to PyIceberg 0.11 an answer that says so is one like any other
+# PyIceberg 0.11 and older has no class for "too many requests".
 _TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
-# By module, so that no client has to be installed to tell its errors.
+# Compared by module name, so that the client packages need not be installed.
 _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 
 
 @contextmanager
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
-    """Around calls of a catalog; values of ``options`` that are secret stay out of messages.
+    """Convert exceptions of catalog calls in the block; secrets in ``options`` are masked.
 
-    What no library is known to raise may be a bug: it is logged with its traceback.
+    An unexpected exception may be a bug, so it is logged with its traceback.
     """
     try:
         yield
@@ -79,10 +79,10 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Around reading the bytes of one of a table's files.
+    """Convert exceptions of reading one of a table's files in the block.
 
     Raises:
-        LocationNotAllowed: if it lies outside of ``allowed_locations``.
+        LocationNotAllowed: if the file lies outside of ``allowed_locations``.
     """
     refuse_outside(path)
     try:
@@ -105,7 +105,7 @@ def reading(what: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(what: str, path: str) -> Iterator[None]:
-    """Around making sense of those bytes."""
+    """Convert exceptions of decoding one of a table's files in the block."""
     try:
         yield
     except (SplitlibError, OSError):
@@ -117,7 +117,7 @@ def decoding(what: str, path: str) -> Iterator[None]:
 
 
 class _Censor:
-    """Takes the values of secret options out of a text."""
+    """Masks the values of secret options in a text."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._secrets = [
@@ -132,7 +132,7 @@ class _Censor:
 
 
 def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
-    # PyIceberg's messages may quote options, so none is chained or shown as it is.
+    # PyIceberg's messages may quote options, so none is chained or shown unmasked.
     text = censor(error)
     if _NO_CATALOG.search(text):
         return TableNotFound("There is no catalog in this database.", hint="check its uri.")
@@ -166,7 +166,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
 
 
 def _bad_metadata(error: BaseException) -> SplitlibError:
-    """Without what was read: a validation error quotes all of it."""
+    """Return an error without the input, because a validation error quotes all of it."""
     cause = error if isinstance(error, InvalidModel) else error.__cause__
     if not isinstance(cause, InvalidModel):
         return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")

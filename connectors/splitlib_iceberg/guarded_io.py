@@ -1,6 +1,6 @@
-"""A FileIO that opens nothing outside of ``allowed_locations``, and nothing that is a bomb.
+"""A FileIO that rejects files outside of ``allowed_locations`` and decompression bombs.
 
-Catalogs read the table's metadata file while they load it, where only a FileIO comes in between.
+Catalogs read a table's metadata file while loading the table. Only a FileIO can check this read.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from splitlib.storage import refuse_outside
 from splitlib_iceberg.unpacking import received, unpacks_by_gzip
 
 _OWN: Final = "splitlib.py-io-impl"
-"""The property that keeps what the user has chosen as ``py-io-impl``."""
+"""Property that keeps the user's own ``py-io-impl``."""
 _COMPRESSED: Final = ".gz.metadata.json"
 
 
 class GuardedFileIO(FileIO):
-    """What PyIceberg would take by itself, or what the user has chosen, behind a check."""
+    """Wraps PyIceberg's default FileIO, or the one that the user chose, with checks."""
 
     def __init__(self, properties: Properties) -> None:
         super().__init__(properties)
@@ -35,8 +35,8 @@ class GuardedFileIO(FileIO):
         """See ``FileIO``.
 
         Raises:
-            LocationNotAllowed: if it lies outside of ``allowed_locations``.
-            CorruptMetadata: for compressed metadata of a table that unpacks to too much.
+            LocationNotAllowed: if the location is outside of ``allowed_locations``.
+            CorruptMetadata: for a compressed metadata file that decompresses to too many bytes.
         """
         refuse_outside(location)
         scheme = location.partition(":")[0]
@@ -47,16 +47,16 @@ class GuardedFileIO(FileIO):
         return _Unpackable(found) if location.endswith(_COMPRESSED) else found
 
     def new_output(self, location: str) -> OutputFile:
-        """Nothing is written."""
+        """Not supported: splitlib writes no files."""
         raise NotImplementedError
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Nothing is deleted."""
+        """Not supported: splitlib deletes no files."""
         raise NotImplementedError
 
 
 class _Unpackable(InputFile):
-    """A compressed file that PyIceberg decompresses without a limit: tried within one before."""
+    """A compressed file, test-decompressed with a limit because PyIceberg has no limit."""
 
     def __init__(self, behind: InputFile) -> None:
         super().__init__(behind.location)
@@ -73,7 +73,7 @@ class _Unpackable(InputFile):
         """See ``InputFile``.
 
         Raises:
-            CorruptMetadata: if it unpacks to too much.
+            CorruptMetadata: if the file decompresses to too many bytes.
         """
         with self._behind.open(seekable) as stream:
             data = received(stream)
@@ -86,6 +86,6 @@ class _Unpackable(InputFile):
 
 
 def guarded(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Properties of a catalog whose files are opened behind a check."""
+    """Return catalog properties that make PyIceberg use :class:`GuardedFileIO`."""
     own = {_OWN: properties[PY_IO_IMPL]} if PY_IO_IMPL in properties else {}
     return {**properties, **own, PY_IO_IMPL: f"{__name__}.{GuardedFileIO.__name__}"}

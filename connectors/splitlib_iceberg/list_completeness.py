@@ -1,9 +1,9 @@
-"""Whether a manifest list is whole, by what its snapshot says of itself.
+"""Check that a manifest list is complete, by the counts in its snapshot's summary.
 
-A list that was cut between two blocks decodes without an error. What a snapshot says is optional,
-and the totals are carried on from snapshot to snapshot: a writer that once counted wrongly makes
-them wrong for good. So totals prove nothing where the list has more than they say, nor where the
-snapshot before is off by as much.
+A list that was truncated between two blocks decodes without an error. Summaries are optional, and
+totals are carried over from snapshot to snapshot, so one wrong count makes all later totals wrong.
+Therefore a total proves nothing if the list has more than the total, or if the previous snapshot is
+off by the same amount.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ def check_whole(
     snapshot: Snapshot,
     previous: Callable[[], tuple[Snapshot, Manifests] | None],
 ) -> None:
-    """Refuse a list that lacks manifests.
+    """Raise an error for a list that lacks manifests.
 
     Args:
-        manifests: What the list of the snapshot has.
+        manifests: Manifests in the snapshot's list.
         snapshot: The snapshot.
-        previous: Gives the snapshot before it and its list; None if that is not known any more.
+        previous: Returns the previous snapshot and its list; None if they are unavailable.
 
     Raises:
-        CorruptMetadata: if some are missing.
+        CorruptMetadata: if manifests are missing.
     """
     summary = _numbers(snapshot)
     created, kept = summary.get("manifests-created"), summary.get("manifests-kept")
     if created is not None and kept is not None:
         if created + kept == len(manifests):
             return
-        # Iceberg once counted no manifests of deletes, and so a list may have more
+        # Old Iceberg versions did not count delete manifests, so a list may have more.
         if created + kept > len(manifests):
             raise CorruptMetadata(
                 f"The manifest list {snapshot.manifest_list} has {len(manifests)} manifests, "
@@ -51,7 +51,7 @@ def check_whole(
         return
     try:
         earlier = previous()
-    except SplitlibError:  # its list may have gone: then it excuses nothing
+    except SplitlibError:  # without the previous list, assume that the totals are right
         earlier = None
     if earlier is not None and _missing(earlier[1], _numbers(earlier[0])) == missing:
         return
@@ -65,7 +65,7 @@ def check_whole(
 
 
 def _missing(manifests: Manifests, summary: Mapping[str, int]) -> dict[str, int]:
-    """What the list lacks of each total; without those that it has in full, or that are unknown."""
+    """Return by how much the list falls short of each total, without totals that it reaches."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),
@@ -86,6 +86,6 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _numbers(snapshot: Snapshot) -> dict[str, int]:
-    """What a snapshot says of itself in numbers."""
+    """Return the numeric entries of a snapshot's summary."""
     summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return {key: int(value) for key, value in summary.items() if str(value).isdecimal()}

@@ -1,4 +1,4 @@
-"""The data files of one manifest as Arrow columns, ready to be matched."""
+"""Convert the data files of one manifest to Arrow columns for matching."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Contents(NamedTuple):
     """The data files of one manifest."""
 
     files: pa.RecordBatch
-    """Columns path, size, sequence, and refused: why a file cannot be read, null if it can."""
+    """Columns path, size, sequence and refused (why a file cannot be read; null if it can)."""
     partitions: list[pa.Array]
-    """The distinct partitions, a column per key of the specification."""
+    """The distinct partitions; one column per key of the specification."""
     partition_count: int
     partition_of: Integers
-    """Per file: its row in :attr:`partitions`."""
+    """Row in :attr:`partitions` of each file's partition."""
     statistics: Statistics | None
-    """None where they were not asked for."""
+    """Statistics of the files; None if not requested."""
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory use, in bytes."""
         size = self.files.nbytes + self.partition_of.nbytes
         size += sum(column.nbytes for column in self.partitions)
         return int(size + (0 if self.statistics is None else self.statistics.nbytes))
@@ -46,8 +46,8 @@ class Contents(NamedTuple):
 class Statistics:
     """Bounds and counts of all columns in the files of one manifest.
 
-    They are kept as they were stored; a column is decoded when it is first asked for. Thread-safe:
-    two threads may decode the same column, with the same result.
+    They are kept as stored, and each column is decoded on first use. Thread-safe: two threads may
+    decode the same column, with the same result.
     """
 
     def __init__(self, entries: Entries) -> None:
@@ -63,8 +63,8 @@ class Statistics:
         self.nbytes = sum(part.nbytes for part in parts)
 
     def of(self, column: Column) -> ColumnStatistics:
-        """What is known of one column, a row per file."""
-        # tables that share a manifest may have given the column different types
+        """Return the statistics of one column, one row per file."""
+        # Tables that share a manifest may have different types for the column.
         key = column.id, str(column.source)
         if key not in self._decoded:
             self._decoded[key] = self._decode(column)
@@ -88,7 +88,7 @@ class Statistics:
 
 
 class _Numbers:
-    """Maps of column to count, of many files: a row per pair."""
+    """Counts by column id of many files, stored as one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -96,9 +96,9 @@ class _Numbers:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> pa.Array:
-        """The counts of one column; null where there is none."""
+        """Return the counts of one column; null where missing."""
         found = np.flatnonzero(self._column == column)
-        # writers that do not count have been seen to write -1
+        # Some writers store -1 for unknown counts.
         found = found[self._value[found] >= 0]
         counts, missing = np.zeros(files, np.int64), np.ones(files, np.bool_)
         counts[self._file[found]] = self._value[found]
@@ -107,7 +107,7 @@ class _Numbers:
 
 
 class _Bounds:
-    """Maps of column to bound, of many files: a row per pair."""
+    """Bounds by column id of many files, stored as one row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, bytes] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -115,7 +115,7 @@ class _Bounds:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> list[bytes | None]:
-        """The bounds of one column; None where there is none."""
+        """Return the bounds of one column; None where missing."""
         found = np.flatnonzero(self._column == column)
         bounds: list[bytes | None] = [None] * files
         values = self._value.take(pa.array(found)).to_pylist()
@@ -125,10 +125,10 @@ class _Bounds:
 
 
 def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
-    """The columns of a manifest's entries.
+    """Convert a manifest's entries to columns.
 
     Raises:
-        ValueError: if an entry is no data file, or lacks a partition value.
+        ValueError: if an entry is not a data file, or lacks a partition value.
     """
     if any(content != DataFileContent.DATA for content in entries.content):
         raise ValueError("There is an entry that is no data file.")
@@ -152,24 +152,24 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
 
 
 def refusal(form: str, encrypted: bool) -> str | None:
-    """Why a file cannot be read; None if it can."""
+    """Return why a file cannot be read; None if it can."""
     if encrypted:
         return "is encrypted"
     return None if form == "parquet" else f"is of format {form}"
 
 
 def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
-    """Rows with equal values, null and NaN equal to themselves.
+    """Group rows with equal values; null equals null, and NaN equals NaN.
 
     Returns:
-        Per row the number of its group, and per group its first row; in order of appearance.
+        The group number of each row, and the first row of each group, in order of appearance.
     """
     codes: Integers = np.zeros(rows, np.int64)
     for column in columns:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # renumbered each time, so that the product stays small
+        # Renumbered in each step, so that codes stay small.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -1,7 +1,7 @@
-"""Manifest lists and manifests, read through a table's FileIO and decoded by PyIceberg's readers.
+"""Read manifest lists and manifests through a table's FileIO, with PyIceberg's decoders.
 
-Every entry is decoded once, into columns. What a list says of a manifest is checked against what is
-found in it: a file that was cut short may decode to fewer entries without an error.
+Every entry is decoded once, into columns. The entries found are checked against the counts in the
+manifest list, because a truncated file may decode to fewer entries without an error.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from splitlib_iceberg.unpacking import received
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
-# Field ids of structs, by Iceberg's specification: a summary in a manifest list; in an entry, its
-# data file and the partition of that.
+# Field ids of structs in Iceberg's specification: the partition summary in a manifest list, and
+# the data file and its partition in an entry.
 _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
 _ROOT = -1  # PyIceberg's id of the record itself
 _Types = dict[int, Callable[..., StructProtocol]]
 _SCHEMA = MANIFEST_ENTRY_SCHEMAS[3]
-# Where each field of an entry and of its file stands, by the names of Iceberg's specification.
+# Positions of fields in an entry and in its data file, by their names in Iceberg's specification.
 _ENTRY = {field.name: i for i, field in enumerate(_SCHEMA.fields)}
 _DATA = {field.name: i for i, field in enumerate(DATA_FILE_TYPE[3].fields)}
 _FEW = 1000
@@ -45,28 +45,28 @@ _BOUNDS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bound
 
 
 class _Row(list[Any]):
-    """One Avro record as PyIceberg's decoder fills it, position by position."""
+    """One Avro record, filled by position by PyIceberg's decoder."""
 
     def __init__(self, *values: Any) -> None:
         super().__init__(values)
 
 
 class Entries(NamedTuple):
-    """The live files of one manifest, column by column."""
+    """The live files of one manifest, as columns."""
 
     content: Sequence[int]
     path: Sequence[str]
-    """As written."""
+    """Paths as stored."""
     format: Sequence[str]
     size: Sequence[int]
     records: Sequence[int]
     sequence: Sequence[int]
     encrypted: Sequence[bool]
     partition: Sequence[_Row]
-    """Positions as in :attr:`partition_ids`."""
+    """Partition values, in the order of :attr:`partition_ids`."""
     partition_ids: tuple[int, ...]
     bounds: tuple[Sequence[Any], ...]
-    """Per name in the specification: value counts, null counts, NaN counts, lower, upper."""
+    """Value counts, null counts, NaN counts, lower bounds, upper bounds."""
     equality_ids: Sequence[Sequence[int] | None]
     referenced: Sequence[str | None]
     offset: Sequence[int | None]
@@ -74,12 +74,12 @@ class Entries(NamedTuple):
 
 
 def read_list(files: FileIO, path: str) -> list[ManifestFile]:
-    """The manifests of a snapshot.
+    """Return the manifests of a snapshot.
 
     Raises:
-        MissingFile: if the manifest list has gone.
-        CorruptMetadata: if it does not decode, or has a manifest twice.
-        UnsupportedTable: for a version that is not known, or an encrypted manifest.
+        MissingFile: if the manifest list does not exist.
+        CorruptMetadata: if the list cannot be decoded, or contains a manifest twice.
+        UnsupportedTable: for an unknown version or an encrypted manifest.
     """
     what = "manifest list"
     data = _bytes(files, path, what)
@@ -93,11 +93,12 @@ def read_list(files: FileIO, path: str) -> list[ManifestFile]:
 
 
 def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFile]:
-    """The manifests of a list, each checked before the next is decoded."""
+    """Return the manifests of a list, checking each before decoding the next."""
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
-        # one path changed into another: as many files and rows, but some twice and others never
+        # If a corrupted path equals another one, counts still match, but files are duplicated or
+        # lost.
         if manifest.manifest_path in listed:
             raise CorruptMetadata(
                 f"The manifest {manifest.manifest_path} is listed twice in {path}."
@@ -112,12 +113,12 @@ def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFi
 
 
 def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
-    """The live entries of one manifest.
+    """Return the live entries of one manifest.
 
     Raises:
-        MissingFile: if the manifest has gone.
-        CorruptMetadata: if it does not decode, or is not what its list says.
-        UnsupportedTable: for a version that is not known.
+        MissingFile: if the manifest does not exist.
+        CorruptMetadata: if the manifest cannot be decoded, or contradicts the manifest list.
+        UnsupportedTable: for an unknown version.
     """
     what, path = "manifest", manifest.manifest_path
     data = _bytes(files, path, what)
@@ -135,7 +136,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 
 
 def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
-    """The rows of live files, and not many more of them than the list says."""
+    """Yield the rows of live files; raise if there are many more than the list says."""
     most = live_files(manifest)
     found = 0
     for row in rows:
@@ -150,17 +151,17 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """How many files its list says a manifest has; None where the list does not say."""
+    """Return the number of files of a manifest according to its list; None if unknown."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """How many rows its list says the files of a manifest have, before any is deleted."""
+    """Return the number of rows of a manifest, including deleted ones, according to its list."""
     return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 
 
 def may_have_files(manifest: ManifestFile) -> bool:
-    """Whether a manifest may have live files; where its counts contradict each other, it may."""
+    """Return whether a manifest may have live files; true if its counts are contradictory."""
     return live_files(manifest) != 0 or bool(live_rows(manifest))
 
 
@@ -171,10 +172,10 @@ def _sum(added: int | None, existing: int | None) -> int | None:
 
 
 def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
-    """Compare what was read with what the list says.
+    """Compare the entries with the counts in the manifest list.
 
-    The size alone proves nothing: a procedure of Iceberg's own that changes the paths in manifests
-    leaves it as it was.
+    The size is compared only if there are no counts: an Iceberg procedure that rewrites the paths
+    in manifests does not update it.
     """
     path, status, file = manifest.manifest_path, _ENTRY["status"], _ENTRY["data_file"]
     files, rows = live_files(manifest), live_rows(manifest)
@@ -220,10 +221,10 @@ def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int,
 
 
 def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
-    """The data sequence number, which entries inherit from the manifest that adds them."""
+    """Return the data sequence number; added entries inherit it from their manifest."""
     if number is not None:
         return number
-    # a manifest of a table of version 1 has none and counts as the oldest
+    # Manifests of version 1 tables have no sequence numbers; 0 counts as the oldest.
     if manifest.sequence_number == 0 or status == ManifestEntryStatus.ADDED:
         return manifest.sequence_number
     raise CorruptMetadata(f"The manifest {manifest.manifest_path} lacks sequence numbers.")

@@ -1,8 +1,8 @@
-"""What was decoded of a table's files, shared by all tables of the process.
+"""Cache of decoded metadata files, shared by all tables of the process.
 
-That is manifest lists, manifests, and the names of columns in data files. None of these files is
-ever written again, so what was decoded stays true. The same path may still mean another file where
-it is reached with other properties (credentials, endpoints).
+It contains manifest lists, manifests, and the column names of data files. These files are
+immutable, so entries never become stale. Keys include the properties of the FileIO, because the
+same path may be another file with other credentials or endpoints.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _MAX_BYTES = 256 * 2**20
 
 
 class Cached(NamedTuple):
-    """Something decoded and what it takes in memory."""
+    """A decoded value and its memory use in bytes."""
 
     value: Any
     nbytes: int
 
 
 class MetadataCache:
-    """Drops what was used least recently when it is full. Thread-safe.
+    """A cache that evicts the least recently used entries. Thread-safe.
 
     Args:
-        max_bytes: Of all that is kept.
+        max_bytes: Maximum total size of the values, in bytes.
     """
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
@@ -38,27 +38,27 @@ class MetadataCache:
         self._kept: LRUCache[Hashable, Cached] = LRUCache(max_bytes, lambda kept: kept.nbytes)
 
     def get(self, key: Hashable) -> Any:
-        """The value that was kept; None if there is none any more."""
+        """Return the cached value; None if there is none."""
         with self._lock:
             found = self._kept.get(key)
         return None if found is None else found.value
 
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
-        """Keep a value, if there is room for it at all."""
+        """Add a value, unless it is larger than the whole cache."""
         if nbytes <= self._max_bytes:
             with self._lock:
                 self._kept[key] = Cached(value, nbytes)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         with self._lock:
             self._kept.clear()
 
 
 def identity_of(files: FileIO) -> str:
-    """A text that two have in common if they reach the same files.
+    """Return a text that is equal for FileIOs with the same class and properties.
 
-    A digest, since properties hold secrets.
+    The result is a digest, because properties contain secrets.
     """
     told = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
     return hashlib.sha256(told.encode()).hexdigest()

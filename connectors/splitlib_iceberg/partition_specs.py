@@ -1,4 +1,4 @@
-"""Partition specifications: what the values of a partition say of the table's columns."""
+"""Partition specifications: how partition values derive from the table's columns."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Key(NamedTuple):
 
     id: int
     position: int
-    """Among all fields of the specification, as in the summaries of a manifest."""
+    """Position among all fields of the specification, as in the summaries of a manifest."""
     source: PrimitiveType | None
     """Iceberg's type of the partition values."""
     field: pa.Field
     meaning: PartitionField | None
-    """None where it cannot prune: its column was dropped, or its transform is unknown."""
+    """None if the field cannot prune: its column was dropped, or its transform is unknown."""
 
 
 class Spec:
     """One of a table's partition specifications, bound to a schema.
 
     Args:
-        spec: As the table has it.
-        columns: Of the schema, by identifier.
+        spec: The specification in the table's metadata.
+        columns: Columns of the schema by id.
     """
 
     def __init__(self, spec: PartitionSpec, columns: Mapping[int, Column]) -> None:
@@ -49,12 +49,12 @@ class Spec:
             for key in self.keys
             if key.meaning is not None and key.meaning.transform is None
         }
-        """By source column in lower case: the column of a batch with its value in every row."""
+        """Batch columns with untransformed values, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
         """Equal for two specifications that decode a manifest to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
-        """The partition of each file, a column per key.
+        """Return the partition values of each file, one column per key.
 
         Raises:
             ValueError: if a manifest lacks a field.
@@ -69,7 +69,7 @@ class Spec:
         return columns
 
     def summaries(self, manifests: Sequence[ManifestFile]) -> dict[str, ColumnStatistics]:
-        """What the list says of the partitions in each of some manifests of this specification."""
+        """Return statistics of the partition values in each manifest, from the manifest list."""
         found = {}
         for key in self.keys:
             if key.meaning is None or key.source is None:
@@ -91,7 +91,7 @@ class Spec:
                 decode(upper, key.source, key.field.type),
                 pa.array([None if s is None else s.contains_null for s in of_key], pa.bool_()),
                 pa.array([None if s is None else s.contains_nan for s in of_key], pa.bool_()),
-                # a bound is left out only where there is no value to bound
+                # A missing bound means that there are no values.
                 pa.array(known, pa.bool_()),
             )
         return found
@@ -102,7 +102,8 @@ def _keys(spec: PartitionSpec, columns: Mapping[int, Column]) -> Iterator[Key]:
     for position, field in enumerate(spec.fields):
         if isinstance(field.transform, VoidTransform):
             continue
-        # columns of a batch are looked up ignoring case; a specification may repeat a name so
+        # Batch columns are looked up ignoring case, but a specification may repeat a name in
+        # another case.
         name = f"{field.name}_{field.field_id}" if field.name.lower() in taken else field.name
         taken.add(name.lower())
         column = columns.get(field.source_id)

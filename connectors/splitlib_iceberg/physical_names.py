@@ -1,7 +1,7 @@
-"""The names that a table's columns have in a file, for readers that go by name.
+"""Find the names of a table's columns in a data file, for readers that match by name.
 
-A file written for Iceberg carries the field ids of its columns. One that a migration has taken over
-has none: then the table's name mapping says which of its columns is which.
+A file written for Iceberg contains the field ids of its columns. A file from a migration does not:
+for such files the table's name mapping defines which column is which.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from splitlib.model import FIELD_ID
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.failures import decoding, reading
 
-# What a name mapping calls the children of a list and a map, whatever the file calls them.
+# Names of the children of lists and maps in a name mapping, regardless of their names in the file.
 _ELEMENT, _KEY, _VALUE = "element", "key", "value"
 _NAME_BYTES = 200
 
 
 class PhysicalNames:
-    """Opens files of one table to see. Thread-safe; what a file says is remembered.
+    """Opens files of one table to find column names, and caches the result. Thread-safe.
 
     Args:
-        files: What the table's files are reached with.
+        files: FileIO of the table.
         mapping: The table's name mapping; None if it has none.
     """
 
@@ -40,11 +40,11 @@ class PhysicalNames:
         )
 
     def of(self, path: str) -> tuple[bool, dict[int, str]]:
-        """Whether a file has field ids, and by field id the names of the columns that it has.
+        """Return whether a file has field ids, and the names of its columns by field id.
 
         Raises:
-            UnsupportedTable: if it has no field ids and the table no name mapping.
-            MissingFile: if it has gone.
+            UnsupportedTable: if neither the file has field ids nor the table a name mapping.
+            MissingFile: if the file does not exist.
         """
         key = (*self._key, path)
         known: tuple[bool, dict[int, str]] | None = metadata_cache.shared.get(key)
@@ -94,7 +94,7 @@ def _mapped(
 
 
 def _children(kind: pa.DataType) -> Iterator[tuple[str, pa.Field]]:
-    """The fields below a type, under the names that a mapping has for them."""
+    """Yield the nested fields of a type, with their names in a name mapping."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield field.name, field

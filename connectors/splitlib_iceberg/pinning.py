@@ -1,4 +1,4 @@
-"""From a catalog's properties to one version of one table."""
+"""Load a table from a catalog, and choose its version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib_iceberg.guarded_io import guarded
 from splitlib_iceberg.sql_catalog import name_in_database
 
 PINS = ("snapshot_id", "ref", "as_of")
-# PyIceberg's name of a catalog that has been given none.
+# PyIceberg's name for a catalog without a name.
 _UNNAMED = "default"
 
 
@@ -28,10 +28,10 @@ class Pinned(NamedTuple):
     """One version of a table."""
 
     catalog: Catalog | None
-    """To be closed; None if it is the caller's."""
+    """The catalog to close; None if the caller owns it."""
     table: Table
     snapshot: Snapshot | None
-    """None for a table that nothing was written to."""
+    """The snapshot; None for a table without snapshots."""
     schema: Schema
 
 
@@ -39,9 +39,9 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     """Load a table and choose its version.
 
     Raises:
-        ConfigError: for options that contradict each other or are malformed.
-        TableNotFound: if the catalog has no such table.
-        SnapshotNotFound: if the table has no such version.
+        ConfigError: for contradicting or malformed options.
+        TableNotFound: if the catalog does not have this table.
+        SnapshotNotFound: if the table does not have this version.
         SourceUnavailable: if the catalog does not answer.
     """
     properties = dict(options)
@@ -57,13 +57,13 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
                 raise ConfigError(f"A catalog is given, and so {', '.join(properties)} cannot be.")
             catalog, own = given, None
         else:
-            # nothing is to be written, not even the tables of an empty catalog
+            # Nothing may be written, not even the tables of an empty SQL catalog.
             properties.setdefault("init_catalog_tables", "false")
             catalog = own = load_catalog(given, **guarded(properties))
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=given is None)
-        refuse_outside(table.metadata_location)  # which another's catalog has opened already
+        refuse_outside(table.metadata_location)  # a catalog of the caller has read it unchecked
         snapshot, schema = _choose(table, pins)
     except BaseException:
         if own is not None:
@@ -73,7 +73,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
 
 
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
-    """A table; ``by_default`` says that nobody has named the catalog."""
+    """Load a table. With ``by_default``, the user has not named the catalog."""
     try:
         return catalog.load_table(name)
     except NoSuchTableError:
@@ -87,9 +87,9 @@ def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
 
 
 def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Schema]:
-    """The snapshot, and the schema that Iceberg's own Spark reader shows for it.
+    """Return the snapshot, and the schema that Iceberg's Spark reader uses for it.
 
-    A branch is shown with the table's schema of now, everything else pinned with its own.
+    A branch uses the table's current schema; any other version uses the snapshot's schema.
     """
     match dict(pins):
         case {"snapshot_id": identifier}:
@@ -114,7 +114,7 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
             if table.metadata.current_snapshot_id is None:
                 return None, table.schema()
             return _by_id(table, table.metadata.current_snapshot_id), table.schema()
-    if snapshot.schema_id is None:  # written by old versions, which did not say
+    if snapshot.schema_id is None:  # old writers did not store it
         return snapshot, table.schema()
     schema = table.schemas().get(snapshot.schema_id)
     if schema is None:
@@ -146,7 +146,7 @@ def _integer(option: str, value: Any) -> int:
 
 
 def _milliseconds(moment: Any) -> int:
-    """Since the epoch, of a datetime, a text in ISO 8601, or that number itself."""
+    """Convert a datetime, ISO 8601 text or number to milliseconds since the epoch."""
     if isinstance(moment, str) and not moment.strip().isdigit():
         try:
             moment = datetime.fromisoformat(moment)

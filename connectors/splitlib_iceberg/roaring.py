@@ -1,7 +1,7 @@
-"""Roaring bitmaps of 64-bit numbers in their portable format, from bytes that may be damaged.
+"""Decode untrusted 64-bit roaring bitmaps in their portable format.
 
-A few bytes may claim to hold billions of numbers. The claims are therefore counted before anything
-is unpacked, and every piece has to hold what was claimed of it.
+A few bytes may claim to hold billions of numbers. So the claimed sizes are summed before anything
+is unpacked, and each container must have exactly its claimed size.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ _COUNT: Final = struct.Struct("<Q")
 _KEY = _COOKIE = _SIZE = struct.Struct("<I")
 _RUNS: Final = struct.Struct("<H")
 _WITH_RUNS, _WITHOUT_RUNS = 12347, 12346
-# Fewer containers than this have no table of offsets where there are runs.
+# With runs, only bitmaps of at least this many containers have a table of offsets.
 _OFFSETS_FROM: Final = 4
 _MAX_CONTAINERS: Final = 1 << 16
-# A container of more numbers is a bitmap of 65,536 bits.
+# A container with more numbers is stored as a bitmap of 65,536 bits.
 _MAX_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
-# A few bytes say that 65,536 numbers follow one another. Of more numbers than these, which take
-# eight bytes each, nothing is unpacked; without a number to compare, of fewer.
+# A few bytes can encode a run of 65,536 numbers, and each number takes eight bytes in memory. So
+# larger bitmaps are rejected; the limit is lower if the expected number is unknown.
 _MOST: Final = 1 << 27
 _MOST_UNKNOWN: Final = 1 << 23
 
 
 class _Container(NamedTuple):
-    """The numbers that have the upper 48 bits in common."""
+    """Numbers that share their upper 48 bits."""
 
     high: int
     size: int
-    """How many there are."""
+    """Number of values."""
     kind: str
     data: bytes
 
 
 def numbers_of(data: bytes, expected: int | None) -> Integers:
-    """The numbers, ascending.
+    """Return the numbers, ascending.
 
     Args:
-        data: All of the bitmap and nothing else.
-        expected: How many numbers it should hold; None if that is not known.
+        data: Exactly the bytes of the bitmap.
+        expected: Expected number of values; None if unknown.
 
     Raises:
-        ValueError: if it is no such bitmap, or holds more or fewer.
+        ValueError: if the bytes are not a valid bitmap, or have another number of values.
     """
     containers = list(_containers(_Bytes(data)))
     total = sum(container.size for container in containers)
@@ -69,7 +69,7 @@ def numbers_of(data: bytes, expected: int | None) -> Integers:
 
 
 class _Bytes:
-    """Bytes that are taken from the front."""
+    """Reads bytes from start to end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -115,7 +115,7 @@ def _of_one_key(data: _Bytes, key: int) -> Iterator[_Container]:
         raise ValueError(f"It cannot have {count} containers.")
     header = np.frombuffer(data.take(4 * count), "<u2").astype(np.int64).reshape(-1, 2)
     if not len(runs) or count >= _OFFSETS_FROM:
-        data.take(4 * count)  # the containers follow one another
+        data.take(4 * count)  # skipped: containers follow one another
     for i, (high, less_one) in enumerate(header.tolist()):
         size, kind = less_one + 1, "array"
         if len(runs) and runs[i]:
@@ -128,7 +128,7 @@ def _of_one_key(data: _Bytes, key: int) -> Iterator[_Container]:
 
 
 def _unpack(container: _Container) -> Integers:
-    """The lower 16 bits of its numbers."""
+    """Return the lower 16 bits of the container's numbers."""
     if container.kind == "bitmap":
         bits = np.unpackbits(np.frombuffer(container.data, np.uint8), bitorder="little")
         found = np.flatnonzero(bits).astype(np.int64)

@@ -1,4 +1,4 @@
-"""An Iceberg schema as Arrow and Spark understand it."""
+"""Convert an Iceberg schema to Arrow, with the types that Spark shows."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ _PLAIN: dict[type[IcebergType], pa.DataType] = {
 
 
 class Column(NamedTuple):
-    """A column, or a field of a struct, that manifests have statistics of."""
+    """A column, or a field of a struct, for which manifests have statistics."""
 
     name: str
     """``a.b`` for a field of a struct."""
     id: int
     source: PrimitiveType
     field: pa.Field
-    """Under its full name."""
+    """Arrow field under the full name."""
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The columns in the table's order, each field with its identifier.
+    """Return the columns in the table's order, with field ids.
 
     Raises:
-        UnsupportedTable: for a type that Spark has no counterpart for, and for names that differ
-            in case only, which Spark takes for one.
+        UnsupportedTable: for a type that Spark does not have, and for names that differ only in
+            case, which Spark cannot distinguish.
     """
     spelled = Counter(name.lower() for name in schema.column_names)
     if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
@@ -77,25 +77,25 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
-    """The columns that the table no longer has, with their last types.
+    """Return the columns that were dropped from the table, with their last types.
 
-    One of a type that Spark does not have is left out.
+    Columns of a type that Spark does not have are left out.
 
     Args:
-        schema: As it is read.
-        history: All schemas that the table ever had, the oldest first.
+        schema: The schema to read with.
+        history: All schemas of the table, oldest first.
     """
     known = {field.field_id for field in schema.fields}
     dropped = {f.field_id: f for old in history for f in old.fields if f.field_id not in known}
     fields = []
     for field in dropped.values():
-        with suppress(UnsupportedTable):  # a delete that compares it is refused then
+        with suppress(UnsupportedTable):  # a delete that compares this column raises an error later
             fields.append(_field(field, field.name))
     return pa.schema(fields)
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """The columns that once had another name, or whose name another column had; in lower case."""
+    """Return columns that had another name, or reuse another column's name; in lower case."""
     schemas = list(history)
     found = set()
     for column in columns:
@@ -116,12 +116,12 @@ def _id_of(schema: Schema, name: str) -> int | None:
 
 
 def filter_columns(schema: Schema) -> tuple[Column, ...]:
-    """The primitive columns outside lists and maps."""
+    """Return the primitive columns outside of lists and maps."""
     return tuple(_columns(schema.fields, ""))
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Refuse a column that was a date and now is a time: its partitions may be of either.
+    """Reject a column changed between date and timestamp: partition values may have either type.
 
     Raises:
         UnsupportedTable: naming the column.
@@ -139,10 +139,10 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
 
 
 def arrow_type(source: IcebergType, name: str = "value") -> pa.DataType:
-    """The Arrow type in which values of an Iceberg type travel.
+    """Return the Arrow type for values of an Iceberg type.
 
     Raises:
-        UnsupportedTable: for a type that Spark has no counterpart for; ``name`` is its column.
+        UnsupportedTable: for a type that Spark does not have; ``name`` is used in the message.
     """
     match source:
         case StructType():

@@ -1,4 +1,4 @@
-"""The manifests of one snapshot: which may have matching files, and what they hold."""
+"""The manifests of one snapshot: select those that may match, and read their contents."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from splitlib_iceberg.manifests import (
 )
 from splitlib_iceberg.partition_specs import Spec
 
-# Decoding holds the interpreter's lock: threads only hide the latency of storage.
+# Decoding holds Python's global lock, so threads only hide the latency of storage.
 _THREADS = 8
-# About what one decoded delete file takes in memory.
+# Approximate memory use of a decoded delete file.
 _DELETE_BYTES = 2000
 
 A = TypeVar("A")
@@ -44,10 +44,10 @@ class Plan(NamedTuple):
     """The data manifests that may have matching files."""
 
     by_spec: dict[Spec, list[int]]
-    """Their numbers in the snapshot's list."""
+    """Indexes in the manifest list."""
     counts: Manifests
     reads: int
-    """How many files were read to find out."""
+    """Number of files read for the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class _Deletes:
 
 
 class SnapshotFiles:
-    """What a snapshot consists of. Thread-safe.
+    """The metadata files of a snapshot. Thread-safe.
 
     Args:
-        files: What the table's files are reached with.
-        snapshot: None for a table that nothing was written to.
-        parent: The snapshot before it, if it is still known.
-        specs: The table's partition specifications, by identifier.
+        files: FileIO of the table.
+        snapshot: The snapshot; None for a table without snapshots.
+        parent: The previous snapshot, if still available.
+        specs: The table's partition specifications by id.
     """
 
     def __init__(
@@ -81,15 +81,16 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Manifests in use are held whatever the cache does: a plan is listed piece by piece.
+        # Contents in use are kept here even if the cache evicts them, because a plan is listed in
+        # parts.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 
     def plan(self, predicate: Predicate) -> Plan:
-        """The data manifests that may have matching files, by what the list says of each.
+        """Select data manifests that may have matching files, by their summaries in the list.
 
         Raises:
-            MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be had.
+            MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be read.
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DATA]
@@ -103,10 +104,10 @@ class SnapshotFiles:
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
-        """The data files of some manifests, by number, and how many files were read.
+        """Return the data files of manifests by number, and the number of metadata files read.
 
         Raises:
-            MissingFile, CorruptMetadata, SourceUnavailable: if one cannot be had.
+            MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be read.
         """
         manifests, reads = self._list()
         with self._lock:
@@ -129,15 +130,15 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """The delete files that may apply to matching files, and how many files were read.
+        """Return delete files that may apply to matching files, and the number of files read.
 
         Raises:
             UnsupportedTable: for a delete that cannot be applied.
-            MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be had.
+            MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be read.
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # a delete file lies in the partition of the rows it deletes, unless it has no partition
+        # A delete file belongs to the partition of the rows it deletes, unless it has no partition.
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
         with self._lock:
@@ -151,11 +152,11 @@ class SnapshotFiles:
         return index, reads + sum(read for _, read in lists)
 
     def spec_of(self, number: int) -> Spec:
-        """The partition specification of a manifest's files."""
+        """Return the partition specification of a manifest's files."""
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release the contents that are kept."""
         with self._lock:
             self._held = {}
             self._deletes = _Deletes((), DeleteIndex([]))
@@ -226,12 +227,12 @@ class SnapshotFiles:
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """A key of the cache: what is decoded depends on the types of partition values, too."""
+        """Return a cache key; decoded contents depend on the types of partition values too."""
         return self._identity, path, None if spec is None else spec.signature
 
 
 def in_parallel(call: Callable[[A], T], arguments: Sequence[A]) -> list[T]:
-    """The result of a call for each argument, in their order."""
+    """Call a function for each argument in threads, and return the results in order."""
     if len(arguments) < 2:
         return [call(each) for each in arguments]
     with Workers(_THREADS, "splitlib-iceberg") as pool:

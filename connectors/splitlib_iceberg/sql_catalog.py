@@ -1,6 +1,6 @@
-"""The name that a SQL catalog has in its database.
+"""Find the name of a SQL catalog in its database.
 
-It stores its name with each of its tables, and finds none that is stored with another.
+A SQL catalog stores its name with each table, and finds only tables stored with its own name.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from splitlib.errors import ConfigError
 
 
 def name_in_database(catalog: Catalog, table: str) -> str | None:
-    """The name of the only catalog in the same database that has a table; None if none has it.
+    """Return the name of the only catalog in the database that has a table; None without one.
 
     Raises:
-        ConfigError: if several have it.
+        ConfigError: if several catalogs have the table.
     """
-    # imported here: it takes a while, and is seldom needed
+    # Imported here because it is slow and rarely needed.
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
     from sqlalchemy.orm import Session

@@ -1,6 +1,6 @@
-"""What a table's files are reached with: properties of PyIceberg's ``FileIO`` as options of fsspec.
+"""Convert properties of PyIceberg's ``FileIO`` to options of fsspec file systems.
 
-A catalog that hands out credentials for a table has put them among these properties.
+The properties include credentials that a catalog hands out for a table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMES: Final = {
     "token": (S3_SESSION_TOKEN, AWS_SESSION_TOKEN),
     "endpoint_url": (S3_ENDPOINT,),
 }
-# What makes the driver's client somebody else than whose keys these are.
+# With one of these properties, requests are made with other credentials than the given keys.
 _OTHERS: Final = (S3_SIGNER, S3_ROLE_ARN, AWS_ROLE_ARN, S3_PROFILE_NAME, AWS_PROFILE_NAME)
 _AZURE: Final = {
     "account_host": ADLS_ACCOUNT_HOST,
@@ -58,7 +58,7 @@ _AZURE: Final = {
 
 
 def s3_options(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of s3fs; empty where the properties say nothing, or what they say has none."""
+    """Return options of s3fs; empty if there are none, or if s3fs cannot express them."""
     if any(properties.get(name) for name in _OTHERS):
         return {}
     options: dict[str, Any] = {}
@@ -75,12 +75,12 @@ def s3_options(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def azure_options(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of adlfs; empty where the properties say nothing, or what they say has none."""
+    """Return options of adlfs; empty if there are none, or if adlfs cannot express them."""
     if any(properties.get(name) for name in (ADLS_TOKEN, ADLS_CREDENTIAL)):
         return {}
     options = {option: value for option, name in _AZURE.items() if (value := properties.get(name))}
     for name, value in properties.items():
-        # a catalog hands out a signature by the account's host; PyIceberg takes the first
+        # Catalogs hand out SAS tokens per account host; like PyIceberg, use the first one.
         if name.startswith(f"{ADLS_SAS_TOKEN}."):
             host = name.removeprefix(f"{ADLS_SAS_TOKEN}.")
             options.setdefault("account_name", host.partition(".")[0])

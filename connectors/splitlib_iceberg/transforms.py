@@ -1,4 +1,4 @@
-"""Iceberg's partition transforms over Arrow arrays."""
+"""Iceberg's partition transforms for Arrow arrays."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _UNITS: dict[type[Transform[Any, Any]], Literal["Y", "M", "D", "h"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """Whole years, months, days or hours since 1970 of a date or an instant, in UTC."""
+    """Whole years, months, days or hours since 1970 of a date or timestamp, in UTC."""
 
     unit: Literal["Y", "M", "D", "h"]
-    """As NumPy names it."""
+    """NumPy's name of the unit."""
 
     preserves_order = True
 
@@ -65,7 +65,7 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """A number rounded down to a multiple of a width, or the beginning of a text."""
+    """A number rounded down to a multiple of a width, or the start of a text."""
 
     width: int
 
@@ -81,7 +81,7 @@ class Truncate:
             return self._decimals(values)
         numbers = values.fill_null(0).to_numpy()
         width = np.array(self.width, numbers.dtype)
-        # below the least multiple it wraps around, as in Java
+        # Wraps around below the least multiple, as in Java.
         return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
@@ -99,7 +99,7 @@ class Bucket:
 
     buckets: int
     source: IcebergType
-    """Its hash depends on the type."""
+    """Iceberg's type of the column, which determines the hash."""
 
     preserves_order = False
 
@@ -124,9 +124,9 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """The transform over Arrow arrays; None if it is not known, so that it cannot prune.
+    """Return a transform for Arrow arrays; None for an unknown one, which cannot prune.
 
-    Not for identity and void, which need no transform.
+    Identity and void need no transform and are not supported here.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -139,14 +139,14 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """The Arrow type of the partition values; None is the identity."""
+    """Return the Arrow type of the partition values; a transform of None is the identity."""
     match transform:
         case None:
             return source
         case Temporal(unit="D"):
             return pa.date32()
         case Truncate() if pa.types.is_decimal(source):
-            # rounding -99 down to a multiple of 10 takes a digit more
+            # Rounding -99 down to a multiple of 10 needs one more digit.
             return pa.decimal128(min(38, source.precision + 1), source.scale)
         case Truncate():
             return source
@@ -159,7 +159,7 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _uuid_bytes(text: str | None) -> bytes | None:
-    """The 16 bytes; None also for text that is not a UUID as Spark shows it, which equals none."""
+    """Return the 16 bytes; None for text that is not a UUID as Spark writes it: no match."""
     try:
         found = uuid.UUID(text) if text is not None else None
     except ValueError:

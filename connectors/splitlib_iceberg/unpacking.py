@@ -1,6 +1,6 @@
-"""Bytes received and decompressed within limits, as few bytes may stand for gigabytes.
+"""Read and decompress bytes within limits, because few bytes may decompress to gigabytes.
 
-A limit is known before anything is unpacked, and memory is taken for no more than that.
+The limit is known before decompression starts, and no more memory is allocated.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.io import InputStream
 
 _PIECE: Final = 1 << 20
-# Metadata repeats itself, and compresses well: PyIceberg's and Iceberg's own files to a twentieth
-# or so. The least is for small files, in which one record may hold most of the bytes.
+# PyIceberg's and Iceberg's own metadata files compress to about a twentieth. The minimum is for
+# small files, where one record may make up most of the bytes.
 _RATIO: Final = 100
 _LEAST: Final = 4 << 20
-# The largest piece of a file that is received at once.
+# Maximum number of bytes read at once.
 _MOST_RECEIVED: Final = (1 << 31) - 1
 
 
 def limit_of(compressed: int) -> int:
-    """The bytes that a file of so many compressed bytes may unpack to."""
+    """Return the maximum decompressed size of a file with this many compressed bytes."""
     return _LEAST + _RATIO * compressed
 
 
 def unpacked(codec: str, data: bytes, limit: int) -> bytes:
-    """A block of an Avro file, decompressed.
+    """Decompress a block of an Avro file.
 
     Args:
-        codec: Its name in the file's header.
-        data: The block as it is stored.
-        limit: How many bytes it may have.
+        codec: Name of the codec in the file's header.
+        data: The block as stored.
+        limit: Maximum decompressed size in bytes.
 
     Raises:
-        ValueError, EOFError: if the block is damaged, larger than ``limit``, or the codec is not
-            known.
+        ValueError, EOFError: if the block is damaged or larger than ``limit``, or the codec is
+            unknown.
         ImportError: if the codec needs a package that is not installed.
     """
     if codec not in KNOWN_CODECS:
@@ -61,7 +61,7 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 
 
 def unpacks_by_gzip(data: bytes) -> bool:
-    """Whether a file by gzip unpacks within the limit of its size; a damaged one does."""
+    """Return whether a gzip file decompresses within its limit; true for a damaged file."""
     left = limit_of(len(data))
     while data:
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -78,14 +78,14 @@ def unpacks_by_gzip(data: bytes) -> bool:
 
 
 def received(stream: InputStream, size: int | None = None) -> bytes:
-    """What a stream holds, from where it stands.
+    """Read bytes from the current position of a stream.
 
     Args:
         stream: An open file.
-        size: How many bytes; None for all that there are. Fewer come back if there are no more.
+        size: Number of bytes; None reads to the end. Fewer are returned if the file ends.
 
     Raises:
-        ValueError: if that is more than is read into memory at once.
+        ValueError: if the size exceeds the limit for one read.
     """
     if size is None:
         return _all_of(stream)
@@ -93,7 +93,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
         raise ValueError(f"{size} bytes are more than is read at once.")
     if size <= _PIECE:
         return stream.read(size)
-    # memory for what there is, not for what is claimed
+    # Allocate memory for the bytes that exist, not for the claimed size.
     found = bytearray()
     while len(found) < size and (piece := stream.read(min(size - len(found), _PIECE * 16))):
         found += piece
@@ -153,7 +153,7 @@ def _of_zstandard(data: bytes, limit: int) -> bytes:
 
 
 def _snappy_size(data: bytes) -> int:
-    """The size that a block of Snappy begins with, in 7 bits a byte."""
+    """Return the size at the start of a Snappy block, encoded with 7 bits per byte."""
     size = 0
     for shift, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << (7 * shift)

@@ -1,5 +1,5 @@
-"""Splits handed out to many readers, while the listing and the filters are still on their way.
+"""Distribute splits to many readers while the listing runs and filters arrive.
 
-``prefetch`` enumerates ahead in a thread, the ``coordinator`` takes in what it finds, an assigner
-of ``assigners`` chooses who reads what, and a ``checkpoint`` holds what has not been read yet.
+``prefetch`` enumerates ahead in a thread, the ``coordinator`` receives its splits, one of the
+``assigners`` chooses which reader gets which split, and a ``checkpoint`` holds unread splits.
 """

@@ -1,7 +1,7 @@
-"""Which split goes to whom next, and which splits make one task.
+"""Choose which reader gets which split next, and which splits make one task.
 
-An assigner is a queue that may look at the host that asks. It sees only what has been enumerated
-and not handed out, never the whole table.
+An assigner is a queue that may consider the reader's host. It contains only splits that are
+enumerated and not yet handed out, never the whole table.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from splitlib.model import FileSplit
 
 
 class SplitAssigner(Protocol):
-    """Splits that wait for a reader. Not thread-safe: the coordinator calls it under its lock."""
+    """A queue of splits. Not thread-safe: the coordinator calls it under its lock."""
 
     def add(self, splits: Iterable[FileSplit]) -> None:
-        """Take in splits, in the table's order."""
+        """Add splits, in the table's order."""
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Take in splits that were handed out before."""
+        """Add splits again that were handed out before."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """The next split for a reader on ``hostname``; None only if no split waits."""
+        """Remove and return the next split for a reader on ``hostname``; None if empty."""
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """Forget splits that no reader needs any more; those that do not wait here are ignored."""
+        """Remove splits that no reader needs any more; unknown ids are ignored."""
 
     def __iter__(self) -> Iterator[FileSplit]:
-        """What waits, in no particular order."""
+        """Iterate over the waiting splits, in no particular order."""
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting splits."""
 
 
 class FifoAssigner:
-    """In the table's order; what comes back goes first.
+    """Hands out splits in the table's order; returned splits go first.
 
-    The order depends only on the table, the filters and which readers have failed, not on how fast
-    the listing is.
+    The order depends only on the table, the filters and failed readers, not on the speed of the
+    listing.
     """
 
     def __init__(self) -> None:
@@ -70,9 +70,9 @@ class FifoAssigner:
 
 
 class LocalityAssigner:
-    """The oldest split that lies on the asking host, else one that lies nowhere, else any.
+    """Prefers the oldest split stored on the reader's host, then splits without known hosts.
 
-    Hosts are compared by name, ignoring case. Racks are not known.
+    Hosts are compared by name, ignoring case. Racks are not considered.
     """
 
     def __init__(self) -> None:
@@ -125,9 +125,9 @@ def _hosts(split: FileSplit) -> set[str]:
 
 
 class LargestFirstAssigner:
-    """The longest split first, so that readers end at about the same time.
+    """Hands out the longest split first, so that readers finish at about the same time.
 
-    That is Graham's LPT rule, applied to what has been listed so far.
+    This is Graham's LPT rule, applied to the splits listed so far.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class LargestFirstAssigner:
     def add(self, splits: Iterable[FileSplit]) -> None:
         """See :meth:`SplitAssigner.add`."""
         for split in splits:
-            self._added += 1  # orders equally long splits, which have no order of their own
+            self._added += 1  # breaks ties, because splits cannot be compared
             heappush(self._heap, (-split.length, self._added, split))
 
     add_back = add
@@ -161,15 +161,15 @@ class LargestFirstAssigner:
 def pack(
     splits: Iterable[FileSplit], target_bytes: int, open_cost_bytes: int = 4 * 2**20
 ) -> list[list[FileSplit]]:
-    """Splits gathered into tasks of about ``target_bytes`` each; every split in exactly one.
+    """Group splits into tasks of about ``target_bytes`` each; every split is in exactly one task.
 
-    As Spark's file sources pack: the longest first, and a task is full when the next split would
-    exceed it. Pure; the same splits in the same order give the same tasks.
+    Packs like Spark's file sources: the longest split first, and a task is full when the next split
+    would exceed it. The same splits in the same order give the same tasks.
 
     Args:
-        splits: What to pack; within a task they are ordered by length, the longest first.
-        target_bytes: A task holds more only if a single split does.
-        open_cost_bytes: What opening a file costs, in bytes that could be read in that time; it
+        splits: Splits to group. Within a task they are ordered by length, the longest first.
+        target_bytes: Size of a task. Only a single longer split makes a larger task.
+        open_cost_bytes: Cost of opening a file, as bytes that could be read in the same time. It
             keeps thousands of tiny files from becoming one task.
     """
     tasks: list[list[FileSplit]] = []

@@ -1,8 +1,9 @@
-"""What a coordinator knows, as bytes: versioned, checked, and never pickle.
+"""Serialize a coordinator's state to versioned, checksummed bytes, without pickle.
 
-Layout: sections, each after its length in 8 bytes (little endian), then the name of the format and
-a CRC-32 of everything before. The first section is JSON, the second the files known, then a stream
-of Arrow per kind of partition with a row per split, then the filters.
+Layout: sections, each preceded by its length in 8 bytes (little endian), then the name of the
+format and a CRC-32 of everything before. The first section is JSON, and the second contains the ids
+of known files. Then follows one Arrow stream per layout of partition values, with one row per
+split. The filters come last.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ _FORMAT = b"SLC1"
 _LENGTH = struct.Struct("<Q")
 _COLUMNS = pa.schema(
     [
-        ("position", pa.int64()),  # among all splits of the checkpoint
+        ("position", pa.int64()),  # position among all splits of the checkpoint
         ("split_id", pa.string()),
         ("path", pa.string()),
         ("start", pa.int64()),
         ("length", pa.int64()),
         ("file_size", pa.int64()),
         ("modified", pa.int64()),
-        ("read_format", pa.int64()),  # among those of the JSON, as is the next
+        ("read_format", pa.int64()),  # index into the JSON's list, as is the next
         ("deletes", pa.int64()),
         ("hosts", pa.list_(pa.string())),
     ]
 )
-# What decoding bytes from anyone can raise.
+# Errors that decoding untrusted bytes can raise.
 _WRONG = (
     SplitlibError,
     ipc.Unreadable,
@@ -66,35 +67,35 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split and what it was made of, by which a later filter decides."""
+    """A split and the selected file it was made from, which later filters are checked against."""
 
     split: FileSplit
     origin: SelectedFiles
     row: int
-    """Of its file in :attr:`origin`."""
+    """Row of the split's file in :attr:`origin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that it takes to go on in another process."""
+    """All state that another process needs to continue the scan."""
 
     scan: Mapping[str, Any]
     """See :meth:`splitlib.enumeration.enumerator.DynamicFileEnumerator.identity`."""
     complete: bool
-    """Whether everything was enumerated: nothing has to be listed again."""
+    """Whether the enumeration is complete, so that nothing has to be listed again."""
     filters: Sequence[DynamicFilteringEvent]
     splits: Sequence[TrackedSplit]
-    """Not acknowledged, in the order in which they are to be handed out."""
+    """Unacknowledged splits, in the order in which to hand them out."""
     known_files: bytes
-    """Identifiers of the files whose splits were enumerated, acknowledged or not."""
+    """Ids of the files whose splits were enumerated, acknowledged or not."""
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """The checkpoint as bytes.
+    """Serialize a checkpoint.
 
     Raises:
-        InvalidCheckpoint: for what cannot or must not be written: the name of a producer that is
-            neither text nor a number, credentials in it or in a path.
+        InvalidCheckpoint: if a producer's name is neither text nor an integer, or a producer's name
+            or a path contains credentials.
     """
     names = [event.producer for event in checkpoint.filters]
     for name in names:
@@ -129,15 +130,16 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Checkpoint:
-    """The inverse of :func:`encode`; safe with bytes from anyone.
+    """Read the bytes that :func:`encode` wrote; safe for untrusted bytes.
 
     Args:
-        data: What :func:`encode` made.
-        scan: The scan that is to go on.
-        metadata: Of its table.
+        data: The bytes.
+        scan: Identity of the scan to continue.
+        metadata: Metadata of its table.
 
     Raises:
-        InvalidCheckpoint: if the bytes were damaged, or are of another scan or something else.
+        InvalidCheckpoint: if the bytes are damaged, belong to another scan, or are not a
+            checkpoint.
     """
     try:
         return _decoded(list(_sections(ipc.unseal(data, _FORMAT))), scan, metadata)
@@ -201,7 +203,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
 
 
 def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
-    """Positions of the splits whose partition values have the same columns and meaning."""
+    """Group positions of splits by the layout of their partition values."""
     kinds: dict[_Kind, list[int]] = {}
     for position, tracked in enumerate(splits):
         partitions = tracked.origin.partitions
@@ -240,7 +242,7 @@ def _to_stream(
 
 
 def _values_of(some: Sequence[TrackedSplit]) -> pa.RecordBatch:
-    """The partition of each split, as the connector gave it."""
+    """Return the partition values of each split, as the connector returned them."""
     batches: dict[int, pa.RecordBatch] = {}
     rows: dict[int, list[int]] = {}
     places: list[tuple[int, int]] = []
@@ -274,7 +276,7 @@ def _from_stream(
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
     batch = ipc.read_batch(stream)
-    # by place: a partition key may have the name of a column of our own
+    # Select by position: a partition key may have the same name as one of these columns.
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))
@@ -284,9 +286,9 @@ def _from_stream(
     if any(column.null_count for column in own.columns):
         raise ipc.Unreadable("something of a split is missing")
     every = pa.array(range(batch.num_rows), pa.int64())
-    if fields is None:  # written by a version that left the table's own columns out
+    if fields is None:  # written by a version that omitted the table's own columns
         fields = [(name, name, True) for name in values.schema.names]
-    # a transform cannot be written, so a column that came from one decides nothing from now on
+    # A transform is not serialized, so its column cannot be filtered any more.
     known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
     partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
     if len(known) == len(fields):

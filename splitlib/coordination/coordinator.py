@@ -1,4 +1,4 @@
-"""Hands splits to readers while the listing, and the filters, are still on their way.
+"""Hands splits to readers while the listing runs and filters arrive.
 
 ::
 
@@ -6,8 +6,8 @@
                                  ▲                  ▲               ▲
                                  └──── filters, which may arrive at any moment
 
-A request never waits for any of this: the reader is told to come back. Otherwise a reader could
-occupy the very worker that is needed to collect the filter.
+A request never waits for a listing or a filter: the response is to try again later. A blocked
+reader could otherwise occupy the worker that is needed to collect the filter.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _MOST_DOUBLINGS = 4
 
 
 def _paths_of(split: FileSplit) -> list[str]:
-    """The files that it takes to read a split."""
+    """Return the paths of the files needed to read a split."""
     return [split.path, *(delete.path for delete in split.deletes)]
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """Read this, and acknowledge it.
+    """A split to read and then acknowledge.
 
     Attributes:
-        split: What to read.
+        split: The split to read.
     """
 
     split: FileSplit
@@ -48,10 +48,10 @@ class AssignedSplit:
 
 @dataclass(frozen=True, slots=True)
 class WaitForSplits:
-    """There is nothing yet: ask again.
+    """No split is available yet; the reader should request again.
 
     Attributes:
-        delay_seconds: After this long, or when it suits the reader.
+        delay_seconds: Suggested delay before the next request, in seconds.
     """
 
     delay_seconds: float
@@ -59,15 +59,15 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """All is handed out. What another reader fails to read may still come back."""
+    """All splits are handed out. Splits of a failed reader may still come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """Whoever asks is not a reader, or no longer: not to be taken for the end of the table.
+    """The requesting reader is not registered, or was replaced. This is not the end of the table.
 
     Attributes:
-        reason: Why it is none.
+        reason: Why the request was ignored.
     """
 
     reason: str
@@ -81,19 +81,19 @@ class _Reader:
     attempt: int
     hostname: str | None
     waits: int = 0
-    """Requests in a row that were told to wait."""
+    """Number of consecutive requests without a split."""
 
 
 class DynamicFileSplitEnumerator:
     """Hands out the splits of a table, each to one reader at a time. Thread-safe.
 
-    Nothing is listed before the first request. Every split that matches the filters is handed out
-    until a reader acknowledges it; no method blocks until something else happens.
+    Nothing is listed before the first request. A matching split is handed out again until a
+    reader acknowledges it. No method waits for a listing or a filter.
 
     Args:
-        enumerator: What lists the table; filters may be given to it directly, too. The coordinator
-            owns it from now on, and cancels it when closed.
-        assigner: Who gets which split; by default in the table's order.
+        enumerator: Enumerator of the table, which may also receive filters directly. The
+            coordinator owns it, and cancels it when closed.
+        assigner: Chooses which reader gets which split; by default in the table's order.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class DynamicFileSplitEnumerator:
         self._attempts: dict[Hashable, int] = {}
         self._waiting: dict[str, TrackedSplit] = {}
         self._assigned: dict[str, tuple[TrackedSplit, Hashable]] = {}
-        self._passed = enumerator.predicate  # by all that waits
+        self._passed = enumerator.predicate  # the predicate that all waiting splits passed
         self._known_files = bytearray()
         self._received = 0
         self._prefetcher = SplitPrefetcher(enumerator)
@@ -119,14 +119,14 @@ class DynamicFileSplitEnumerator:
         enumerator: DynamicFileEnumerator,
         assigner: SplitAssigner | None = None,
     ) -> Self:
-        """A coordinator that goes on where another one has made ``state``.
+        """Make a coordinator that continues from ``state``, the snapshot of another one.
 
-        It knows no readers. What had been handed out and not acknowledged is handed out first.
-        Filters that ``enumerator`` already has hold as well.
+        No reader is registered. Splits that were handed out and not acknowledged come first.
+        Filters that ``enumerator`` already has apply too.
 
         Raises:
-            InvalidCheckpoint: if ``state`` was damaged, or is of another table or snapshot.
-            InvalidFilter: if a producer has given ``enumerator`` another filter than before.
+            InvalidCheckpoint: if ``state`` is damaged, or belongs to another table or snapshot.
+            InvalidFilter: if a producer has given ``enumerator`` a different filter than before.
             LocationNotAllowed: for a file outside of ``allowed_locations``.
         """
         checkpoint = decode(state, enumerator.identity(), enumerator.table.metadata)
@@ -145,12 +145,12 @@ class DynamicFileSplitEnumerator:
         return restored
 
     def snapshot_state(self) -> bytes:
-        """What :meth:`restore` needs: the splits not acknowledged, the filters, the files known.
+        """Return unacknowledged splits, filters and known files as bytes for :meth:`restore`.
 
-        About 16 bytes for each file enumerated, and some 200 for each split not acknowledged.
+        The size is about 16 bytes per enumerated file plus 200 bytes per unacknowledged split.
 
         Raises:
-            InvalidCheckpoint: for what cannot be written; see
+            InvalidCheckpoint: if something cannot be serialized; see
                 :func:`splitlib.coordination.checkpoint.encode`.
         """
         with self._lock:
@@ -172,7 +172,7 @@ class DynamicFileSplitEnumerator:
         self.enumerator.announce_dynamic_filter(producer, fields)
 
     def handle_source_event(self, event: DynamicFilteringEvent) -> None:
-        """Take a filter, at any time: no request after it gets a split that it drops.
+        """Add a filter at any time. Later requests do not return splits that it drops.
 
         Raises:
             InvalidFilter: if the same producer (not None) has given a different filter.
@@ -182,10 +182,10 @@ class DynamicFileSplitEnumerator:
     def register_reader(
         self, reader_id: Hashable, hostname: str | None = None, attempt: int = 0
     ) -> None:
-        """Make a reader known, or a newer attempt of one.
+        """Register a reader, or a newer attempt of a reader.
 
-        A newer attempt takes over: what the older one had not acknowledged goes to others, and
-        the older one is ignored from now on. An older attempt is ignored.
+        A newer attempt replaces the older one: its unacknowledged splits go to other readers, and
+        its further calls are ignored. An older attempt is ignored.
         """
         with self._lock:
             latest = self._attempts.get(reader_id, attempt)
@@ -197,11 +197,11 @@ class DynamicFileSplitEnumerator:
             self._readers[reader_id] = _Reader(attempt, hostname)
 
     def remove_reader(self, reader_id: Hashable, attempt: int | None = None) -> None:
-        """Forget a reader that has ended or failed; what it had not acknowledged goes to others.
+        """Remove a reader that ended or failed. Its unacknowledged splits go to other readers.
 
         Args:
-            reader_id: Whom; unknown ones are ignored.
-            attempt: Which attempt of it; ignored if that is not its latest. None = the latest.
+            reader_id: Id of the reader; unknown ids are ignored.
+            attempt: Attempt of the reader; ignored unless it is the latest. None = the latest.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -211,15 +211,15 @@ class DynamicFileSplitEnumerator:
     def handle_split_request(
         self, reader_id: Hashable, hostname: str | None = None, attempt: int | None = None
     ) -> SplitResponse:
-        """The next split for a reader. Never waits for a listing or a filter.
+        """Return the next split for a reader, without waiting for a listing or a filter.
 
         Args:
-            reader_id: Who asks.
-            hostname: Where from, if not from where it was registered.
-            attempt: Which attempt of it asks; None = the latest.
+            reader_id: Id of the reader.
+            hostname: Host of the reader; by default the one it was registered with.
+            attempt: Attempt of the reader; None = the latest.
 
         Raises:
-            SplitlibError: why the listing has failed; from then on at every request.
+            SplitlibError: if the listing has failed; every later request raises it again.
         """
         with self._lock:
             reader = self._reader(reader_id, attempt)
@@ -230,7 +230,7 @@ class DynamicFileSplitEnumerator:
             self._prefetcher.start(self)
             complete = self._receive()
             if (error := self._prefetcher.error) is not None:
-                # a copy: every raise adds its frames to the error's traceback
+                # Raise a copy, because every raise adds frames to the error's traceback.
                 raise copy.copy(error) from error
             split = self._assigner.take(hostname or reader.hostname)
             self._prefetcher.taken(self._received, len(self._assigner))
@@ -248,9 +248,9 @@ class DynamicFileSplitEnumerator:
     def acknowledge(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Note that a reader has finished splits: they are never handed out again.
+        """Record that a reader has finished splits, which are then never handed out again.
 
-        Splits that it no longer holds are ignored: another reader has them, or will have.
+        Splits that the reader no longer holds are ignored, because another reader gets them.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -261,9 +261,9 @@ class DynamicFileSplitEnumerator:
     def add_splits_back(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Take splits from a reader that has failed; those that still match go to others.
+        """Take splits back from a failed reader; those that still match go to other readers.
 
-        Splits that it no longer holds are ignored.
+        Splits that the reader no longer holds are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -271,27 +271,27 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """How many are enumerated and not handed out; bounded, however large the table is."""
+        """Number of splits enumerated and not handed out; bounded, regardless of table size."""
         with self._lock:
             self._receive()
             return len(self._assigner)
 
     @property
     def unacknowledged_splits(self) -> int:
-        """How many are handed out and not acknowledged."""
+        """Number of splits handed out and not acknowledged."""
         with self._lock:
             return len(self._assigned)
 
     @property
     def finished(self) -> bool:
-        """Whether every split that matches was handed out and acknowledged."""
+        """Whether every matching split was handed out and acknowledged."""
         with self._lock:
             return self._receive() and not self._assigned and not len(self._assigner)
 
     def close(self) -> None:
-        """Stop listing, at once; requests are ignored from now on.
+        """Stop listing at once, and ignore all further requests.
 
-        Calls of the storage under way end by themselves.
+        Running storage calls end by themselves.
         """
         with self._lock:
             self._closed = True
@@ -303,7 +303,7 @@ class DynamicFileSplitEnumerator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Below: with the lock held.
+    # The methods below require the lock.
 
     def _reader(self, reader_id: Hashable, attempt: int | None) -> _Reader | None:
         reader = self._readers.get(reader_id)
@@ -326,10 +326,10 @@ class DynamicFileSplitEnumerator:
         self._assigner.add_back([tracked.split for tracked in kept])
 
     def _receive(self) -> bool:
-        """Take in what has been enumerated, and drop what the filters known by now drop.
+        """Receive enumerated splits, and drop those that the current filters exclude.
 
         Returns:
-            Whether that was all there is.
+            Whether the enumeration is complete.
         """
         complete = self._prefetcher.complete  # read first: nothing arrives after it is set
         predicate = self.enumerator.predicate

@@ -1,4 +1,4 @@
-"""A thread that enumerates ahead of the readers, by a bounded number of splits."""
+"""A thread that enumerates a bounded number of splits ahead of the readers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 
-# How far ahead: enough for many readers between two turns of the thread, few enough that a late
-# filter finds most of the table unlisted.
+# Enough splits for many readers until the thread runs again, but few enough that a late filter
+# finds most of the table unlisted.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
@@ -29,21 +29,21 @@ class Arrival:
     """All splits of some files."""
 
     predicate: Predicate
-    """They have passed it, or a stricter one."""
+    """A predicate that the splits passed; they may have passed a stricter one."""
     splits: list[TrackedSplit]
     file_ids: bytes
-    """:data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` for each file."""
+    """Ids of the files, :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""
 
 
 class SplitPrefetcher:
-    """Enumerates in a thread of its own, and puts what it finds into :attr:`arrived`.
+    """Enumerates in its own thread, and appends the splits to :attr:`arrived`.
 
-    The threads that take from there share no lock with it: while many readers ask, it would wait
-    for its turn more than it works.
+    Threads that read :attr:`arrived` share no lock with the enumerating thread, which would
+    otherwise mostly wait for the lock while many readers request splits.
 
     Args:
-        enumerator: What lists.
-        known_files: Identifiers of files that are left out.
+        enumerator: The enumerator.
+        known_files: Ids of files to leave out.
         complete: Whether there is nothing to enumerate.
     """
 
@@ -52,9 +52,9 @@ class SplitPrefetcher:
     ) -> None:
         self.arrived: deque[Arrival] = deque()
         self.error: SplitlibError | None = None
-        """Why nothing more will arrive; set before :attr:`complete`."""
+        """Why the enumeration failed; None if it has not. Set before :attr:`complete`."""
         self.complete = complete
-        """Whether all has arrived. To be read before :attr:`arrived`, or the last may be missed."""
+        """Whether all splits have arrived. Read it before :attr:`arrived` to miss none."""
         self._enumerator = enumerator
         self._left_out = frozenset(
             known_files[i : i + FILE_ID_BYTES] for i in range(0, len(known_files), FILE_ID_BYTES)
@@ -66,7 +66,7 @@ class SplitPrefetcher:
         self._thread: threading.Thread | None = None
 
     def start(self, owner: object) -> None:
-        """Begin, unless it has begun; stop when ``owner`` is no longer in use.
+        """Start the thread unless it runs; it stops when ``owner`` is garbage-collected.
 
         Not thread-safe.
         """
@@ -77,30 +77,30 @@ class SplitPrefetcher:
             self._thread.start()
 
     def taken(self, received: int, waiting: int) -> None:
-        """Say how far the readers are; the thread goes on when half of its lead is used up.
+        """Report the readers' progress; the thread resumes when half of the buffer is used up.
 
         Args:
-            received: Splits taken from :attr:`arrived`, in all.
-            waiting: Those of them that no reader has yet.
+            received: Total number of splits taken from :attr:`arrived`.
+            waiting: Number of them not yet handed to a reader.
         """
         self._wanted = received - waiting + BUFFERED_SPLITS
         if waiting < BUFFERED_SPLITS // 2 and not self._go_on.is_set():
             self._go_on.set()
 
     def stop(self) -> None:
-        """Let nothing more arrive. Does not wait for the thread, which may be the caller's own."""
+        """Stop the enumeration, without waiting for the thread, which may be the calling one."""
         self._closed = True
         self._enumerator.cancel()
         self._go_on.set()
 
     def _stop_in(self, process: int) -> None:
-        if os.getpid() == process:  # a fork of it has no such thread
-            # The garbage collector calls this in any thread, at any moment: perhaps in one that
-            # holds a lock that is needed here, or one of those that threading takes.
+        if os.getpid() == process:  # a forked child process does not have this thread
+            # The garbage collector may call this in a thread that holds a lock needed by stop(),
+            # or a lock of the threading module. So run stop() in a new, low-level thread.
             _thread.start_new_thread(self.stop, ())
 
     def close(self) -> None:
-        """Stop, and wait half a second at most for the thread to end."""
+        """Stop the enumeration, and wait up to half a second for the thread to end."""
         self.stop()
         if self._thread is not None:
             self._thread.join(_CLOSE_SECONDS)
@@ -117,7 +117,7 @@ class SplitPrefetcher:
                     self.arrived.append(arrival)
         except SplitlibError as error:
             self.error = error
-        except BaseException as error:  # whatever ends the thread, the readers have to know
+        except BaseException as error:  # readers must learn about any failure of the thread
             self.error = SourceError(
                 f"The enumeration was ended by {type(error).__name__}: {error}",
                 connector=table.connector_name,
@@ -129,12 +129,12 @@ class SplitPrefetcher:
     def _wait_for_room(self) -> None:
         while self._sent >= self._wanted and not self._closed:
             self._go_on.clear()
-            if self._sent >= self._wanted and not self._closed:  # not since it was cleared
+            if self._sent >= self._wanted and not self._closed:  # unchanged since clear()
                 self._go_on.wait()
 
     def _arrivals(self) -> Iterator[Arrival]:
         maker = self._enumerator.split_maker()
-        # read before the files are chosen: they have passed it at least
+        # Read before files are selected, so that the files passed this predicate or a stricter one.
         predicate = self._enumerator.predicate
         with closing(self._enumerator.select_files(hosts=True)) as chosen:
             for selected in chosen:
