@@ -4,7 +4,6 @@
 
     SplitlibError
     ├── ConfigError            (ValueError)         a setting that is unknown or out of range
-    ├── ConfigError            (ValueError)         a setting that is unknown or out of range
     ├── InvalidFilter          (ValueError)         filtering data that cannot be used as given
     ├── InvalidCheckpoint      (ValueError)         a damaged checkpoint, or one of another scan
     ├── NonDeterministicDimension (ValueError)      a dimension that may give other rows next time

@@ -1,4 +1,4 @@
-"""The interface of a storage backend. A connector only lists; the engine decides what matches.
+"""The interface of a storage backend. A connector only lists; the engine does the matching.
 
 A connector is a class with four methods and, if it holds resources, ``close``. splitlib finds it by
 name through an entry point of the group ``splitlib.connectors``. Optional abilities are protocols,
@@ -64,7 +64,7 @@ class Connector(ABC):
     @classmethod
     @abstractmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Open the table ``name`` without listing files. On an error, close what was opened.
+        """Open the table ``name`` without listing files. On an error, close all resources.
 
         Raises:
             ConfigError: for a missing, unknown or malformed option.
@@ -203,7 +203,7 @@ class SupportsTableNames(Protocol):
 
 @runtime_checkable
 class SupportsHosts(Protocol):
-    """The storage can tell on which hosts the bytes of a file are stored."""
+    """The storage reports the hosts that store the bytes of a file."""
 
     def hosts(self, paths: Sequence[str]) -> Sequence[Sequence[str]]:
         """Return the host names of each file, in the order of ``paths``; empty means unknown.

@@ -194,7 +194,7 @@ class Table:
     def hosts(
         self, paths: Sequence[str], config: SplitConfig | None = None
     ) -> list[Sequence[str]] | None:
-        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None if the connector cannot tell."""
+        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None without this ability."""
         connector = self.connector
         if not isinstance(connector, SupportsHosts):
             return None

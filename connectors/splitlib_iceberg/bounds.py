@@ -79,7 +79,7 @@ def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:
             return bytes
         case BooleanType():
             return lambda value: value != b"\x00"
-    # Other types have no usable bounds. Writers of UUIDs disagree on their order.
+    # No usable bounds. For UUIDs, for example, writers disagree on the order.
     return None
 
 

@@ -116,7 +116,7 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Return for which times Arrow's wall clock of ``zone`` may be an hour off.
+    """Return which times may be an hour off on Arrow's wall clock of ``zone``.
 
     Arrow does not apply daylight saving after the year 2037.
     """

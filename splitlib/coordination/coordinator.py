@@ -2,7 +2,7 @@
 
 ::
 
-    listing threads ─► one enumerating thread ─► assigner ─► a reader asks ─► it acknowledges
+    listing threads ─► one enumerating thread ─► assigner ─► split request ─► acknowledgement
                                  ▲                  ▲               ▲
                                  └──── filters, which may arrive at any moment
 

@@ -176,7 +176,7 @@ class DynamicFileEnumerator:
         """Yield the files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
 
         Args:
-            hosts: Whether to add the hosts of each file, if the connector can tell them.
+            hosts: Whether to add the hosts of each file, if the connector reports them.
         """
         with self._running(hosts=hosts) as (pipeline, calls):
             if not self.predicate.matches_nothing:

@@ -65,7 +65,7 @@ class ScanPipeline:
         predicate: Returns the conjunction of the filters received so far. Every stage calls it
             again.
         tally: Counts everything.
-        hosts: Whether to add the hosts of each file, if the connector can tell them.
+        hosts: Whether to add the hosts of each file, if the connector reports them.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 A metastore returns thirty partitions by name in a tenth of the time that listing a million takes.
 It looks names up by the text of partition values. This is safe only if each value has one spelling:
-for plain strings, and for other types if the user or the table guarantees it. For example, ``k=05``
-is also the integer 5.
+for plain strings, and for other types if the user or the table guarantees it. For an integer key,
+``k=05`` and ``k=5`` have the same value.
 """
 
 from __future__ import annotations

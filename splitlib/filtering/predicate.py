@@ -334,7 +334,7 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None
-    return Ranges(lower, upper)  # closed ends: excluded and included values may transform alike
+    return Ranges(lower, upper)  # closed, because an excluded end may have the same result
 
 
 def _is_own(field: PartitionField) -> bool:

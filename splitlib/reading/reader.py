@@ -1,6 +1,6 @@
 """Read the rows of a split as Arrow batches, from any fsspec filesystem, without Spark.
 
-The rows equal those that Spark reads. Files for which this is not certain raise an error.
+The rows equal those that Spark reads. A file that might be read differently raises an error.
 """
 
 from __future__ import annotations
