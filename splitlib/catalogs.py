@@ -72,10 +72,10 @@ def _catalogs_in(file: str | None) -> dict[str, dict[str, Any]]:
         # Not chained: a parser's message may quote the file, which may hold secrets.
         why = type(error).__name__
         raise ConfigError(
-            f"{ENV_CATALOGS_FILE} names {file}, which has no catalogs: {why}."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) cannot be read: {why}."
         ) from None
     if not isinstance(found, dict) or not all(isinstance(o, dict) for o in found.values()):
         raise ConfigError(
-            f"{ENV_CATALOGS_FILE} names {file}, which has no table of options for each catalog."
+            f"The catalogs file {file} ({ENV_CATALOGS_FILE}) must map catalogs to options."
         )
     return found

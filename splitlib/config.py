@@ -55,86 +55,86 @@ class SplitConfig:
     """
 
     dynamic_filtering_enabled: bool = _setting(
-        True, "Off: every partition is read, as without splitlib."
+        True, "Whether join keys prune partitions. If false, every partition is read."
     )
     filter_threshold_bytes: int = _setting(
         32 * 2**20,
-        "Distinct join keys kept before falling back to a range, in bytes; <= 0: no limit.",
+        "Maximum size of a filter's distinct join keys, in bytes; 0 or less means no limit.",
     )
     filter_max_values: int | None = _setting(
-        None, "The same limit counted in distinct tuples; unset: no limit.", minimum=1
+        None, "Maximum number of a filter's distinct join keys; unset means no limit.", minimum=1
     )
     filter_on_exceed: str = _setting(
         "range",
-        "Beyond the limit: 'range' keeps each key's minimum and maximum, 'all' prunes nothing.",
+        "Above these limits, 'range' prunes by minimum and maximum, and 'all' prunes nothing.",
         choices=("range", "all"),
     )
     filter_wait_seconds: float = _setting(
-        0.0, "How long enumeration waits for a filter announced but not delivered.", minimum=0
+        0.0, "Maximum wait for announced filters, in seconds; then planning goes on.", minimum=0
     )
-    listing_threads: int = _setting(32, "Directories listed at the same time.", minimum=1)
+    listing_threads: int = _setting(32, "Maximum number of parallel listings.", minimum=1)
     target_split_bytes: int = _setting(
-        128 * 2**20, "Size of a split of a file in a format that can be split.", minimum=1
+        128 * 2**20, "Target size of a split, in bytes, for files that can be split.", minimum=1
     )
     max_partitions: int = _setting(
-        1_000_000, "More matching partitions than this are an error.", minimum=1
+        1_000_000, "Maximum number of matching partitions; more raise an error.", minimum=1
     )
     missing_partition: str = _setting(
         "error",
-        "When a partition's directory does not exist: 'error', or 'skip' it.",
+        "What to do if the directory of a partition does not exist: 'error' or 'skip'.",
         choices=("error", "skip"),
     )
     allowed_locations: tuple[str, ...] | None = _setting(
         None,
-        "Paths and URIs of directories; whatever lies outside of them is an error before it is "
-        "listed or read. In text separated by commas; unset, or 'none': everything is allowed.",
+        "Directories, as paths or URIs, that may be listed and read; any other location raises an "
+        "error. In text, separate them by commas. Unset or 'none' allows every location.",
     )
     verify_files: bool = _setting(
         False,
-        "Whether files are compared with what they were when they were listed. Spark's scans then "
-        "ask for size and modification time of each before they read; splitlib's own readers ask "
-        "for the time, and compare the size always.",
+        "Whether a scan fails if a file changed after planning. Spark's scans then check the size "
+        "and the modification time of each file before reading. splitlib's own readers check the "
+        "time with this setting, and the size always.",
     )
-    retry_attempts: int = _setting(5, "Calls of a source that is unavailable, in all.", minimum=1)
+    retry_attempts: int = _setting(5, "Maximum attempts while a source is unavailable.", minimum=1)
     retry_max_seconds: float = _setting(
-        30.0, "No further attempt starts after this long.", minimum=0
+        30.0, "Time after which no further attempt starts, in seconds.", minimum=0
     )
     # Hive's own client waits 600 seconds. A healthy metastore returns a million partition names in
     # a tenth of this default.
     call_deadline_seconds: float = _setting(
         300.0,
-        "How long one call of catalog or storage may take, all attempts together; 0: no limit.",
+        "Deadline of one call of catalog or storage with all attempts, in seconds; 0 means none.",
         minimum=0,
     )
     # Listing max_partitions directories at 0.1 seconds each in 32 threads takes 52 minutes.
     enumeration_deadline_seconds: float = _setting(
         3600.0,
-        "How long one enumeration may wait for catalog and storage in all; 0: no limit. The time "
-        "in which its consumer asks for nothing does not count.",
+        "Maximum time that one enumeration waits for catalog and storage, in seconds; 0 means no "
+        "limit. Time in which the consumer requests nothing does not count.",
         minimum=0,
     )
     planner_dimension_bytes: int = _setting(
-        2**30, "A dimension that reads more than this is not run for its keys.", minimum=0
+        2**30, "Maximum size of a dimension queried for join keys, in bytes.", minimum=0
     )
     planner_small_fact_partitions: int = _setting(
-        4, "A table of so few partitions is left to Spark.", minimum=0
+        4, "Tables with at most this many partitions are left to Spark.", minimum=0
     )
     runtime_filter_bytes: int = _setting(
         2**28,
-        "A scan of at least so much is tried with a Bloom filter of the keys of a smaller, pruned "
-        "side of a join by a shuffle, and drops what it does not keep.",
+        "Minimum size of a scan, in bytes, that is filtered with a Bloom filter of join keys. The "
+        "keys come from the smaller, pruned side of a shuffle join.",
         minimum=0,
     )
     condition_literals: int = _setting(
-        200, "Literals in a condition made of join keys; more keys become ranges.", minimum=2
+        200, "Maximum number of join keys in a condition; more keys become ranges.", minimum=2
     )
     condition_literals_jdbc: int = _setting(
-        1000, "The same for databases, in all conditions on a table together.", minimum=2
+        1000, "The same for JDBC tables, for all conditions on a table together.", minimum=2
     )
     spark_scan: str = _setting(
         "auto",
-        "How Spark reads the files: 'pinned' (nothing is listed again), 'paths' (public API only), "
-        "'auto' takes the first where it is known to work.",
+        "How Spark reads the files: 'pinned' does not list them again, 'paths' uses only Spark's "
+        "public API, 'auto' uses 'pinned' where it works.",
         choices=("auto", "pinned", "paths"),
     )
 
@@ -142,7 +142,7 @@ class SplitConfig:
         """Raise a ConfigError that suggests the nearest name, instead of a bare TypeError."""
         for name in settings:
             if name not in cls.__dataclass_fields__:
-                hint = did_you_mean(name, _names(), otherwise="known are")
+                hint = did_you_mean(name, _names(), otherwise="available:")
                 raise ConfigError(f"Unknown setting {name!r}.", hint=hint)
         return super().__new__(cls)
 
@@ -223,7 +223,7 @@ def _refuse_unknown(
         for key in given:
             elsewhere = key.startswith(other) or key == ENV_CATALOGS_FILE
             if key.startswith(prefix) and not elsewhere and key not in known:
-                hint = did_you_mean(key, known, otherwise="known are")
+                hint = did_you_mean(key, known, otherwise="available:")
                 raise ConfigError(f"Unknown setting {key!r}.", hint=hint)
 
 

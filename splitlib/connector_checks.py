@@ -31,16 +31,16 @@ def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> Partit
         # Partition keys may be stored in data files only where columns are matched by field id.
         _check_names([field.source for field in batch.fields], metadata.partition_keys)
     if values.num_columns and values.num_rows != len(batch):
-        _refuse(f"There are {values.num_rows} rows of values for {len(batch)} partitions.")
+        _refuse(f"A batch of {len(batch)} partitions has {values.num_rows} rows of values.")
     if batch.file_counts is not None and len(batch.file_counts) != len(batch):
-        _refuse(f"There are {len(batch.file_counts)} file counts for {len(batch)} partitions.")
+        _refuse(f"A batch of {len(batch)} partitions has {len(batch.file_counts)} file counts.")
     check_value_types(batch, metadata.filterable)
     return batch
 
 
 def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
     if [name.lower() for name in given] != [name.lower() for name in expected]:
-        _refuse(f"Partitions have the values {list(given)}, not {list(expected)}.")
+        _refuse(f"A batch of partitions has the columns {list(given)}, not {list(expected)}.")
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
@@ -52,7 +52,7 @@ def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
     values = batch.values.schema
     for field, key in zip(values, table_fields(values, batch.fields, columns), strict=True):
         if not (pa.types.is_string(field.type) or _same_type(field.type, key.type)):
-            _refuse(f"Values of partition key {key.name} are {field.type}, not {key.type}.")
+            _refuse(f"Values of partition key {key.name} have type {field.type}, not {key.type}.")
 
 
 def checked_files(
@@ -69,13 +69,13 @@ def checked_files(
     files = batch.files
     given = [(field.name, field.type) for field in files.schema][: len(FILE_SCHEMA)]
     if given != [(field.name, field.type) for field in FILE_SCHEMA]:
-        _refuse(f"Files have the columns {given}.")
+        _refuse(f"A batch of files has the columns {given}, not those of FILE_SCHEMA.")
     for name in FILE_SCHEMA.names:
         if files[name].null_count:
-            _refuse(f"Not every file has a {name}.")
+            _refuse(f"Column {name!r} of a batch of files contains nulls.")
     within = pc.min_max(files["partition"])
     if len(files) and not 0 <= within["min"].as_py() <= within["max"].as_py() < len(partitions):
-        _refuse(f"Files belong to others than the {len(partitions)} partitions asked for.")
+        _refuse(f"Files belong to other partitions than the {len(partitions)} requested ones.")
     if batch.partitions_listed is not None:
         _check_listed(batch, partitions)
     if batch.deletes is not None:
@@ -93,7 +93,7 @@ def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
         CorruptMetadata: if there are several batches and one has ``partitions_listed``.
     """
     if len(batches) > 1 and any(batch.partitions_listed is not None for batch in batches):
-        _refuse("What was listed in part comes in more than one batch.")
+        _refuse("A partial listing comes in more than one batch.")
 
 
 class PartitionsOnce:
@@ -167,7 +167,9 @@ def files_once(batches: list[FileBatch]) -> list[FileBatch]:
         for path, *identity, partition in zip(*columns, strict=True):
             before = known.get((partition, path))
             if before not in (None, identity):
-                raise SourceUnavailable(f"The file {path!r} is listed twice, and not the same.")
+                raise SourceUnavailable(
+                    f"The file {path!r} is listed twice, with different sizes or times."
+                )
             known[partition, path] = identity
             first.append(before is None)
         once = batch.filter(pa.array(first, pa.bool_()))
@@ -180,20 +182,20 @@ def _check_listed(batch: FileBatch, partitions: PartitionBatch) -> None:
     listed = batch.partitions_listed
     assert listed is not None
     if not 0 < listed <= len(partitions):
-        _refuse(f"Of {len(partitions)} partitions it says that {listed} were listed.")
+        _refuse(f"For {len(partitions)} partitions, partitions_listed is {listed}.")
     if pc.any(pc.greater_equal(batch.files["partition"], listed)).as_py():
-        _refuse(f"Files belong to others than the first {listed} partitions.")
+        _refuse(f"Files belong to other partitions than the first {listed}, the listed ones.")
 
 
 def _check_deletes(batch: FileBatch) -> None:
     deletes: pa.Array = batch.deletes
     within = pc.min_max(deletes)
     if len(deletes) != len(batch):
-        _refuse(f"There are deletes of {len(deletes)} files, and {len(batch)} files.")
+        _refuse(f"A batch of {len(batch)} files has deletes for {len(deletes)} files.")
     elif within["min"].is_valid and not (
         0 <= within["min"].as_py() <= within["max"].as_py() < len(batch.delete_sets)
     ):
-        _refuse(f"Deletes are none of the {len(batch.delete_sets)} sets.")
+        _refuse(f"Deletes refer to sets outside of the {len(batch.delete_sets)} delete sets.")
 
 
 def _checked_statistics(
@@ -203,14 +205,14 @@ def _checked_statistics(
     for name, known in batch.statistics.items():
         column = columns.get(name.lower())
         if column is None:
-            _refuse(f"There are statistics of {name!r}, by which files cannot be filtered.")
+            _refuse(f"There are statistics of {name!r}, which is not a filterable column.")
         for what in ("lower", "upper", "has_null", "has_nan", "has_value"):
             values = getattr(known, what)
             expected = pa.bool_() if what.startswith("has_") else column.type
             if len(values) != len(batch):
-                _refuse(f"There are {len(values)} of {name}.{what} for {len(batch)} files.")
+                _refuse(f"There are {len(values)} values of {name}.{what} for {len(batch)} files.")
             if not _same_type(values.type, expected):
-                _refuse(f"{name}.{what} is of type {values.type}, not {expected}.")
+                _refuse(f"{name}.{what} has type {values.type}, not {expected}.")
         found[name] = _plausible(name, known)
     return found
 
@@ -221,7 +223,9 @@ def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     except pa.ArrowNotImplementedError:  # a type without an order, which prunes nothing
         return known
     if pc.any(reverse).as_py():
-        _refuse(f"The lower bound of {name} is above the upper one in {reverse.true_count} files.")
+        _refuse(
+            f"The lower bound of {name} is above its upper bound in {reverse.true_count} files."
+        )
     bounded = pc.or_(_is_bound(known.lower), _is_bound(known.upper))
     doubtful = pc.and_(bounded, pc.invert(pc.fill_null(known.has_value, True)))
     if doubtful.true_count:
@@ -244,5 +248,5 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
 def _refuse(message: str) -> NoReturn:
     raise CorruptMetadata(
         message,
-        hint="report it to who wrote the connector, unless the catalog is damaged.",
+        hint="report it to the author of the connector, unless the catalog is damaged.",
     )

@@ -72,7 +72,7 @@ def connector_class(name: str) -> type[Connector]:
         return _registered[name]
     target = _BUILT_IN.get(name) or {e.name: e.value for e in _entry_points()}.get(name)
     if target is None:
-        hint = did_you_mean(name, connector_names(), otherwise="known are")
+        hint = did_you_mean(name, connector_names(), otherwise="available:")
         raise ConnectorNotFound(f"There is no connector {name!r}.", hint=hint)
     try:
         found: type[Connector] = _imported(target)
@@ -82,7 +82,7 @@ def connector_class(name: str) -> type[Connector]:
             f"Connector {name!r} cannot be imported: {error or type(error).__name__}.",
             hint=f"pip install 'splitlib[{name}]'"
             if is_missing
-            else f"report it to who has {target.partition(':')[0]}.",
+            else f"report it to the authors of {target.partition(':')[0]}.",
         ) from error
     return found
 
@@ -170,7 +170,7 @@ def _by_catalog(
     connector = options.pop("connector", None)
     if connector is None:
         raise ConfigError(
-            f"Catalog {catalog!r} does not say its connector.",
+            f"Catalog {catalog!r} does not define a connector.",
             hint=f"set {SPARK_CATALOG_PREFIX}{catalog}.connector.",
         )
     return table, connector, options

@@ -21,7 +21,7 @@ def nearest(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str 
     return by_lower_case[close[0]] if close else None
 
 
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "it has") -> str:
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "available:") -> str:
     """Return a hint for an unknown name: the nearest known one, or a list of all."""
     known = list(known)
     close = nearest(name, known)

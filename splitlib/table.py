@@ -202,10 +202,12 @@ class Table:
         def ask() -> list[Sequence[str]]:
             found = list(connector.hosts(paths))
             if len(found) != len(paths):
-                raise CorruptMetadata(f"There are hosts of {len(found)} files for {len(paths)}.")
+                raise CorruptMetadata(
+                    f"The connector returned the hosts of {len(found)} files, not {len(paths)}."
+                )
             for hosts in found:
                 if isinstance(hosts, str) or not all(isinstance(host, str) for host in hosts):
-                    raise CorruptMetadata(f"The hosts of a file are no names: {hosts!r}.")
+                    raise CorruptMetadata(f"The hosts of a file must be names, not {hosts!r}.")
             return found
 
         return self._call(ask, config)
@@ -263,7 +265,9 @@ class Table:
         def read() -> pa.Int64Array:
             found = connector.read_vector(delete)
             if found.type != pa.int64() or found.null_count:
-                raise CorruptMetadata("The positions of a deletion vector are no whole numbers.")
+                raise CorruptMetadata(
+                    "The positions of a deletion vector must be int64 without nulls."
+                )
             return found
 
         return self._call(read, config)
@@ -337,7 +341,7 @@ def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
     """Reject a result for other files than the given ones, which would lose rows."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
-        raise CorruptMetadata(f"Names of columns are of other files than the {len(files)} given.")
+        raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")
 
 
 def _places(files: FileBatch) -> Iterator[tuple[str, int]]:

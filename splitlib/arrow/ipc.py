@@ -60,7 +60,7 @@ def unseal(data: bytes, name: bytes) -> bytes:
     data = bytes(data)
     body = data[: -_TRAILER.size]
     if len(data) < _TRAILER.size or data[-_TRAILER.size :] != _TRAILER.pack(name, zlib.crc32(body)):
-        raise Unreadable("the checksum does not fit")
+        raise Unreadable("the checksum is wrong")
     return body
 
 
@@ -87,11 +87,11 @@ def read_batch(data: bytes) -> pa.RecordBatch:
             batch = reader.read_next_batch()
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
-        raise Unreadable(f"no Arrow stream: {error}") from error
+        raise Unreadable(f"not an Arrow stream: {error}") from error
     # Types without buffers, and compressed buffers, can claim more rows than the bytes hold.
     for column in batch.columns:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
-            raise Unreadable(f"{_most_rows(column)} rows in {len(data)} bytes")
+            raise Unreadable(f"{_most_rows(column)} rows claimed in {len(data)} bytes")
     return batch
 
 
@@ -108,14 +108,14 @@ def _refuse_compressed(data: bytes) -> None:
         root = flat.table_at(0)
         # Arrow's format versions up to 4 declare compression in the message's custom metadata.
         if flat.field(root, _CUSTOM_METADATA) is not None:
-            raise Unreadable("its messages have metadata of their own")
+            raise Unreadable("a message has custom metadata")
         if message.type == "schema":
             continue
         header = flat.field(root, _HEADER)
         if message.type != "record batch" or header is None:
-            raise Unreadable(f"a message of type {message.type}")
+            raise Unreadable(f"unexpected message of type {message.type}")
         if flat.field(flat.table_at(header), _COMPRESSION) is not None:
-            raise Unreadable("its bodies are compressed")
+            raise Unreadable("a body is compressed")
 
 
 class _FlatBuffer:
@@ -153,7 +153,7 @@ def read_schema(data: bytes) -> pa.Schema:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise Unreadable(f"no Arrow schema: {error}") from error
+        raise Unreadable(f"not an Arrow schema: {error}") from error
     check_types(schema)
     return schema
 
@@ -167,9 +167,9 @@ def check_types(schema: pa.Schema) -> None:
     try:
         for name, kind in (found for field in schema for found in _nested(field)):
             if not any(is_one(kind) for is_one in _READABLE):
-                raise Unreadable(f"column {name!r} of type {kind}")
+                raise Unreadable(f"column {name!r} has unsupported type {kind}")
     except UnicodeDecodeError as error:
-        raise Unreadable(f"a name that is no text: {error}") from error
+        raise Unreadable(f"a name is not valid UTF-8: {error}") from error
 
 
 def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:

@@ -65,8 +65,8 @@ def arrow_zone(zone: str) -> str:
         pc.local_timestamp(pa.array([0], pa.timestamp("us", known)))
     except pa.ArrowException as error:
         raise ConfigError(
-            f"Time zone {zone!r} is not known here.",
-            hint="spark.sql.session.timeZone (timeZone) such as 'Europe/Berlin' or '+08:00'.",
+            f"Time zone {zone!r} is unknown.",
+            hint="set spark.sql.session.timeZone (timeZone) to 'Europe/Berlin' or '+08:00', say.",
         ) from error
     return known
 

@@ -101,8 +101,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     for name in names:
         if not isinstance(name, str | int | None):
             raise InvalidCheckpoint(
-                f"A producer named by a {type(name).__name__} cannot be written.",
-                hint="name producers by a str or an int.",
+                f"A producer's name of type {type(name).__name__} cannot be serialized.",
+                hint="use names of type str or int.",
             )
         _refuse_credentials("The name of a producer", str(name))
     formats: dict[ReadFormat, int] = {}
@@ -147,7 +147,7 @@ def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Che
         raise
     except _WRONG as error:
         raise InvalidCheckpoint(
-            "The bytes are no checkpoint of this version, or were damaged.",
+            "The bytes are not a checkpoint of this version, or are damaged.",
             hint="pass the result of snapshot_state() unchanged.",
         ) from error
 
@@ -160,7 +160,7 @@ def _decoded(
     for what, value in scan.items():
         if header["scan"].get(what) != value:
             raise InvalidCheckpoint(
-                f"The checkpoint is of another {what}: {header['scan'].get(what)}, not {value}.",
+                f"The checkpoint has another {what}: {header['scan'].get(what)}, not {value}.",
                 hint="open the table as it was when the checkpoint was made.",
             )
     formats = [_read_format(each) for each in header["read_formats"]]
@@ -170,7 +170,7 @@ def _decoded(
     for fields, stream in zip(kinds, rest[: len(kinds)], strict=True):
         splits.update(_from_stream(stream, fields, metadata, formats, deletes))
     if any(not isinstance(name, str | int | None) for name in header["producers"]):
-        raise ipc.Unreadable("a producer has another name")
+        raise ipc.Unreadable("a producer's name has an unsupported type")
     return Checkpoint(
         scan=header["scan"],
         complete=header["complete"] is True,
@@ -186,8 +186,8 @@ def _decoded(
 def _refuse_credentials(what: str, text: str) -> None:
     if without_credentials(text) != text:
         raise InvalidCheckpoint(
-            f"{what} holds credentials, which are not written to a checkpoint.",
-            hint="give credentials in the options of the table.",
+            f"{what} contains credentials, which must not be in a checkpoint.",
+            hint="pass credentials in the options of the table.",
         )
 
 
@@ -197,7 +197,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
         (length,) = _LENGTH.unpack_from(body, start)
         start += _LENGTH.size
         if length > len(body) - start:
-            raise ipc.Unreadable("a section ends beyond the bytes")
+            raise ipc.Unreadable("a section is longer than the data")
         yield body[start : start + length]
         start += length
 
@@ -284,7 +284,7 @@ def _from_stream(
     if own.schema.types != _COLUMNS.types or own.schema.names != _COLUMNS.names:
         raise ipc.Unreadable(f"splits have the columns {own.schema.names}")
     if any(column.null_count for column in own.columns):
-        raise ipc.Unreadable("something of a split is missing")
+        raise ipc.Unreadable("a split has missing values")
     every = pa.array(range(batch.num_rows), pa.int64())
     if fields is None:  # written by a version that omitted the table's own columns
         fields = [(name, name, True) for name in values.schema.names]
@@ -296,7 +296,7 @@ def _from_stream(
     elif {name for name, _, _ in fields} <= set(values.schema.names):
         check_value_types(partitions, metadata.filterable)
     else:
-        raise ipc.Unreadable(f"partitions have the values {values.schema.names}")
+        raise ipc.Unreadable(f"partitions have the columns {values.schema.names}")
     columns = [own["path"], own["file_size"], own["modified"], every]
     files = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
     origin = SelectedFiles(partitions, FileBatch(files, ReadFormat("")))
@@ -317,7 +317,7 @@ def _from_stream(
 
 def _one_of(known: Sequence[_T], place: int) -> _T:
     if not 0 <= place < len(known):
-        raise ipc.Unreadable(f"there is no number {place}")
+        raise ipc.Unreadable(f"there is no entry {place}")
     return known[place]
 
 

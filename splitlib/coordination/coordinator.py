@@ -226,7 +226,7 @@ class DynamicFileSplitEnumerator:
             if self._closed:
                 return RequestIgnored("the coordinator is closed")
             if reader is None:
-                return RequestIgnored(f"{reader_id!r} is not registered, or a newer attempt is")
+                return RequestIgnored(f"{reader_id!r} is not registered, or has a newer attempt")
             self._prefetcher.start(self)
             complete = self._receive()
             if (error := self._prefetcher.error) is not None:

@@ -119,7 +119,7 @@ class SplitPrefetcher:
             self.error = error
         except BaseException as error:  # readers must learn about any failure of the thread
             self.error = SourceError(
-                f"The enumeration was ended by {type(error).__name__}: {error}",
+                f"The enumeration failed with {type(error).__name__}: {error}",
                 connector=table.connector_name,
                 table=table.name,
             )

@@ -29,8 +29,8 @@ def paths(
         deletes = selected.files.deletes
         if deletes is not None and deletes.null_count < len(deletes):
             raise UnsupportedTable(
-                "Rows of the selected files are deleted, which plain paths cannot say.",
-                hint="read it with splitlib.read(spark), or use the splits and their deletes.",
+                "Some rows of the selected files are deleted, which plain paths cannot express.",
+                hint="use splitlib.read(spark), or use the splits and their deletes.",
                 connector=table.connector_name,
                 table=table.name,
             )

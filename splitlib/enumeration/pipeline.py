@@ -193,7 +193,7 @@ class ScanPipeline:
             if len(ready) < len(names) and self._config.missing_partition == "error":
                 raise MissingPartition(
                     f"{len(names) - len(ready)} partitions were dropped while they were listed.",
-                    hint="run it again, or set missing_partition to 'skip'.",
+                    hint="run the query again, or set missing_partition to 'skip'.",
                 )
             self._tally.expects(ready.files_each)
             # If some were dropped, positions are only approximate, which is enough for grouping.
@@ -220,7 +220,7 @@ class ScanPipeline:
             self._tally.gone(1)
             if self._config.missing_partition == "skip":
                 return _Listed([], step)
-            error.hint = error.hint or "restore it, or set missing_partition to 'skip'."
+            error.hint = error.hint or "restore the directory, or set missing_partition to 'skip'."
             if len(piece) == 1:
                 error.partition = error.partition or name_of(matched.partitions, offset)
             raise

@@ -55,7 +55,9 @@ class ReceivedFilters:
             if producer is not None:
                 known = self._by_producer.setdefault(producer, data)
                 if known != data:
-                    raise InvalidFilter(f"A second, different filter of producer {producer!r}.")
+                    raise InvalidFilter(
+                        f"Producer {producer!r} has sent a second, different filter."
+                    )
                 self._announced.discard(producer)
             if data not in self._filters:
                 self._filters.append(data)

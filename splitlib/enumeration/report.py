@@ -29,7 +29,7 @@ class FilterReport:
         if not used.used_fields:
             return f"{head} - not used: {used.unused_because}"
         line = f"{head} - drops {self.partitions_dropped:,} partitions"
-        return f"{line} (in part: {used.unused_because})" if used.unused_because else line
+        return f"{line} (partly unused: {used.unused_because})" if used.unused_because else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class ScanReport:
             return f"{m.partitions_matched:,} of {m.partitions_total:,}"
         # Partitions that were returned without matching do not show how many the table has.
         more = m.partitions_total - m.partitions_matched
-        others = f" ({more:,} others came with them)" if more else ""
-        return f"{m.partitions_matched:,}, asked for {self.asked_for}{others}"
+        others = f" ({more:,} others were returned too)" if more else ""
+        return f"{m.partitions_matched:,}, requested {self.asked_for}{others}"
 
     def _manifest_lines(self) -> list[str]:
         m = self.metrics

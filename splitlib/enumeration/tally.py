@@ -169,7 +169,9 @@ class ScanTally:
         """Log the partition keys that have values which do not parse."""
         with self._lock:
             for key in self._undecided:
-                _log.warning("Values of partition key %s do not parse; they are kept.", key)
+                _log.warning(
+                    "Some values of partition key %s do not parse; their partitions are kept.", key
+                )
 
     def made_again(self, requests: int) -> None:
         """Count storage requests that failed and were retried."""
@@ -181,19 +183,18 @@ class ScanTally:
         notes = []
         if together := self._listed_together:
             notes.append(
-                f"{together} partitions were listed as neighbours together, in pages of "
-                f"{self._ranges} ranges"
+                f"{together} neighbouring partitions were listed together, in {self._ranges} groups"
             )
         if alone := self._listed_alone:
             notes.append(f"{alone} partitions were listed one by one")
         if again := self._made_again:
-            notes.append(f"{again} requests to the storage failed and were made again")
+            notes.append(f"{again} requests to the storage failed and were retried")
         return notes
 
     def report(self, table: Table, predicate: Predicate, config: SplitConfig) -> ScanReport:
         """Return a report of the enumeration so far."""
         notes = [
-            f"{number} values of {key} are no value of its type and were kept"
+            f"{number} values of {key} do not have its type; their partitions were kept"
             for key, number in self._undecided.items()
         ]
         notes += [f"a filter prunes nothing: {mismatch}" for mismatch in self._mismatches]

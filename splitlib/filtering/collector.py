@@ -65,7 +65,9 @@ class DynamicFilteringDataCollector:
         try:
             rows = plain_rows(table.select(self._schema.names)).cast(self._schema)
         except (KeyError, pa.ArrowException) as error:
-            raise InvalidFilter(f"The batch has not the fields {self._schema.names}.") from error
+            raise InvalidFilter(
+                f"The batch does not match the fields {self._schema.names}."
+            ) from error
         if not self._null_safe:
             rows = rows.drop_null()
         self._waiting.append(rows)

@@ -63,15 +63,16 @@ class DynamicFilteringData:
         """
         if isinstance(fields, str):
             raise InvalidFilter(
-                f"fields={fields!r} is a text, not a list of names.", hint=f"fields=[{fields!r}]."
+                f"fields={fields!r} is a text, not a list of names.",
+                hint=f"pass fields=[{fields!r}].",
             )
         table = pa.table(data) if isinstance(data, pa.RecordBatch) else data
         names = list(table.column_names if fields is None else fields)
         if repeated := sorted({n for n in names if table.column_names.count(n) > 1}):
-            raise InvalidFilter(f"The data have several columns {', '.join(repeated)}.")
+            raise InvalidFilter(f"The data has several columns named {', '.join(repeated)}.")
         if missing := [name for name in names if name not in table.column_names]:
             raise InvalidFilter(
-                f"No column {', '.join(missing)} in the data.",
+                f"The data has no column {', '.join(missing)}.",
                 hint=f"its columns are {', '.join(table.column_names)}.",
             )
         rows = distinct(plain_rows(table.select(names)))
@@ -90,7 +91,7 @@ class DynamicFilteringData:
         try:
             table = pa.table(columns_of(values))
         except pa.ArrowException as error:
-            raise InvalidFilter(f"The values make no table: {error}") from error
+            raise InvalidFilter(f"The values cannot form a table: {error}") from error
         return cls.from_arrow(table)
 
     @classmethod
@@ -104,7 +105,9 @@ class DynamicFilteringData:
         fields = []
         for name, (low, high) in ends_of(ranges).items():
             if not pa.types.is_null(low.type) and not has_range(low.type):
-                raise InvalidFilter(f"A {low.type} such as {name!r} has no range.")
+                raise InvalidFilter(
+                    f"Field {name!r} has type {low.type}, which does not support ranges."
+                )
             fields.append(pa.field(name, low.type))
             if low.is_valid or high.is_valid:  # a range with two open ends does not filter
                 domains.append(RangeDomain(fields[-1], Ranges.between(low, high)))
@@ -158,7 +161,9 @@ class DynamicFilteringData:
         try:
             scalars = {f.name: _scalar(row[f.name], f.type) for f in self.schema}
         except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise InvalidFilter(f"The row has not the types of the filter: {error}") from error
+            raise InvalidFilter(
+                f"The row does not have the types of the filter: {error}"
+            ) from error
         return all(domain.contains(scalars) for domain in self.domains)
 
     def without_nulls(self) -> DynamicFilteringData:
@@ -209,11 +214,13 @@ class DynamicFilteringData:
             is_plain = plain_schema(schema).equals(schema)
         except (Unreadable, InvalidFilter) as error:
             raise InvalidFilter(
-                f"The bytes are no filter, or were damaged on the way: {error}.",
+                f"The bytes are not a filter, or are damaged: {error}.",
                 hint="pass the result of DynamicFilteringData.to_bytes() unchanged.",
             ) from error
         if not is_plain:
-            raise InvalidFilter(f"The bytes are no filter: its fields are {schema.names}.")
+            raise InvalidFilter(
+                f"The bytes are not a filter: the fields {schema.names} are invalid."
+            )
         return cls(schema, domains, exceeds_threshold=exceeded)
 
     def __eq__(self, other: object) -> bool:
@@ -265,7 +272,7 @@ def _domain(part: Part) -> Domain:
         ranges = Ranges(ends[:number], ends[number:], _BRACKETS[kind])
         if ranges.are_in_order:
             return RangeDomain(field, ranges, bool(null))
-    raise Unreadable(f"{part.kind!r} of {rows.num_rows} {field.type} is no domain")
+    raise Unreadable(f"{part.kind!r} of {rows.num_rows} {field.type} is not a domain")
 
 
 def _restored(data: bytes) -> DynamicFilteringData:

@@ -74,7 +74,7 @@ def decode(data: bytes) -> Parts:
 def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Schema) -> list[Part]:
     fits = sum(count for _, count in counts) == batch.num_columns
     if not fits or any(count < 1 for _, count in counts):
-        raise Unreadable("it has not the columns that it names")
+        raise Unreadable("the columns do not match the metadata")
     columns = zip(batch.schema.names, batch.columns, strict=True)
     parts = []
     for kind, count in counts:
@@ -83,7 +83,7 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
         }
         fields = pa.schema([schema.field(name) for name in values])
         if fields.types != [column.type for column in values.values()]:
-            raise Unreadable(f"{', '.join(values)} are of other types than the fields")
+            raise Unreadable(f"{', '.join(values)} have other types than the fields")
         parts.append(Part(kind, pa.table(list(values.values()), schema=fields)))
     return parts
 
@@ -91,5 +91,5 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
 def _only_list(column: pa.Array) -> pa.Array:
     """Return the values of a column that holds exactly one list."""
     if not pa.types.is_large_list(column.type) or len(column) != 1 or column.null_count:
-        raise Unreadable(f"a column of {len(column)} {column.type} is no list of values")
+        raise Unreadable(f"a column of {len(column)} {column.type} is not a single list of values")
     return column.flatten()

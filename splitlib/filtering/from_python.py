@@ -25,18 +25,18 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
             # A text is iterable, but its characters are not meant.
             raise InvalidFilter(
-                f"The values of {name!r} are no sequence: {given!r}.",
-                hint=f"{{{name!r}: [value, …]}}, also for a single value.",
+                f"The values of {name!r} are not a sequence: {given!r}.",
+                hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",
             )
         if isinstance(given, Set) and len(values) > 1:
             raise InvalidFilter(
-                f"The values of {name!r} are a set, whose order is not that of another field's.",
-                hint="give a list per field, with the values of a tuple at the same place in each.",
+                f"The values of {name!r} are a set, which has no order to match other fields.",
+                hint="pass a list per field, with the values of a tuple at the same index in each.",
             )
         try:
             columns[name] = pa.array(list(given) if isinstance(given, Set) else given)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InvalidFilter(f"The values of {name!r} make no column: {error}") from error
+            raise InvalidFilter(f"The values of {name!r} cannot form a column: {error}") from error
     return columns
 
 
@@ -61,11 +61,13 @@ def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar,
 
 def _no_pair(name: str, given: object) -> InvalidFilter:
     return InvalidFilter(
-        f"The range of {name!r} is no pair of values: {given!r}.",
-        hint=f"{{{name!r}: (lower, upper)}}, None = open.",
+        f"The range of {name!r} is not a pair of values: {given!r}.",
+        hint=f"pass {{{name!r}: (lower, upper)}}; None means an open end.",
     )
 
 
 def _refuse_unnamed(given: object, example: str) -> None:
     if not isinstance(given, Mapping):
-        raise InvalidFilter(f"A {type(given).__name__} names no fields.", hint=f"{example}.")
+        raise InvalidFilter(
+            f"A {type(given).__name__} has no field names.", hint=f"pass {example}."
+        )

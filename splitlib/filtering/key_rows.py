@@ -98,8 +98,8 @@ def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
         kind = kind.value_type
     if is_instant(kind) and not is_known(kind.tz):
         raise InvalidFilter(
-            f"The time zone {kind.tz!r} of {name!r} is not known here.",
-            hint="give a zone such as 'UTC' or 'Europe/Berlin'; on a system without a time zone "
+            f"The time zone {kind.tz!r} of {name!r} is unknown.",
+            hint="use a zone such as 'UTC' or 'Europe/Berlin'; on a system without a time zone "
             "database, install one.",
         )
     for i in range(kind.num_fields):

@@ -47,8 +47,8 @@ def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mism
             if key is not None and not _comparable(domain, kind, key):
                 found.append(
                     Mismatch(
-                        f"{name!r} is {kind}, which is not compared with {key.type}.",
-                        f"give values of type {key.type}.",
+                        f"Field {name!r} is {kind}, which cannot be compared with {key.type}.",
+                        f"use values of type {key.type}.",
                     )
                 )
     return found

@@ -30,7 +30,7 @@ from splitlib.hive.partition_values import (
 )
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 
-_COLLATED: Final = "by its collation other bytes are equal, too"
+_COLLATED: Final = "its collation may treat different bytes as equal"
 
 
 class PartitionFilter(Protocol):
@@ -221,9 +221,9 @@ class Predicate:
         matchers: list[Matcher] = []
         foreign = [f for f in data.fields if f.lower() not in self._schema]
         if foreign:
-            reasons.append(f"{', '.join(foreign)}: no partition key")
+            reasons.append(f"{', '.join(foreign)}: not a partition key")
         elif not data.domains:
-            reasons.append("too many keys" if data.exceeds_threshold else "it bounds nothing")
+            reasons.append("too many keys" if data.exceeds_threshold else "it has no bounds")
         for domain in data.domains:
             matcher = self._compile_domain(domain, reasons)
             if matcher is not None:
@@ -256,7 +256,7 @@ class Predicate:
                 continue
             coerced = coerce(keys, key)
             if coerced is None:
-                reasons.append(f"{name}: {keys.type} is not compared with {key.type} exactly")
+                reasons.append(f"{name}: {keys.type} cannot be compared with {key.type} exactly")
                 continue
             columns[key.name.lower()] = coerced.values
             matchable = pc.and_(matchable, coerced.matchable)
@@ -277,7 +277,7 @@ class Predicate:
             # An end outside of the column's type becomes open, which can only keep more.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
-        reasons.append(f"{key.name}: a range of {domain.field.type} says nothing of {key.type}")
+        reasons.append(f"{key.name}: a range of {domain.field.type} does not apply to {key.type}")
         return None
 
 

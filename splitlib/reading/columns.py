@@ -70,12 +70,14 @@ def fit(array: pa.Array, target: pa.DataType, *, hybrid_calendar: bool = False) 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if not _reads_as(array.type, target):
-        raise UnsupportedTable(f"A column of {array.type} is not read as {target}.", hint=NATIVE)
+        raise UnsupportedTable(
+            f"A column of type {array.type} cannot be read as {target}.", hint=NATIVE
+        )
     try:
         return array.cast(target)
     except pa.ArrowInvalid as error:
         raise UnsupportedTable(
-            f"A column of {array.type} does not fit {target}: {error}", hint=NATIVE
+            f"Values of type {array.type} do not fit {target}: {error}", hint=NATIVE
         ) from error
 
 
@@ -139,7 +141,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
     names = found_columns([f.name for f in array.type], [f.name for f in target])
     if not names:
         # Whether the struct or its fields are null depends on the version of Spark.
-        raise UnsupportedTable(f"No field of {target} is in the file's {array.type}.", hint=NATIVE)
+        raise UnsupportedTable(f"The file's {array.type} has no field of {target}.", hint=NATIVE)
     children = [
         fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
         if f.name in names

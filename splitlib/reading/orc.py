@@ -27,7 +27,9 @@ def read_orc(
     reader = orc.ORCFile(file)
     stored = reader.schema
     if stored.names and all(name.startswith("_col") for name in stored.names):
-        raise UnsupportedTable("The file has no column names, as Hive once wrote.", hint=NATIVE)
+        raise UnsupportedTable(
+            "The ORC file of an old version of Hive has no column names.", hint=NATIVE
+        )
     found = found_columns(stored.names, [field.name for field in fields])
     wanted = {field.name: field.type for field in fields if field.name in found}
     for name, kind in wanted.items():
@@ -49,11 +51,13 @@ def read_orc(
 
 def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
     if "timestamp" in f"{stored} {kind}":
-        raise UnsupportedTable(f"Column {name!r} holds timestamps of ORC.", hint=NATIVE)
+        raise UnsupportedTable(
+            f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
+        )
     if not pa.types.is_nested(kind) and stored != kind:
         # ORC readers convert between almost any two types, by rules of their own.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(
-                f"Column {name!r} is {stored} in a file of ORC, not {kind}.", hint=NATIVE
+                f"Column {name!r} has type {stored} in the ORC file, not {kind}.", hint=NATIVE
             )

@@ -68,4 +68,4 @@ def _refuse_int96_without_zone(
     instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
     for name, kind in wanted.items():
         if found[name] in instants and "timestamp[us]" in str(kind):
-            raise UnsupportedTable(f"Column {name!r} of INT96 is not read as {kind}.", hint=NATIVE)
+            raise UnsupportedTable(f"INT96 column {name!r} cannot be read as {kind}.", hint=NATIVE)

@@ -60,7 +60,7 @@ def read_split(
     """
     refuse_unreadable(split.read_format)
     if split.deletes:
-        raise UnsupportedTable("Rows of the file are deleted elsewhere.", hint=NATIVE)
+        raise UnsupportedTable("Some rows of the file are deleted by other files.", hint=NATIVE)
     fields = [field.remove_metadata() for field in schema]
     plain = pa.schema(fields)
     keys = {name.lower(): value for name, value in split.partition_values.items()}
@@ -93,12 +93,18 @@ def refuse_unreadable(form: ReadFormat) -> None:
         UnsupportedTable: with a hint to a reader that can.
     """
     if form.name not in ("parquet", "orc"):
-        raise UnsupportedTable(f"Files of {form.name} are not read with Arrow.", hint=NATIVE)
+        raise UnsupportedTable(
+            f"Files of format {form.name} cannot be read with Arrow.", hint=NATIVE
+        )
     if form.columns != "name":
-        raise UnsupportedTable("Columns found by identifier are not read with Arrow.", hint=NATIVE)
+        raise UnsupportedTable(
+            "Columns matched by field id cannot be read with Arrow.", hint=NATIVE
+        )
     for option, value in form.options:
         if option.lower() in _CALENDARS and value.upper() != "CORRECTED":
-            raise UnsupportedTable(f"Its option {option} is {value}.", hint=NATIVE)
+            raise UnsupportedTable(
+                f"The option {option}={value} is not supported with Arrow.", hint=NATIVE
+            )
 
 
 def _columns(
@@ -148,7 +154,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
 def _changed(what: str, listed: str, found: str) -> FileChanged:
     return FileChanged(
         f"The file has changed since it was listed: its {what} was {listed} and is {found}.",
-        hint="read it again.",
+        hint="read the table again.",
     )
 
 
@@ -177,7 +183,7 @@ def _naming(split: FileSplit) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise MissingFile(
-            f"{split.path} has gone since it was listed.", hint="read it again."
+            f"{split.path} was deleted after it was listed.", hint="read the table again."
         ) from error
     except PermissionError as error:
         raise AccessDenied(f"{split.path}: {error}") from error

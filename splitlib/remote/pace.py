@@ -84,7 +84,9 @@ class Pace:
                 lambda: abandoned.is_set() or self._under_way < self._limit.calls, seconds
             )
             if abandoned.is_set() or self._under_way >= self._limit.calls:
-                raise SourceUnavailable("The source throttles, and the call's turn did not come.")
+                raise SourceUnavailable(
+                    "The source throttles, and this call could not start in time."
+                )
             self._under_way += 1
         began = time.monotonic()
         throttled = answered = False

@@ -37,7 +37,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
         attempt = 1
         while True:
             if current.abandoned.is_set():
-                raise SourceUnavailable("Nobody waits for the call any more.")
+                raise SourceUnavailable("The call was abandoned.")
             try:
                 with _turn(current):
                     return call()
