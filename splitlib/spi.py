@@ -1,10 +1,10 @@
 """The interface of a storage backend. A connector only lists; the engine does the matching.
 
-A connector is a class with four methods and, if it holds resources, ``close``. splitlib finds it by
-name through an entry point of the group ``splitlib.connectors``. Optional abilities are protocols,
-detected by ``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough
-to copy, and ``splitlib_conformance`` is the test kit. The types in the signatures are defined here,
-in :mod:`splitlib.model` and in :mod:`splitlib.errors`.
+A connector is a class with four methods and, if it holds resources, ``close``. An entry point of
+the group ``splitlib.connectors`` gives it a name. Optional abilities are protocols, detected by
+``isinstance``. ``docs/connectors.md`` is the guide, ``splitlib_files`` is small enough to copy, and
+``splitlib_conformance`` is the test kit. The types in the signatures are defined here, in
+:mod:`splitlib.model` and in :mod:`splitlib.errors`.
 
 The engine turns every exception into an error of splitlib that names connector and table: a
 ``ConnectionError``, a ``TimeoutError`` or a status such as 503 becomes ``SourceUnavailable``, a
@@ -102,8 +102,8 @@ class Connector(ABC):
         Skip names that start with ``_`` or ``.``, and everything below directories of such names.
         Sizes must be exact. ``predicate`` is as in :meth:`list_partitions`; its ``keys`` are the
         columns whose statistics are useful. The engine checks each batch as far as it can (see
-        :class:`splitlib.model.ColumnStatistics`), and names the connector in its errors. Wrong data
-        that it cannot detect loses rows.
+        :class:`splitlib.model.ColumnStatistics`), and names the connector in its errors. Wrong
+        data that the engine cannot detect loses rows.
 
         Raises:
             MissingPartition: if a partition's directory does not exist. Do not treat it as empty.

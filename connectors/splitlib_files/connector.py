@@ -95,7 +95,7 @@ class FilesConnector(Connector):
         elif layout.has_partitions and not len(keys):
             raise ConfigError(
                 f"{root!r} has partitions, but partition_schema has no keys.",
-                hint="leave it out, or declare them.",
+                hint="omit partition_schema, or declare the keys in it.",
             )
         if data is None:
             data = schema_of_file(
@@ -143,7 +143,7 @@ class FilesConnector(Connector):
         others = paths.filter(pc.greater(found, above + keys))
         if len(others):
             raise SourceError(
-                f"File {others[0].as_py()!r} lies in directories of more partition keys than "
+                f"File {others[0].as_py()!r} is in directories of more partition keys than "
                 f"{', '.join(self._metadata.partition_keys)}.",
                 hint="move it away, or give the right partition_schema.",
             )
@@ -157,7 +157,7 @@ class FilesConnector(Connector):
         try:
             self._storage.directories(self._root)
         except MissingPartition as error:
-            raise TableNotFound(f"There is no directory {self._root!r} any more.") from error
+            raise TableNotFound(f"Directory {self._root!r} no longer exists.") from error
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
@@ -181,7 +181,7 @@ def _check(options: Mapping[str, Any]) -> None:
     selecting = {*SELECTING_OPTIONS, "recursivefilelookup", "basepath"}
     for option in options.get("read_options") or {}:
         if option.lower() in selecting:
-            raise ConfigError(f"Read option {option!r} would change which files there are.")
+            raise ConfigError(f"Read option {option!r} would change the list of files.")
     if options.get("schema") is None and form in ("parquet", "orc"):
         _refuse_merging(form, options)
 
@@ -200,6 +200,6 @@ def _refuse_merging(form: str, options: Mapping[str, Any]) -> None:
     for said, value in merges.items():
         if str(value).strip().lower() != "false":
             raise ConfigError(
-                f"{said} is {value!r}, but the columns of all files are not merged.",
-                hint="pass schema=, the data columns.",
+                f"{said} is {value!r}, but merging the columns of all files is not supported.",
+                hint="pass the data columns as schema=.",
             )

@@ -94,9 +94,9 @@ class Layout:
             key = self._names.key(name)
             if not key or key.lower() in (known.name.lower() for known in keys):
                 raise UnsupportedTable(
-                    f"Directories below {self._root!r} are of partition key {key!r} again."
+                    f"Directories below {self._root!r} repeat partition key {key!r}."
                     if key
-                    else f"Directory {name!r} has no name of a partition key."
+                    else f"Directory {name!r} does not name a partition key."
                 )
             keys.append(pa.field(key, STRING))
         schema = pa.schema(keys)
@@ -179,7 +179,7 @@ class Layout:
 
 def _foreign(root: str, kind: str, found: str, hint: str) -> UnsupportedTable:
     return UnsupportedTable(
-        f"{root!r} is a table of {kind}: it has {found!r}. Its files alone may have deleted rows.",
+        f"{root!r} is a table of {kind}: it has {found!r}. Its files may have deleted rows.",
         hint=hint,
     )
 

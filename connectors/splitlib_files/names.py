@@ -82,7 +82,7 @@ class DirectoryNames:
             return path
         if self._escapes is None:
             raise SourceError(
-                f"Directory {path!r} has escapes of bytes. Spark reads them as "
+                f"Directory {path!r} has ambiguous escapes. Spark reads them as "
                 f"{unescape(path)!r}, pyarrow, Polars and DuckDB as {unquote(path)!r}.",
                 hint='pass percent_escapes="utf-8", or "spark" to read them as Spark does.',
             )
@@ -114,7 +114,7 @@ def _as_hive(name: str) -> str:
         key, value = (escape(unquote(text, errors="strict")) for text in (key, value))
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"The escapes in the directory's name {name!r} are no UTF-8.",
+            f"The escapes in directory name {name!r} are not valid UTF-8.",
             hint='pass percent_escapes="spark" to read them as Spark does.',
         ) from error
     return key + equals + value

@@ -25,7 +25,7 @@ def declared_schema(given: Any) -> pa.Schema | None:
         return None if given is None else readable_columns(given)
     if isinstance(given, str):
         return parse_schema(given)
-    raise ConfigError(f"A schema is a pyarrow.Schema or 'k int, d date', not {given!r}.")
+    raise ConfigError(f"A schema must be a pyarrow.Schema or 'k int, d date', not {given!r}.")
 
 
 def schema_of_file(
@@ -50,7 +50,7 @@ def schema_of_file(
     if form not in ("parquet", "orc"):
         raise ConfigError(f"Files of {form} do not declare their columns.", hint="pass schema=.")
     if path is None:
-        raise TableNotFound("The directory has no data file to take the columns from.")
+        raise TableNotFound("The directory has no data file to read the columns from.")
     fs, local = storage.filesystem(path)
     with fs.open(local, "rb") as file:
         if form == "orc":
@@ -61,6 +61,6 @@ def schema_of_file(
             return parquet_columns(parquet_footer.read_metadata(file), settings)
         except pa.ArrowException as error:  # also for some maps and lists that Spark reads
             raise SourceError(
-                f"The columns of {path!r} cannot be read from it: {error}",
+                f"The columns of {path!r} cannot be read: {error}",
                 hint="pass schema=, or move the file away if it is damaged.",
             ) from error

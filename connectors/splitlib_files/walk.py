@@ -95,8 +95,8 @@ class Walk:
             if has_files(self._storage, self._root + directory):
                 types = ", ".join(f"{key.name} is {key.type}" for key in keys)
                 raise SourceError(
-                    f"Files have come to {self._root + directory!r} since the table was opened, "
-                    f"when it was inferred that {types}.",
+                    f"Files were added to {self._root + directory!r} after the table was opened, "
+                    f"and do not fit the inferred types: {types}.",
                     hint="open the table again, or give its partition_schema.",
                 )
 
@@ -131,7 +131,7 @@ class Walk:
         name = directory.rpartition("/")[2]
         if self._names.key(name).lower() != key.lower():
             raise SourceError(
-                f"Directory {self._root + directory!r} is no partition of {key!r}.",
+                f"Directory {self._root + directory!r} is not a partition of {key!r}.",
                 hint="move it away, or give the right partition_schema.",
             )
 

@@ -70,7 +70,7 @@ def parse_uris(uris: str) -> list[Address]:
         found = _URI.fullmatch(uri)
         if not found or int(found["port"] or 1) not in range(1, 65536):
             raise ConfigError(
-                f"{redact(uri)!r} is no address of a metastore.",
+                f"{redact(uri)!r} is not a metastore address.",
                 hint="write thrift://host:9083, several separated by commas.",
             )
         addresses.append(Address(found["host"].strip("[]"), int(found["port"] or DEFAULT_PORT)))
@@ -201,7 +201,7 @@ class MetastoreClient:
             idle = self._connection is not None
             for tries in range(len(self._addresses) + idle, 0, -1):
                 if not _remaining_seconds():
-                    failures.append("no time is left")
+                    failures.append("the deadline has passed")
                     break
                 address = self._addresses[0]
                 try:
@@ -211,15 +211,13 @@ class MetastoreClient:
                 except MetaException as error:
                     denied = _DENIED.search(error.message or "") is not None
                     kind = AccessDenied if denied else SourceError
-                    raise kind(f"The metastore refuses: {error.message}") from error
+                    raise kind(f"The metastore rejects the call: {error.message}") from error
                 except Exception as error:
                     # A truncated response makes the decoder raise errors of any class.
                     self._disconnect()
                     last = error
                     if _is_answer(error):
-                        raise SourceError(
-                            f"The metastore's answer is not understood: {error}"
-                        ) from error
+                        raise SourceError(f"The metastore fails unexpectedly: {error}") from error
                     failures.append(f"{address}: {_said(error)}")
                     if not idle:
                         self._addresses.append(self._addresses.pop(0))
@@ -241,7 +239,7 @@ class MetastoreClient:
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
-            raise SourceUnavailable("Another call of the metastore does not end.")
+            raise SourceUnavailable("Another metastore call is still running.")
         try:
             yield
         finally:
@@ -275,7 +273,7 @@ def _of_table(database: str, table: str) -> Iterator[None]:
     except NoSuchObjectException as error:
         raise TableNotFound(
             f"The metastore has no table {database}.{table}.",
-            hint="splitlib tables lists what it has.",
+            hint="run 'splitlib tables' to list its tables.",
         ) from error
 
 
@@ -283,7 +281,7 @@ def _as_text(names: pa.BinaryArray) -> pa.StringArray:
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid as error:
-        raise CorruptMetadata("The name of a partition is no text in UTF-8.") from error
+        raise CorruptMetadata("The name of a partition is not valid UTF-8.") from error
 
 
 def _remaining_seconds() -> float:

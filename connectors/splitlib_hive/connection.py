@@ -133,7 +133,7 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
         if (name, number) != self._sent:
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,
-                f"answer {number} of {name} came to call {self._sent[1]} of {self._sent[0]}",
+                f"response {number} of {name} arrived for call {self._sent[1]} of {self._sent[0]}",
             )
         answer: tuple[str, int, int] = name, kind, number
         return answer
@@ -144,5 +144,5 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,
-                f"there is more in answer {self._sent[1]} than was to be read",
+                f"response {self._sent[1]} has extra bytes",
             )

@@ -220,8 +220,8 @@ class HiveConnector(Connector):
         """
         if _identity(self._client.get_table(*self._name)) != _identity(self._table):
             raise TableNotFound(
-                "The table was dropped and created anew, or moved, since it was opened.",
-                hint="open it again.",
+                "The table was dropped and created again, or moved, after it was opened.",
+                hint="open the table again.",
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:

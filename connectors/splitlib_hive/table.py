@@ -40,7 +40,7 @@ def making_sense(what: str) -> Iterator[None]:
         raise
     except _NONSENSE as error:
         raise CorruptMetadata(
-            f"What the metastore keeps of {what} is damaged: {type(error).__name__}: {error}"
+            f"The metastore's data about {what} is damaged: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -61,13 +61,13 @@ def _metadata(table: Any) -> TableMetadata:
     spark_json = _spark_schema(parameters)
     if _is_source(parameters):
         if spark_json is None:
-            raise UnsupportedTable("A table written by Spark has lost its schema.")
+            raise UnsupportedTable("The table was written by Spark, but its schema is missing.")
         if (
             _partition_columns(parameters)
             and parameters.get("spark.sql.partitionProvider") != "catalog"
         ):
             raise UnsupportedTable(
-                "Its partitions are not in the metastore.",
+                "The table's partitions are not in the metastore.",
                 hint="run MSCK REPAIR TABLE on it in Spark, or use connector='files'.",
             )
         schema, keys = from_spark_json(spark_json), tuple(_partition_columns(parameters))
@@ -104,7 +104,9 @@ def refuse_unreadable(table: Any) -> None:
     )
     skew = table.sd.skewedInfo
     if table.sd.storedAsSubDirectories and skew and skew.skewedColNames:
-        raise UnsupportedTable("It is list-bucketed: rows lie in directories below its partitions.")
+        raise UnsupportedTable(
+            "The table is list-bucketed: rows lie in directories below partitions."
+        )
 
 
 def read_format(table: Any, partition: Any = None) -> ReadFormat:

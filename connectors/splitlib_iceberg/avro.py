@@ -48,7 +48,7 @@ class AvroContainer:
         self._size = len(data)
         self._decoder = decoder = _Decoder(data)
         if decoder.read(len(_MAGIC)) != _MAGIC:
-            raise ValueError("It is no Avro file.")
+            raise ValueError("It is not an Avro file.")
         self.metadata = dict(_metadata(decoder))
         self._sync = decoder.read(_SYNC_SIZE)
         stored = json.loads(self.metadata[b"avro.schema"])
@@ -69,11 +69,11 @@ class AvroContainer:
             if not 0 <= count <= len(block):
                 raise ValueError(f"A block of {len(block)} bytes cannot hold {count} records.")
             if left < 0:
-                raise ValueError(f"{self._size} bytes cannot hold so many records.")
+                raise ValueError(f"{self._size} bytes cannot hold the claimed number of records.")
             for _ in range(count):
                 yield reader.read(decoder)
             if decoder.tell() != len(block):
-                raise ValueError("A block and the number of its records disagree.")
+                raise ValueError("A block does not have the claimed number of records.")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the claimed number of records and the decompressed bytes of each block."""
@@ -98,7 +98,7 @@ class _Decoder(BinaryDecoder):
     def __init__(self, data: bytes) -> None:
         self._size = len(data)
         if self._size > _MAX_SIZE:
-            raise ValueError(f"{self._size} bytes are more than can be decoded.")
+            raise ValueError(f"A file of {self._size} bytes is too large to be decoded.")
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
@@ -114,7 +114,7 @@ class _Decoder(BinaryDecoder):
     def read(self, n: int) -> bytes:
         """See :class:`BinaryDecoder`."""
         if not 0 <= n <= self._size - self.tell():
-            raise EOFError(f"{n} bytes are wanted where the data ends.")
+            raise EOFError(f"{n} bytes are requested beyond the end of the data.")
         return self._read(n)
 
     def skip(self, n: int) -> None:
@@ -128,7 +128,7 @@ class _Decoder(BinaryDecoder):
     def read_ints(self, n: int) -> tuple[int, ...]:
         """See :class:`BinaryDecoder`."""
         if not 0 <= n <= self._size - self.tell():
-            raise EOFError(f"{n} integers are wanted where the data ends.")
+            raise EOFError(f"{n} integers are requested beyond the end of the data.")
         if n > _AT_ONCE:
             return tuple(self.read_int() for _ in range(n))
         found: Any = self._read_ints(n)
@@ -145,7 +145,7 @@ class _Decoder(BinaryDecoder):
         for _ in range(n):
             key, length = read_int(), read_int()
             if not 0 <= length <= size - tell():
-                raise EOFError(f"{length} bytes are wanted where the data ends.")
+                raise EOFError(f"{length} bytes are requested beyond the end of the data.")
             dest[key] = read(length)
 
 
@@ -161,11 +161,11 @@ def _refuse_empty_elements(kind: IcebergType) -> None:
         case ListType():
             inner = [kind.element_type]
             if kind.element_required and _may_be_empty(kind.element_type):
-                raise ValueError("Elements of a list in it take no bytes.")
+                raise ValueError("Elements of a list take no bytes.")
         case MapType():
             inner = [kind.key_type, kind.value_type]
             if all(map(_may_be_empty, inner)) and kind.value_required:
-                raise ValueError("Entries of a map in it take no bytes.")
+                raise ValueError("Entries of a map take no bytes.")
         case _:
             return
     for each in inner:

@@ -123,7 +123,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
     refused = found["refused"]
     if refused.null_count < len(found):
         first = pc.indices_nonzero(pc.is_valid(refused))[0].as_py()
-        raise UnsupportedTable(f"Its file {found['path'][first]} {refused[first]}.")
+        raise UnsupportedTable(f"Data file {found['path'][first]} {refused[first]}.")
     return found
 
 

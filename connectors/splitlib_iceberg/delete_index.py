@@ -117,10 +117,10 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
         if kind != "vector":
             reason = refusal(entries.format[row], entries.encrypted[row])
             if reason is not None:
-                raise UnsupportedTable(f"Its delete file {path} {reason}.")
+                raise UnsupportedTable(f"Delete file {path} {reason}.")
         ids = tuple(entries.equality_ids[row] or ())
         if kind == "equality" and not ids:
-            raise CorruptMetadata(f"The delete file {path} compares no columns.")
+            raise CorruptMetadata(f"The delete file {path} has no columns to compare.")
         first = last = None
         data_file = entries.referenced[row]
         if kind == "position" and data_file is None:
@@ -161,15 +161,15 @@ def _kind(entries: Entries, row: int) -> Literal["position", "vector", "equality
             return "equality"
         case DataFileContent.POSITION_DELETES if entries.format[row] == "puffin":
             if None in (entries.referenced[row], entries.offset[row], entries.length[row]):
-                raise CorruptMetadata(f"The deletion vector in {path} does not say where it is.")
+                raise CorruptMetadata(f"The deletion vector in {path} has no position.")
             if min(entries.offset[row] or 0, entries.length[row] or 0) < 0:
-                raise CorruptMetadata(f"The deletion vector in {path} cannot be where it says.")
+                raise CorruptMetadata(f"The deletion vector in {path} has an invalid position.")
             if entries.encrypted[row]:
-                raise UnsupportedTable(f"Its deletion vector {path} is encrypted.")
+                raise UnsupportedTable(f"The deletion vector {path} is encrypted.")
             return "vector"
         case DataFileContent.POSITION_DELETES:
             return "position"
-    raise UnsupportedTable(f"Its delete file {path} has unknown content {entries.content[row]}.")
+    raise UnsupportedTable(f"Delete file {path} has unknown content {entries.content[row]}.")
 
 
 def _path_bound(bounds: Any) -> str | None:

@@ -93,11 +93,11 @@ def reading(what: str, path: str) -> Iterator[None]:
         text = str(error)
         if isinstance(error, FileNotFoundError) or _GONE.search(text):
             raise MissingFile(
-                f"The {what} {path} has gone.",
-                hint="the snapshot may have been expired; open the table again.",
+                f"The {what} {path} no longer exists.",
+                hint="its snapshot may have expired; open the table again.",
             ) from error
         if isinstance(error, PermissionError) or _DENIED.search(text):
-            raise AccessDenied(f"The {what} {path} may not be read.") from error
+            raise AccessDenied(f"Access to the {what} {path} is denied.") from error
         if isinstance(error, OSError) or _is_transport(error):
             raise SourceUnavailable(f"The {what} {path} cannot be read: {text}") from error
         raise SourceError(f"The {what} {path} cannot be read: {text}") from error
@@ -154,9 +154,9 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
         case NoSuchPropertyException() | ValueError() | TypeError():
             return ConfigError(f"The catalog cannot be opened with these options: {text}")
     if isinstance(error, (*_DENYING, PermissionError)) or _DENIED.search(text):
-        return AccessDenied(f"The catalog refuses: {text}")
+        return AccessDenied(f"The catalog denies access: {text}")
     if isinstance(error, FileNotFoundError):
-        return MissingFile(f"The table's metadata file has gone: {text}")
+        return MissingFile(f"The table's metadata file does not exist: {text}")
     if isinstance(error, (*_OVERLOADED, OSError)) or _is_transport(error):
         return SourceUnavailable(f"The catalog does not answer: {text}")
     if isinstance(error, RESTError):
@@ -173,9 +173,9 @@ def _bad_metadata(error: BaseException) -> SplitlibError:
     found = cause.errors(include_input=False, include_url=False, include_context=False)[0]
     where, what = ".".join(map(str, found["loc"])), found["msg"]
     if found["type"].startswith("union_tag"):
-        return UnsupportedTable(f"Its format version is not known: {what}")
+        return UnsupportedTable(f"The table's format version is not supported: {what}")
     if "Unsupported field type" in what or "Could not parse" in what:
-        return UnsupportedTable(f"A type in it is not known: {what}")
+        return UnsupportedTable(f"The table has an unsupported type: {what}")
     return CorruptMetadata(f"The table's metadata is malformed at {where or 'its start'}: {what}")
 
 

@@ -79,8 +79,7 @@ class _Unpackable(InputFile):
             data = received(stream)
         if not unpacks_by_gzip(data):
             raise CorruptMetadata(
-                f"The metadata file {self.location} of {len(data)} bytes unpacks to more than "
-                "is accepted."
+                f"The metadata file {self.location} of {len(data)} bytes decompresses to too many."
             )
         return BytesIO(data)
 

@@ -44,7 +44,7 @@ def check_whole(
         if created + kept > len(manifests):
             raise CorruptMetadata(
                 f"The manifest list {snapshot.manifest_list} has {len(manifests)} manifests, "
-                f"its snapshot says {created + kept}."
+                f"but its snapshot counts {created + kept}."
             )
     missing = _missing(manifests, summary)
     if not missing:
@@ -57,10 +57,10 @@ def check_whole(
         return
     what, count = next(iter(missing.items()))
     raise CorruptMetadata(
-        f"The manifest list {snapshot.manifest_list} has {count} less than the {what} of its "
+        f"The manifest list {snapshot.manifest_list} has {count} fewer than the {what} of its "
         f"snapshot, {summary[what]}.",
-        hint="if the list is whole, its writer has counted wrongly: Iceberg's procedure "
-        "rewrite_manifests makes a snapshot that says how many manifests it has.",
+        hint="if the list is complete, the snapshot's counts are wrong: Iceberg's procedure "
+        "rewrite_manifests makes a snapshot with the right number of manifests.",
     )
 
 

@@ -131,7 +131,7 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
         ValueError: if an entry is not a data file, or lacks a partition value.
     """
     if any(content != DataFileContent.DATA for content in entries.content):
-        raise ValueError("There is an entry that is no data file.")
+        raise ValueError("An entry is not a data file.")
     columns = spec.partitions(entries.partition, entries.partition_ids)
     partition_of, first = group(columns, len(entries.path))
     files = pa.record_batch(
@@ -155,7 +155,7 @@ def refusal(form: str, encrypted: bool) -> str | None:
     """Return why a file cannot be read; None if it can."""
     if encrypted:
         return "is encrypted"
-    return None if form == "parquet" else f"is of format {form}"
+    return None if form == "parquet" else f"has format {form}"
 
 
 def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:

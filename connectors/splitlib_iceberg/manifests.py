@@ -128,7 +128,7 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
         _check_version(container, what, path)
         partition = container.schema.find_field(_PARTITION).field_type
         if not isinstance(partition, StructType):
-            raise CorruptMetadata(f"The partitions of the manifest {path} are no structs.")
+            raise CorruptMetadata(f"The partitions of the manifest {path} are not structs.")
         rows = container.records(resolve_reader(container.schema, _SCHEMA, types))
         live = list(_live(rows, manifest))
         _check(live, manifest, len(data))
@@ -181,16 +181,20 @@ def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
     files, rows = live_files(manifest), live_rows(manifest)
     if files is None and size != manifest.manifest_length:
         raise CorruptMetadata(
-            f"The manifest {path} has {size} bytes, its list says {manifest.manifest_length}."
+            f"The manifest {path} has {size} bytes, but its list says {manifest.manifest_length}."
         )
     if files is not None and files != len(live):
-        raise CorruptMetadata(f"The manifest {path} has {len(live)} files, its list says {files}.")
+        raise CorruptMetadata(
+            f"The manifest {path} has {len(live)} files, but its list says {files}."
+        )
     found = sum(row[file][_DATA["record_count"]] for row in live)
     if rows is not None and rows != found:
-        raise CorruptMetadata(f"The manifest {path} has {found} rows, its list says {rows}.")
+        raise CorruptMetadata(f"The manifest {path} has {found} rows, but its list says {rows}.")
     for row in live:
         if row[status] not in _LIVE or row[file][_DATA["file_size_in_bytes"]] < 0:
-            raise CorruptMetadata(f"The manifest {path} has an entry that makes no sense.")
+            raise CorruptMetadata(
+                f"The manifest {path} has an entry with an invalid status or size."
+            )
 
 
 def _columns(rows: list[_Row], manifest: ManifestFile, partition_ids: tuple[int, ...]) -> Entries:
@@ -238,6 +242,4 @@ def _bytes(files: FileIO, path: str, what: str) -> bytes:
 def _check_version(container: AvroContainer, what: str, path: str) -> None:
     version = container.metadata.get(b"format-version", b"1")
     if version not in _VERSIONS:
-        raise UnsupportedTable(
-            f"The {what} {path} is of version {version.decode()}, which is not known."
-        )
+        raise UnsupportedTable(f"The {what} {path} has the unknown version {version.decode()}.")

@@ -63,7 +63,7 @@ class Spec:
         columns = []
         for key in self.keys:
             if key.id not in position:
-                raise ValueError(f"There is no partition field {key.id}.")
+                raise ValueError(f"Partition field {key.id} is missing.")
             i = position[key.id]
             columns.append(_array([row[i] for row in rows], key))
         return columns

@@ -66,8 +66,8 @@ class PhysicalNames:
             return True, own
         if self._mapping is None:
             raise UnsupportedTable(
-                f"Its file {path} has no field identifiers, and the table has no name mapping.",
-                hint="set its property schema.name-mapping.default.",
+                f"Data file {path} has no field ids, and the table has no name mapping.",
+                hint="set the table's property schema.name-mapping.default.",
             )
         return False, dict(_mapped(((f.name, f) for f in schema), self._mapping.root))
 

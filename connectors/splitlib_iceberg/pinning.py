@@ -49,12 +49,14 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     if len(pins) > 1:
         raise ConfigError(f"Only one of {', '.join(pins)} can be given.")
     if "." not in name:
-        raise TableNotFound(f"{name!r} names no namespace.", hint="write namespace.table.")
+        raise TableNotFound(f"{name!r} has no namespace.", hint="write namespace.table.")
     given = properties.pop("catalog", None)
     with of_catalog(options):
         if isinstance(given, Catalog):
             if properties:
-                raise ConfigError(f"A catalog is given, and so {', '.join(properties)} cannot be.")
+                raise ConfigError(
+                    f"{', '.join(properties)} cannot be combined with a catalog object."
+                )
             catalog, own = given, None
         else:
             # Nothing may be written, not even the tables of an empty SQL catalog.
@@ -103,7 +105,7 @@ def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Sch
                     return None, table.schema()
                 known = ", ".join(sorted(table.metadata.refs)) or "none"
                 raise SnapshotNotFound(
-                    f"There is no branch or tag {name!r}.", hint=f"it has {known}."
+                    f"There is no branch or tag {name!r}.", hint=f"available: {known}."
                 )
             snapshot = _by_id(table, reference.snapshot_id)
             if reference.snapshot_ref_type == SnapshotRefType.BRANCH:
@@ -126,7 +128,7 @@ def _by_id(table: Table, identifier: int) -> Snapshot:
     snapshot = table.snapshot_by_id(identifier)
     if snapshot is None:
         raise SnapshotNotFound(
-            f"The table has no snapshot {identifier}.", hint="it may have been expired."
+            f"The table has no snapshot {identifier}.", hint="the snapshot may have expired."
         )
     return snapshot
 
@@ -134,7 +136,7 @@ def _by_id(table: Table, identifier: int) -> Snapshot:
 def _as_of(table: Table, milliseconds: int) -> Snapshot:
     earlier = [e for e in table.history() if e.timestamp_ms <= milliseconds]
     if not earlier:
-        raise SnapshotNotFound(f"The table has no snapshot as old as {milliseconds} ms.")
+        raise SnapshotNotFound(f"The table has no snapshot at or before {milliseconds} ms.")
     return _by_id(table, earlier[-1].snapshot_id)
 
 
@@ -151,7 +153,7 @@ def _milliseconds(moment: Any) -> int:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise ConfigError(f"as_of is no time in ISO 8601: {moment!r}.") from None
+            raise ConfigError(f"as_of is not a time in ISO 8601: {moment!r}.") from None
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
             raise ConfigError("as_of has no time zone.", hint="write 2024-01-31T12:00:00Z.")

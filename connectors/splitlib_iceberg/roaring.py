@@ -54,10 +54,10 @@ def numbers_of(data: bytes, expected: int | None) -> Integers:
     containers = list(_containers(_Bytes(data)))
     total = sum(container.size for container in containers)
     if expected is not None and total != expected:
-        raise ValueError(f"It holds {total} numbers, not {expected}.")
+        raise ValueError(f"The bitmap holds {total} numbers, not {expected}.")
     most = _MOST_UNKNOWN if expected is None else _MOST
     if total > most:
-        raise ValueError(f"It holds {total} numbers, more than the {most} that are accepted.")
+        raise ValueError(f"The bitmap holds {total} numbers, more than the limit of {most}.")
     _check_ascending(np.array([container.high for container in containers], np.int64))
     found = np.empty(total, np.int64)
     start = 0
@@ -78,7 +78,7 @@ class _Bytes:
     def take(self, size: int) -> bytes:
         start, end = self._position, self._position + size
         if end > len(self._data):
-            raise ValueError("It ends too early.")
+            raise ValueError("The bitmap is truncated.")
         self._position = end
         return self._data[start:end]
 
@@ -88,14 +88,14 @@ class _Bytes:
 
     def check_end(self) -> None:
         if self._position != len(self._data):
-            raise ValueError("Something follows it.")
+            raise ValueError("Extra bytes follow the bitmap.")
 
 
 def _containers(data: _Bytes) -> Iterator[_Container]:
     for _ in range(data.number(_COUNT)):
         key = data.number(_KEY)
         if key >= 1 << 31:
-            raise ValueError("A number in it has more than 63 bits.")
+            raise ValueError("A number in the bitmap has more than 63 bits.")
         yield from _of_one_key(data, key)
     data.check_end()
 
@@ -110,9 +110,9 @@ def _of_one_key(data: _Bytes, key: int) -> Iterator[_Container]:
     elif cookie == _WITHOUT_RUNS:
         count = data.number(_SIZE)
     else:
-        raise ValueError("It is no roaring bitmap.")
+        raise ValueError("It is not a roaring bitmap.")
     if count > _MAX_CONTAINERS:
-        raise ValueError(f"It cannot have {count} containers.")
+        raise ValueError(f"The bitmap cannot have {count} containers.")
     header = np.frombuffer(data.take(4 * count), "<u2").astype(np.int64).reshape(-1, 2)
     if not len(runs) or count >= _OFFSETS_FROM:
         data.take(4 * count)  # skipped: containers follow one another
@@ -137,15 +137,15 @@ def _unpack(container: _Container) -> Integers:
     if container.kind == "runs":
         start, length = found[::2], found[1::2] + 1
         if length.sum() != container.size:
-            raise ValueError("A container does not hold what it says.")
+            raise ValueError("A container does not have its claimed size.")
         before = np.cumsum(length) - length
         found = np.repeat(start - before, length) + np.arange(container.size)
     if len(found) != container.size or found[-1] > 0xFFFF:
-        raise ValueError("A container does not hold what it says.")
+        raise ValueError("A container does not have its claimed size.")
     _check_ascending(found)
     return found
 
 
 def _check_ascending(numbers: Integers) -> None:
     if np.any(np.diff(numbers) <= 0):
-        raise ValueError("Its numbers are not in order.")
+        raise ValueError("The bitmap's numbers are not in order.")

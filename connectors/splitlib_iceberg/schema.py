@@ -72,7 +72,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """
     spelled = Counter(name.lower() for name in schema.column_names)
     if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
-        raise UnsupportedTable(f"Its columns {', '.join(sorted(clash))} differ in case only.")
+        raise UnsupportedTable(f"The columns {', '.join(sorted(clash))} differ only in case.")
     return pa.schema([_field(field, field.name) for field in schema.fields])
 
 
@@ -134,7 +134,7 @@ def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
                 continue
             if isinstance(before, DateType) != isinstance(column.source, DateType):
                 raise UnsupportedTable(
-                    f"Its column {column.name} was {before} and is {column.source} now."
+                    f"The type of column {column.name} changed from {before} to {column.source}."
                 )
 
 
@@ -157,7 +157,7 @@ def arrow_type(source: IcebergType, name: str = "value") -> pa.DataType:
             return pa.decimal128(source.precision, source.scale)
     plain = _PLAIN.get(type(source))
     if plain is None:
-        raise UnsupportedTable(f"Its column {name} is of type {source}, which Spark has not.")
+        raise UnsupportedTable(f"Column {name} has type {source}, which Spark does not support.")
     return plain
 
 

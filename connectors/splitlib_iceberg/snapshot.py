@@ -180,8 +180,8 @@ class SnapshotFiles:
         spec = self._specs.get(manifest.partition_spec_id)
         if spec is None:
             raise CorruptMetadata(
-                f"The manifest {manifest.manifest_path} is of the partition specification "
-                f"{manifest.partition_spec_id}, which the table has not."
+                f"The manifest {manifest.manifest_path} uses the partition specification "
+                f"{manifest.partition_spec_id}, which the table does not have."
             )
         return spec
 

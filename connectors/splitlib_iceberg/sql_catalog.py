@@ -31,7 +31,7 @@ def name_in_database(catalog: Catalog, table: str) -> str | None:
         found = sorted(session.scalars(names))
     if len(found) > 1:
         raise ConfigError(
-            f"The database has that table in catalogs named {', '.join(found)}.",
-            hint="say which one with catalog=.",
+            f"The database has this table in several catalogs: {', '.join(found)}.",
+            hint="choose one with catalog=.",
         )
     return found[0] if found else None

@@ -41,7 +41,7 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
         ImportError: if the codec needs a package that is not installed.
     """
     if codec not in KNOWN_CODECS:
-        raise ValueError(f"The codec {codec} is not known.")
+        raise ValueError(f"The codec {codec} is unknown.")
     match codec:
         case "null":
             return data
@@ -90,7 +90,7 @@ def received(stream: InputStream, size: int | None = None) -> bytes:
     if size is None:
         return _all_of(stream)
     if not 0 <= size <= _MOST_RECEIVED:
-        raise ValueError(f"{size} bytes are more than is read at once.")
+        raise ValueError(f"{size} bytes exceed the limit of one read.")
     if size <= _PIECE:
         return stream.read(size)
     # Allocate memory for the bytes that exist, not for the claimed size.
@@ -104,7 +104,7 @@ def _all_of(stream: InputStream) -> bytes:
     size = getattr(stream, "size", None)
     size = size() if callable(size) else size
     if isinstance(size, int) and size > _MOST_RECEIVED:
-        raise ValueError(f"{size} bytes are more than is read at once.")
+        raise ValueError(f"{size} bytes exceed the limit of one read.")
     return stream.read()
 
 
@@ -117,7 +117,7 @@ def _inflated(data: bytes, limit: int) -> bytes:
     if len(found) > limit:
         raise _too_large(limit)
     if not decompressor.eof:
-        raise EOFError("A block ends too early.")
+        raise EOFError("A block is truncated.")
     return found
 
 
@@ -132,7 +132,7 @@ def _of_bzip2(data: bytes, limit: int) -> bytes:
         if len(found) > limit:
             raise _too_large(limit)
         if not decompressor.eof:
-            raise EOFError("A block ends too early.")
+            raise EOFError("A block is truncated.")
         data = decompressor.unused_data
     return found
 
@@ -159,8 +159,8 @@ def _snappy_size(data: bytes) -> int:
         size |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return size
-    raise ValueError("A block does not say its size.")
+    raise ValueError("A block does not contain its size.")
 
 
 def _too_large(limit: int) -> ValueError:
-    return ValueError(f"A block decompresses to more than the {limit} bytes that are accepted.")
+    return ValueError(f"A block decompresses to more than the limit of {limit} bytes.")

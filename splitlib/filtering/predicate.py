@@ -221,7 +221,7 @@ class Predicate:
         matchers: list[Matcher] = []
         foreign = [f for f in data.fields if f.lower() not in self._schema]
         if foreign:
-            reasons.append(f"{', '.join(foreign)}: not a partition key")
+            reasons.append(f"{', '.join(foreign)}: no partition key")
         elif not data.domains:
             reasons.append("too many keys" if data.exceeds_threshold else "it has no bounds")
         for domain in data.domains:

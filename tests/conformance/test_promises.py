@@ -20,64 +20,66 @@ SPI, TABLE = "tests/unit/test_spi.py", "tests/unit/test_table.py"
 # By how the sentence begins: tests of the kit, without their test_, and others as file::test.
 PROMISES: dict[str, tuple[str, ...]] = {
     "A connector is a class with four methods": (f"{SPI}::test_a_connector_is_four_methods",),
-    "It is found under its name by an entry point": (
+    "An entry point of the group": (
         "tests/unit/test_registry.py::test_a_connector_whose_module_fails_when_it_is_imported",
     ),
-    "Abilities beyond that are protocols": ("abilities_are_there",),
-    "The guide is ``docs/connectors.md``": (
+    "Optional abilities are protocols": ("abilities_are_there",),
+    "``docs/connectors.md`` is the guide": (
         "tests/conformance/test_guide.py::test_the_connector_of_the_guide_passes",
         "tests/conformance/test_ten_minutes.py::test_a_copy_of_the_reference_passes_the_kit",
     ),
-    "Whatever a method raises becomes an error": (
+    "The engine turns every exception into an error": (
         "tests/unit/test_errors.py::test_foreign_errors_are_translated_once",
         f"{TABLE}::test_a_call_says_where_it_failed",
         "source_that_stays_unavailable",
         "refusal_is_access_denied",
     ),
-    "So an error is best left alone": (
+    "So let exceptions through": (
         "unavailable_source_is_tried_again",
         "refusal_is_access_denied",
         "garbage_is_an_error",
     ),
     "Read-only view of one table": ("open_table_stays_as_described",),
     "All methods may be called from several threads": ("several_threads_at_once",),
-    "What one call is given, a filter above all": ("several_filters_at_once",),
-    "partitions_per_listing: How many": (
+    "Calls are independent": ("several_filters_at_once",),
+    "partitions_per_listing: Maximum number": (
         f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
     ),
-    "files_per_page: How many files": (
+    "files_per_page: Number of files": (
         "tests/integration/storage/test_s3.py::test_hardly_more_requests_than_s3_permits",
     ),
-    "If not 0, :meth:`list_files` is given neighbours": (
+    "If it is not 0, :attr:`partitions_per_listing` is ignored": (
         "tests/integration/storage/test_s3.py::test_hardly_more_requests_than_s3_permits",
     ),
-    "Where it is not known how many files they have, or what is in between": (
+    "If file counts or the partitions in between are unknown": (
         "tests/unit/enumeration/test_partitions.py"
         "::test_neighbours_by_name_are_found_out_by_the_first_page",
         "tests/unit/enumeration/test_partitions.py"
         "::test_neighbours_are_found_out_by_the_first_page_where_nothing_is_known_of_them",
     ),
-    "It may always list no more than the first": (
+    "A call may always stop after the first page": (
         "tests/unit/enumeration/test_partitions.py::test_what_is_listed_in_part_is_one_batch",
     ),
-    "The engine makes many calls at the same time": (
+    "The engine makes many calls in parallel": (
         f"{ENUMERATOR}::test_deterministic_whatever_the_parallelism",
     ),
-    "Refuse options that a connector does not have": ("unknown_option",),
-    "ConfigError: naming them": (f"{SPI}::test_an_unknown_option_is_refused_by_its_name",),
-    "An option that is either true or false": (
+    "Reject unknown options": ("unknown_option",),
+    "ConfigError: naming the unknown options": (
+        f"{SPI}::test_an_unknown_option_is_refused_by_its_name",
+    ),
+    "Return a boolean option": (
         "tests/integration/session/test_by_name.py"
         "::test_numbers_and_dates_only_if_they_are_said_to_have_one_spelling",
     ),
     "ConfigError: if it is neither": (
         "tests/integration/session/test_by_name.py::test_one_spelling_is_true_or_false",
     ),
-    "Names are cheap and the rest is not": (
+    "Listing partition names is cheap": (
         f"{ENUMERATOR}::test_only_matching_partitions_are_listed",
         "pruned_partitions_are_not_listed",
     ),
-    "No files are listed, and what was opened is closed": (
-        "opening_lists_no_files",
+    "Open the table ``name`` without listing files": ("opening_lists_no_files",),
+    "On an error, close all resources": (
         "failed_opening_gives_connections_back",
         "broken_opening_gives_connections_back",
     ),
@@ -88,12 +90,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "source_that_stays_unavailable",
         "hanging_call_ends_at_its_deadline",
     ),
-    "AccessDenied: if the catalog refuses": ("refusal_is_access_denied",),
-    "Schema, typed partition keys and format": (
+    "AccessDenied: if the catalog denies access": ("refusal_is_access_denied",),
+    "Return schema, partition keys and format": (
         "schema_is_the_data_columns_then_the_keys",
         "open_table_stays_as_described",
     ),
-    "All partitions, each once, in an order": (
+    "Yield all partitions, each once, in an order": (
         "every_file_is_read_once",
         "no_partition_is_listed_twice",
         "small_pages_join_up",
@@ -101,109 +103,114 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "same_splits_in_the_same_order",
     ),
     "An unpartitioned table has one partition": ("unpartitioned_table",),
-    "``predicate`` may be used to list less": (
+    "A connector may use ``predicate`` to list less": (
         "no_match_is_lost",
         "one_value_reads_its_partition_alone",
         "filter_on_a_part_of_the_keys",
         "marker_reads_everything",
     ),
-    "The columns have to be those": (
+    "The columns must be those": (
         "partitions_have_a_column_for_each_key",
         "partition_values_are_those_written",
         "tests/unit/test_connector_checks.py::test_partitions",
     ),
-    "Nothing is to be listed before": (
+    "Send requests lazily": (
         "partitions_are_listed_when_asked_for",
         "first_split_waits_for_few_listings",
     ),
-    "Partitions come in pages": ("pages_hold_many_partitions", "small_pages_join_up"),
-    "A page is as large as the source gives it": ("pages_hold_many_partitions",),
-    "SourceUnavailable: as in :meth:`open`; tried again": (
+    "Yield one batch per request": ("pages_hold_many_partitions", "small_pages_join_up"),
+    "Request pages as large as the source offers": ("pages_hold_many_partitions",),
+    "SourceUnavailable: as in :meth:`open`; the engine retries": (
         "unavailable_source_is_tried_again",
         f"{ENUMERATOR}::test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed",
     ),
-    "The data files of some partitions": (
+    "Yield the data files of some partitions": (
         "rows_come_back",
         "empty_partition",
         "files_belong_to_their_partition",
         "file_batches_have_the_schema",
     ),
-    "Names that start with ``_`` or ``.``": ("hidden_files_are_not_data",),
-    "Sizes are exact": ("sizes_are_exact",),
+    "Skip names that start with ``_`` or ``.``": ("hidden_files_are_not_data",),
+    "Sizes must be exact": ("sizes_are_exact",),
     "``predicate`` is as in :meth:`list_partitions`": (
         "statistics_lose_no_match",
         "statistics_prune",
     ),
-    "The engine checks what it can of a batch": (
+    "The engine checks each batch as far as it can": (
         "tests/unit/test_connector_checks.py::test_statistics",
         "tests/unit/test_connector_checks.py::test_files",
         "bounds_enclose_the_rows",
         "flags_are_of_the_rows",
     ),
     "MissingPartition: if a partition's directory": ("dropped_partition_is_no_silent_hole",),
-    "SourceUnavailable: as in :meth:`open`; the whole": (
+    "Do not treat it as empty": ("dropped_partition_is_no_silent_hole",),
+    "SourceUnavailable: as in :meth:`open`; the engine repeats": (
         f"{ENUMERATOR}::test_a_listing_that_is_unavailable_is_tried_again",
     ),
-    "Give back connections": ("connections_are_given_back",),
+    "Release connections": ("connections_are_given_back",),
     "The connector is not used afterwards": (
         f"{SPI}::test_nothing_is_asked_of_a_connector_that_was_closed",
     ),
-    "How many partitions one call of :meth:`load_details`": (
+    "Maximum number of partitions in one call of :meth:`load_details`": (
         f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
     ),
-    "The same partitions in the same order": ("details_are_of_the_partitions_given",),
-    "Partitions that have been dropped": ("details_leave_out_what_was_dropped",),
-    "Make sure that the table is still": ("identity_is_that_of_the_table",),
-    "Asked at the end of an enumeration": (
+    "Return the same partitions in the same order": ("details_are_of_the_partitions_given",),
+    "Leave out partitions that were dropped": ("details_leave_out_what_was_dropped",),
+    "Check that the table is still": ("identity_is_that_of_the_table",),
+    "The engine calls this at the end of an enumeration": (
         f"{ENUMERATOR}::test_partitions_that_have_gone_with_their_table_are_an_error",
         f"{ENUMERATOR}::test_the_identity_is_not_checked_for_nothing",
     ),
-    "TableNotFound: if it was dropped, also": (
+    "TableNotFound: if the table was dropped": (
         "identity_ends_with_the_table",
         "identity_is_not_that_of_a_successor",
     ),
-    "Database and table of each table": ("table_names",),
-    "database: None = of all": ("table_names",),
-    "options: The same as for :meth:`Connector.open`": ("table_names",),
+    "Yield database and table name of each table": ("table_names",),
+    "database: Database to list; None means all": ("table_names",),
+    "options: Options as in :meth:`Connector.open`": ("table_names",),
     "TableNotFound: if there is no such database": ("table_names_of_no_database",),
-    "Options of fsspec's filesystem of ``protocol``": ("storage_options",),
-    "They are those that the user has given": (
+    "Return fsspec options that give access": ("storage_options",),
+    "The options come from the user": (
         "storage_options",
         "tests/unit/connectors/iceberg/test_storage_options.py::test_s3",
     ),
-    "Nothing is asked of the source. protocol": ("storage_options",),
-    "The names of the hosts of each file": ("hosts",),
-    "Asked with the files of one listing": (
+    "This method sends no requests. protocol": ("storage_options",),
+    "Return the host names of each file": ("hosts",),
+    "Called in parallel, each call with the files of one listing": (
         f"{SPI}::test_no_call_is_given_more_than_the_connector_takes",
     ),
-    "The same files, with the names in them": (
+    "Yield the same files, with pairs of field id and name": (
         "physical_names",
         f"{TABLE}::test_an_answer_that_is_not_complete_is_refused",
     ),
-    "Those of one batch have the same names": ("physical_names",),
-    "MissingFile: if a file has gone": ("physical_names_of_a_file_that_has_gone",),
-    "The positions of the deleted rows": ("deletion_vectors",),
-    "CorruptMetadata: if the bytes are no such vector": ("vectors_that_cannot_be_read",),
-    "MissingFile: if the file has gone": ("vectors_that_cannot_be_read",),
+    "All files of one batch have the same names": ("physical_names",),
+    "MissingFile: if a file no longer exists": ("physical_names_of_a_file_that_has_gone",),
+    "Return the positions of the deleted rows": ("deletion_vectors",),
+    "CorruptMetadata: if the bytes are not a valid deletion vector": (
+        "vectors_that_cannot_be_read",
+    ),
+    "MissingFile: if the file no longer exists": ("vectors_that_cannot_be_read",),
 }
 # What nobody can break: it says what something is, or when it is worth while.
 EXPLANATIONS = (
-    "What a storage backend implements",
+    "The interface of a storage backend",
     "A connector only lists",
-    "What the methods take and return is here",
-    "Lives on the driver",
-    "Raise it where a call costs the same",
-    "The catalog can tell a table from another",
-    "The catalog says which tables it has",
-    "The storage says on which hosts",
-    "The table's files are reached with credentials",
-    "Columns are found by identifier",
-    "Deleted rows may be kept as a vector",
-    "Open the table ``name``",
+    "The types in the signatures are defined here",
+    "Runs on the driver",
+    "Use more if one call costs the same",
+    "The catalog can distinguish a table",
+    "The catalog can list its tables",
+    "This is a class method",
+    "Wrong data that the engine cannot detect",
+    "May open every file",
+    "The storage reports the hosts",
+    "Reading the table's files needs credentials",
+    "Columns are matched by field id",
+    "Deleted rows may be stored as a deletion vector",
     # which tables these are, each connector's own tests say
     "UnsupportedTable: if reading it could give wrong rows",
     "A source that lists directories needs one request",
-    "For a reader that cannot find columns",
+    "Used for readers that cannot match columns",
 )
 
 

@@ -70,14 +70,14 @@ def test_what_is_right_prunes():
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        ({"a": statistics((1,), (1,))}, "1 of a.lower for 3 files"),
-        ({"a": statistics(upper=(1, 2, 3, 4))}, "4 of a.upper for 3 files"),
-        ({"a": statistics(value=[True])}, "1 of a.has_value for 3 files"),
-        ({"a": statistics(kind=pa.int32())}, "a.lower is of type int32, not int64"),
-        ({"a": statistics("abc", "abc", pa.string())}, "a.lower is of type string, not int64"),
-        ({"a": statistics(flag=pa.int8())}, "a.has_null is of type int8, not bool"),
+        ({"a": statistics((1,), (1,))}, "1 values of a.lower for 3 files"),
+        ({"a": statistics(upper=(1, 2, 3, 4))}, "4 values of a.upper for 3 files"),
+        ({"a": statistics(value=[True])}, "1 values of a.has_value for 3 files"),
+        ({"a": statistics(kind=pa.int32())}, "a.lower has type int32, not int64"),
+        ({"a": statistics("abc", "abc", pa.string())}, "a.lower has type string, not int64"),
+        ({"a": statistics(flag=pa.int8())}, "a.has_null has type int8, not bool"),
         ({"no": statistics()}, "statistics of 'no'"),
-        ({"a": statistics((1, 2, 3), (1, 1, 3))}, "lower bound of a is above the upper one in 1"),
+        ({"a": statistics((1, 2, 3), (1, 1, 3))}, "lower bound of a is above its upper bound in 1"),
     ],
 )
 def test_statistics(known, message):
@@ -103,13 +103,16 @@ SET = (DeleteFile("position", "/t/d", 1, "parquet"),)
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ({"files": FILES.drop_columns(["modified"])}, "Files have the columns"),
-        ({"files": FILES.set_column(1, "size", pa.array([1, 2, 3], pa.int32()))}, "Files have the"),
-        ({"files": FILES.set_column(1, "size", pa.array([1, None, 3]))}, "Not every file .* size"),
-        ({"files": FILES.set_column(3, "partition", pa.array([0, 0, 1]))}, "the 1 partitions"),
-        ({"files": FILES.set_column(3, "partition", pa.array([0, -1, 0]))}, "the 1 partitions"),
-        ({"deletes": pa.array([0]), "delete_sets": (SET,)}, "deletes of 1 files"),
-        ({"deletes": pa.array([0, 1, None]), "delete_sets": (SET,)}, "none of the 1 sets"),
+        ({"files": FILES.drop_columns(["modified"])}, "files has the columns"),
+        ({"files": FILES.set_column(1, "size", pa.array([1, 2, 3], pa.int32()))}, "files has the"),
+        ({"files": FILES.set_column(1, "size", pa.array([1, None, 3]))}, "Column 'size' .* nulls"),
+        ({"files": FILES.set_column(3, "partition", pa.array([0, 0, 1]))}, "the 1 requested"),
+        ({"files": FILES.set_column(3, "partition", pa.array([0, -1, 0]))}, "the 1 requested"),
+        ({"deletes": pa.array([0]), "delete_sets": (SET,)}, "deletes for 1 files"),
+        (
+            {"deletes": pa.array([0, 1, None]), "delete_sets": (SET,)},
+            "outside of the 1 delete sets",
+        ),
     ],
 )
 def test_files(batch, message):
@@ -124,15 +127,15 @@ def partitions(values, refs=("0",), **more):
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (partitions({"other": ["0"]}), r"values \['other'\], not \['k'\]"),
-        (partitions({"k": ["0"], "l": ["0"]}), r"values \['k', 'l'\]"),
-        (partitions({"k": ["0", "1"]}), "2 rows of values for 1 partitions"),
-        (partitions({"k": pa.array([0], pa.int64())}), "key k are int64, not int32"),
+        (partitions({"other": ["0"]}), r"columns \['other'\], not \['k'\]"),
+        (partitions({"k": ["0"], "l": ["0"]}), r"columns \['k', 'l'\]"),
+        (partitions({"k": ["0", "1"]}), "1 partitions has 2 rows of values"),
+        (partitions({"k": pa.array([0], pa.int64())}), "key k have type int64, not int32"),
         (partitions({"k": ["0"]}, file_counts=pa.array([1, 2])), "2 file counts"),
         (partitions({"k": ["0"]}, fields=(PartitionField("x", "a"),)), r"not \['x'\]"),
         (
             partitions({"x": [0]}, fields=(PartitionField("x", "a"),)),
-            r"values \['a'\], not \['k'\]",
+            r"columns \['a'\], not \['k'\]",
         ),
         (partitions({"x": [0]}, fields=(PartitionField("x", "k"),)), "key x are int64, not int32"),
     ],

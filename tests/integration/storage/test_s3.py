@@ -143,7 +143,10 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
         found, enumerator = selected(table, range(300))
     assert found == 600
     assert len(lake.listings) == 1
-    assert any("as neighbours together" in note for note in enumerator.explain().notes)
+    assert any(
+        "neighbouring partitions were listed together" in note
+        for note in enumerator.explain().notes
+    )
 
 
 @pytest.mark.parametrize(

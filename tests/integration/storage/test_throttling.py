@@ -36,4 +36,4 @@ def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
     # what was refused is counted, too
     assert enumeration.enumerator.metrics.storage_requests == counts.listings
     notes = enumeration.enumerator.explain().notes
-    assert f"{counts.refused} requests to the storage failed and were made again" in notes
+    assert f"{counts.refused} requests to the storage failed and were retried" in notes

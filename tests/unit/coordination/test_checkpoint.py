@@ -176,7 +176,7 @@ def test_a_damaged_state_is_refused(place, flip):
 
 @given(st.binary(max_size=40) | st.integers(0, len(STATE) - 1).map(lambda n: STATE[:n]))
 def test_what_is_no_state_is_refused(data):
-    with pytest.raises(InvalidCheckpoint, match="no checkpoint"):
+    with pytest.raises(InvalidCheckpoint, match="not a checkpoint"):
         DynamicFileSplitEnumerator.restore(data, enumerator_of(MemoryConnector()))
 
 

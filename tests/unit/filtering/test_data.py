@@ -179,7 +179,7 @@ def test_bytes_of_ranges_that_are_none(ends):
     ranges = Ranges(pa.array(ends[:half], kind), pa.array(ends[half:], kind), "[)")
     domain = RangeDomain(INTS.field(0), ranges)
     data = DynamicFilteringData(INTS, [domain], exceeds_threshold=False).to_bytes()
-    with pytest.raises(InvalidFilter, match="is no domain"):
+    with pytest.raises(InvalidFilter, match="is not a domain"):
         DynamicFilteringData.from_bytes(data)
 
 

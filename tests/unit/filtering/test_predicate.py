@@ -73,7 +73,7 @@ def test_what_cannot_be_decided_is_kept_and_reported():
     assert kept(SCHEMA, batch, from_values({"d": [2]})) == [False, True, True]
     predicate = Predicate(SCHEMA, [from_values({"d": ["2"]})])
     assert predicate.match(batch).to_pylist() == [True] * 3
-    assert "string is not compared with int32" in str(predicate.filters[0].unused_because)
+    assert "string cannot be compared with int32" in str(predicate.filters[0].unused_because)
     # the other field of the tuple still prunes
     part = Predicate(SCHEMA, [from_values({"d": ["2"], "s": ["c"]})])
     assert part.match(batch).to_pylist() == [False, False, True]

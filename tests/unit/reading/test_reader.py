@@ -155,7 +155,7 @@ def test_nanoseconds(tmp_path):
     read = rows(of_file(path), pa.schema([("t", pa.timestamp("us"))]))
     assert read["t"].cast(pa.int64()).to_pylist() == [1_000_000_001]
     write(path, {"t": pa.array([1], pa.timestamp("ns"))})
-    with pytest.raises(UnsupportedTable, match="does not fit"):
+    with pytest.raises(UnsupportedTable, match="do not fit"):
         rows(of_file(path), pa.schema([("t", pa.timestamp("us"))]))
     write(path, whole, use_deprecated_int96_timestamps=True)
     with pytest.raises(UnsupportedTable, match="INT96"):

@@ -87,7 +87,7 @@ def test_whoever_waits_for_a_turn_can_be_abandoned():
         abandoned.set()
         pace.wake()
         waiting.join(10)
-    assert failures == ["The source throttles, and the call's turn did not come."]
+    assert failures == ["The source throttles, and this call could not start in time."]
 
 
 def _turn(pace: Pace, abandoned: threading.Event) -> str:

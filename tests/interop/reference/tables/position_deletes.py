@@ -120,7 +120,7 @@ def upgraded_and_deleted(lake: Lake) -> None:
     lake.insert(_thirds(0, 12))
 
 
-@recipe(refused="delete file .* is of format avro")
+@recipe(refused="[Dd]elete file .* has format avro")
 def deletes_in_avro(lake: Lake) -> None:
     lake.create(
         "id BIGINT, p INT, s STRING", "p", properties={"write.delete.format.default": "avro"}
@@ -129,7 +129,7 @@ def deletes_in_avro(lake: Lake) -> None:
     lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
 
 
-@recipe(formats=(2, 3), refused="of format (orc|avro)")
+@recipe(formats=(2, 3), refused="has format (orc|avro)")
 def orc_and_avro_files(lake: Lake) -> None:
     lake.create("id BIGINT, p INT, s STRING", "p", properties={"write.format.default": "orc"})
     lake.insert(_thirds(0, 30))
@@ -141,7 +141,7 @@ def orc_and_avro_files(lake: Lake) -> None:
     lake.alter("RENAME COLUMN s TO text")
 
 
-@recipe(refused="of format orc")
+@recipe(refused="has format orc")
 def only_orc_files(lake: Lake) -> None:
     lake.create("id BIGINT, p INT, s STRING", "p", properties={"write.format.default": "orc"})
     lake.insert(_thirds(0, 30), _thirds(30, 60))

@@ -29,7 +29,7 @@ def test_an_answer_to_another_call_is_refused():
     def late(line, before, name, number):
         line.sendall(right(name, number - 1))
 
-    refused = pytest.raises(splitlib.SourceUnavailable, match=r"answer 0 .* came to call 1")
+    refused = pytest.raises(splitlib.SourceUnavailable, match=r"response 0 .* arrived for call 1")
     with metastore(late) as server, refused:
         client_of(server).get_databases()
 
@@ -62,7 +62,7 @@ def test_an_answer_that_comes_twice_at_once_is_refused():
     def doubled(line, before, name, number):
         line.sendall(right(name, number) * 2)
 
-    refused = pytest.raises(splitlib.SourceUnavailable, match="there is more in answer 1 than")
+    refused = pytest.raises(splitlib.SourceUnavailable, match="response 1 has extra bytes")
     with metastore(doubled) as server, refused:
         client_of(server).get_databases()
 
@@ -258,7 +258,7 @@ def test_a_refusal_is_told_from_a_failure(message, error):
     def refuse(line, before, name, number):
         line.sendall(encoded(name, number, o1=MetaException(message)))
 
-    with metastore(refuse) as server, pytest.raises(error, match="The metastore refuses") as caught:
+    with metastore(refuse) as server, pytest.raises(error, match="The metastore rejects") as caught:
         client_of(server).get_databases()
     assert type(caught.value) is error
     assert server.calls == 1
@@ -334,6 +334,6 @@ def test_an_answer_that_goes_on_after_its_end_is_refused():
 
     with metastore(twice) as server:
         client = client_of(server)
-        with pytest.raises(splitlib.SourceUnavailable, match="there is more in answer"):
+        with pytest.raises(splitlib.SourceUnavailable, match="has extra bytes"):
             client.get_tables("d")
         client.close()

@@ -118,7 +118,7 @@ def test_a_partition_of_which_a_part_is_missing(metastore, server, by_two, missi
     setattr(metastore.partitions["d", "t"]["y=1/m=b"], missing, None)
     with opened(server) as connector:
         (batch,) = connector.list_partitions(ALL)
-        with pytest.raises(splitlib.CorruptMetadata, match=r"keeps of .* partition .*is damaged"):
+        with pytest.raises(splitlib.CorruptMetadata, match=r"data about .* partition .*is damaged"):
             connector.load_details(batch)
 
 
@@ -256,7 +256,9 @@ def test_names_of_other_keys_show_that_a_table_was_created_anew(metastore, serve
 def test_a_call_that_fails_asks_whether_the_table_is_still_there(metastore, server, by_two):
     with opened(server) as connector:
         metastore.broken = MetaException("out of order")
-        with pytest.raises(splitlib.SourceError, match="The metastore refuses: out of order"):
+        with pytest.raises(
+            splitlib.SourceError, match="The metastore rejects the call: out of order"
+        ):
             list(connector.list_partitions(ALL))
         metastore.tables.clear()
         with pytest.raises(splitlib.TableNotFound, match=r"no table d\.t"):

@@ -55,7 +55,7 @@ def test_names_that_are_no_text_are_refused(call, values):
 
     with metastore(broken) as server:
         client = client_of(server)
-        with pytest.raises(splitlib.CorruptMetadata, match="no text in UTF-8"):
+        with pytest.raises(splitlib.CorruptMetadata, match="not valid UTF-8"):
             getattr(client, call)("d", "t", *values)
         assert getattr(client, call)("d", "t", *values).to_pylist() == NAMES
         assert (server.calls, server.connections) == (2, 1)
@@ -90,7 +90,7 @@ def test_an_answer_without_names_is_not_understood(call, values, answer):
         line.sendall(buffer.getvalue())
 
     said = "unknown result" if answer == "nothing" else r"what\?"
-    refused = pytest.raises(splitlib.SourceError, match=f"not understood: .*{said}")
+    refused = pytest.raises(splitlib.SourceError, match=f"fails unexpectedly: .*{said}")
     with metastore(unknown) as server, refused:
         getattr(client_of(server), call)("d", "t", *values)
 
@@ -130,7 +130,7 @@ def test_names_that_end_otherwise_than_they_should(call, values, end):
 
     said = {
         "cut": "TSocket read 0 bytes",
-        "more": "there is more in answer",
+        "more": "has extra bytes",
         "length": "a string of -",
     }[end]
     with metastore(wrong) as server, pytest.raises(splitlib.SourceUnavailable, match=said):

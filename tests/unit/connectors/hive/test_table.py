@@ -87,7 +87,7 @@ def test_a_part_that_is_missing(changes):
 
 
 def test_a_table_of_spark_without_a_schema_is_refused():
-    with pytest.raises(splitlib.UnsupportedTable, match="has lost its schema"):
+    with pytest.raises(splitlib.UnsupportedTable, match="its schema is missing"):
         table_metadata(table_of({"spark.sql.sources.provider": "parquet"}))
 
 

@@ -26,7 +26,7 @@ def records_of(data: bytes) -> int:
 
 
 def in_blocks(codec: bytes, count: int, block: bytes) -> bytes:
-    """The manifest's header with another codec, and one block of so many records."""
+    """The manifest's header with another codec, and one block of claimed number of records."""
     header = replaced(b"avro.codec\x08null", b"avro.codec" + number(len(codec)) + codec)
     header = header[: header.index(SYNC) + SYNC_BYTES]
     return header + number(count) + number(len(block)) + block + SYNC
@@ -58,7 +58,7 @@ def test_blocks_that_decompress_to_too_much(codec, block):
 
 def test_records_that_take_no_compressed_bytes():
     zeros = bytes(3 << 20)
-    with pytest.raises(ValueError, match="so many records"):
+    with pytest.raises(ValueError, match="claimed number of records"):
         records_of(in_blocks(b"deflate", len(zeros), deflated(zeros)))
 
 
@@ -108,12 +108,12 @@ def with_count(count: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"Obj\x02" + MANIFEST[4:], "no Avro file"),
+        (b"Obj\x02" + MANIFEST[4:], "not an Avro file"),
         (MANIFEST[:-1] + bytes([MANIFEST[-1] ^ 1]), "sync marker"),
         (replaced(b"avro.codec\x08null", b"avro.codec\x08nil!"), "codec nil!"),
         # the count of the first block, which has one record: more, none, below zero, and many
         (with_count(b"\x04"), "ends"),
-        (with_count(b"\x00"), "disagree"),
+        (with_count(b"\x00"), "claimed number"),
         (with_count(b"\x01"), "cannot hold -1"),
         (with_count(b"\xfe\xff\x0f"), "cannot hold 131071"),
         (MANIFEST + b"\x00", "ends"),
@@ -139,7 +139,7 @@ def test_a_file_of_which_positions_cannot_be_told():
         def __len__(self) -> int:
             return 2**31
 
-    with pytest.raises(ValueError, match="more than can be decoded"):
+    with pytest.raises(ValueError, match="too large to be decoded"):
         AvroContainer(Large(MANIFEST))
 
 

@@ -100,7 +100,7 @@ def test_a_manifest_of_other_partitions(catalog, table):
 
     rewrite_metadata(table, renumber)
     with pytest.raises(
-        splitlib.CorruptMetadata, match=r"The manifest .*-m0.avro cannot .* partition field 1001"
+        splitlib.CorruptMetadata, match=r"The manifest .*-m0.avro cannot .* Partition field 1001"
     ):
         select(open_table(catalog, table))
 
@@ -115,7 +115,7 @@ def test_a_manifest_cut_between_its_blocks(catalog):
         sync = reader.header.sync
     data = path.read_bytes()
     path.write_bytes(data[: data.rindex(sync, 0, -20) + len(sync)])
-    with pytest.raises(splitlib.CorruptMetadata, match="49 files, its list says 50"):
+    with pytest.raises(splitlib.CorruptMetadata, match="49 files, but its list says 50"):
         select(open_table(catalog, table))
 
 
@@ -132,8 +132,8 @@ def test_a_manifest_or_list_of_a_version_to_come(catalog, table, what):
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        ({"file_format": "ORC"}, "is of format orc"),
-        ({"file_format": "AVRO"}, "is of format avro"),
+        ({"file_format": "ORC"}, "has format orc"),
+        ({"file_format": "AVRO"}, "has format avro"),
         ({"key_metadata": b"key"}, "is encrypted"),
     ],
     ids=str,

@@ -133,7 +133,7 @@ def test_a_list_cut_between_its_blocks(catalog, two_lists, blocks):
     missing = 6 - 2 * blocks
     with pytest.raises(
         splitlib.CorruptMetadata,
-        match=f"{missing} less than the total-data-files of its snapshot, 6",
+        match=f"{missing} fewer than the total-data-files of its snapshot, 6",
     ) as caught:
         select(open_table(catalog, table))
     assert "rewrite_manifests" in str(caught.value)
@@ -145,7 +145,7 @@ def test_a_list_is_compared_by_rows_where_files_are_not_counted(catalog, two_lis
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="2 less than the total-records"):
+    with pytest.raises(splitlib.CorruptMetadata, match="2 fewer than the total-records"):
         select(open_table(catalog, table))
 
 
@@ -200,7 +200,9 @@ def test_the_number_of_manifests_says_whether_a_list_is_whole(catalog, two_lists
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="has 2 manifests, its snapshot says 3"):
+    with pytest.raises(
+        splitlib.CorruptMetadata, match="has 2 manifests, but its snapshot counts 3"
+    ):
         select(open_table(catalog, table))
 
 
@@ -208,7 +210,7 @@ def test_delete_manifests_are_counted_by_themselves(catalog):
     table = create(catalog, SCHEMA, BY_D)
     append(table, [data_file(table, [row(1)])])
     with_summaries(table, lambda summary: summary.update({"total-delete-files": "1"}), -1)
-    with pytest.raises(splitlib.CorruptMetadata, match="1 less than the total-delete-files"):
+    with pytest.raises(splitlib.CorruptMetadata, match="1 fewer than the total-delete-files"):
         select(open_table(catalog, table))
 
 
@@ -218,7 +220,7 @@ def test_an_older_snapshot_is_compared_with_what_it_says(catalog, two_lists):
     metadata_cache.shared.clear()
     assert len(select(open_table(catalog, table))[0]) == 6
     pinned = table.snapshots()[1].snapshot_id
-    with pytest.raises(splitlib.CorruptMetadata, match="2 less"):
+    with pytest.raises(splitlib.CorruptMetadata, match="2 fewer"):
         select(open_table(catalog, table, snapshot_id=pinned))
 
 
@@ -235,10 +237,10 @@ def of_list(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"added_files_count": 3}, "has 2 files, its list says 3"),
-        ({"added_files_count": 0, "existing_files_count": 0}, "less than the total-data-files"),
-        ({"added_rows_count": 1}, "has 2 rows, its list says 1"),
-        ({"added_files_count": -1, "manifest_length": 5}, "bytes, its list says 5"),
+        ({"added_files_count": 3}, "has 2 files, but its list says 3"),
+        ({"added_files_count": 0, "existing_files_count": 0}, "fewer than the total-data-files"),
+        ({"added_rows_count": 1}, "has 2 rows, but its list says 1"),
+        ({"added_files_count": -1, "manifest_length": 5}, "bytes, but its list says 5"),
     ],
     ids=str,
 )
@@ -263,7 +265,7 @@ def test_a_count_of_no_files_is_not_believed_beside_one_of_rows(catalog, two_lis
     table, _, newest = two_lists
     with_summaries(table, lambda summary: summary.pop("total-data-files"), -1)
     of_list(newest, added_files_count=0)
-    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, its list says 0"):
+    with pytest.raises(splitlib.CorruptMetadata, match="has 2 files, but its list says 0"):
         select(open_table(catalog, table))
 
 

@@ -200,10 +200,10 @@ def test_only_delete_manifests_that_may_matter_are_read(catalog, table):
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [
-        ({"file_format": FileFormat.ORC}, splitlib.UnsupportedTable, "is of format orc"),
+        ({"file_format": FileFormat.ORC}, splitlib.UnsupportedTable, "has format orc"),
         ({"key_metadata": b"k"}, splitlib.UnsupportedTable, "is encrypted"),
-        ({"file_format": FileFormat.PUFFIN}, splitlib.CorruptMetadata, "does not say where"),
-        ({"content": EQUALITY}, splitlib.CorruptMetadata, "compares no columns"),
+        ({"file_format": FileFormat.PUFFIN}, splitlib.CorruptMetadata, "has no position"),
+        ({"content": EQUALITY}, splitlib.CorruptMetadata, "has no columns to compare"),
     ],
     ids=str,
 )

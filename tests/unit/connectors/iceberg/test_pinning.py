@@ -71,7 +71,7 @@ def test_a_version_that_is_not_there(catalog, table):
     for pin, message in (
         ({"snapshot_id": 1}, "no snapshot 1"),
         ({"ref": "nope"}, "no branch or tag 'nope'"),
-        ({"as_of": 1000}, "no snapshot as old"),
+        ({"as_of": 1000}, "no snapshot at or before"),
     ):
         with pytest.raises(splitlib.SnapshotNotFound, match=message):
             open_table(catalog, table, **pin)
