@@ -56,7 +56,7 @@ class AbilitiesTests(KitBase):
         missing = sorted(each.__name__ for each in self.capabilities - found)
         expect(
             not missing,
-            f"has not what the capabilities of its test class say: {', '.join(missing)}",
+            f"does not implement the capabilities declared in its test class: {', '.join(missing)}",
             "every method and attribute of these protocols, spelled as in splitlib.spi",
         )
 
@@ -68,7 +68,7 @@ class AbilitiesTests(KitBase):
             expect(
                 isinstance(most, int) and most > 0,
                 f"has partitions_per_details = {most!r}",
-                "how many partitions load_details takes at most, one or more",
+                "the maximum number of partitions per call of load_details, at least 1",
             )
             for batch in table.list_partitions(everything(table)):
                 for order in ([4, 1, 7], [8], [], list(range(9))):
@@ -76,8 +76,8 @@ class AbilitiesTests(KitBase):
                     found = listed_values(table, [table.load_details(some)])
                     expect(
                         found == listed_values(table, [some]),
-                        f"loaded the details of {found}",
-                        f"those of the partitions given, in their order: "
+                        f"returned the details of {found}",
+                        f"the details of the given partitions, in the same order: "
                         f"{listed_values(table, [some])}",
                     )
 
@@ -92,8 +92,8 @@ class AbilitiesTests(KitBase):
         expected = [frozen({"k": k}) for k in range(4) if k != 2 or pinned]
         expect(
             sorted(left) == expected,
-            f"loaded the details of {left} after k=2 was dropped",
-            f"those of {expected}",
+            f"returned the details of {left} after k=2 was dropped",
+            f"the details of {expected}",
         )
 
     def test_identity_is_that_of_the_table(self, simple: Subject) -> None:
@@ -117,7 +117,7 @@ class AbilitiesTests(KitBase):
         with self._able(simple, SupportsIdentityCheck) as table:
             list(enumerator(table).enumerate_splits())
             simple.harness.replace_table(simple.address)
-            when = "by check_identity after another table had taken the place of the one opened"
+            when = "by check_identity after another table had replaced the opened one"
             with expect_error(TableNotFound, when):
                 table.check_identity()
 
@@ -129,18 +129,18 @@ class AbilitiesTests(KitBase):
         for names, which in ((every, "None"), (some, repr(database))):
             expect(
                 (database, table) in names,
-                f"gave no {(database, table)} by table_names({which})",
-                "database and table of each table, as in the name that opens it",
+                f"did not return {(database, table)} from table_names({which})",
+                "database and name of each table, as in the name that opens it",
             )
             expect(
                 names == sorted(set(names)),
-                f"gave by table_names({which}) {names[:5]} …",
+                f"returned from table_names({which}) {names[:5]} …",
                 "each table once, in order",
             )
         expect(
             some == [each for each in every if each[0] == database],
-            f"gave by table_names({database!r}) {some[:5]} …",
-            "those of table_names(None) that are of this database",
+            f"returned from table_names({database!r}) {some[:5]} …",
+            "the tables of table_names(None) that are in this database",
         )
 
     def test_table_names_of_no_database(self, simple: Subject) -> None:
@@ -155,13 +155,13 @@ class AbilitiesTests(KitBase):
             found = table.storage_options("s3")
             expect(
                 isinstance(found, Mapping) and all(isinstance(name, str) for name in found),
-                f"gave as storage options of s3 a {type(found).__name__}",
+                f"returned as storage options of s3 a {type(found).__name__}",
                 "a mapping from the names of fsspec's options",
             )
             expect(
                 table.storage_options("s3") == found,
-                "gave other storage options of s3 when it was asked again",
-                "those of when the table was opened",
+                "returned different storage options of s3 in a second call",
+                "the options as of when the table was opened",
             )
 
     def test_hosts(self, simple: Subject) -> None:
@@ -172,22 +172,22 @@ class AbilitiesTests(KitBase):
             expect(
                 all(isinstance(host, str) for hosts in found for host in hosts)
                 and not any(isinstance(hosts, str) for hosts in found),
-                f"gave as hosts {found}",
-                "a sequence of the hosts' names for each file",
+                f"returned the hosts {found}",
+                "a sequence of host names for each file",
             )
             backwards = table.hosts(paths[::-1]) or []
             expect(
                 [list(hosts) for hosts in backwards[::-1]] == [list(hosts) for hosts in found],
-                f"gave as hosts {found}, and for the same files in reverse {backwards}",
-                "the hosts of each file at the place that its path has in the question",
+                f"returned the hosts {found}, and for the same files in reverse {backwards}",
+                "the hosts of each file, in the order of the given paths",
             )
             splits = list(enumerator(table).enumerate_splits())
         known = {path: tuple(hosts) for path, hosts in zip(paths, found, strict=True)}
         for split in splits:
             expect(
                 split.hosts == known.get(split.path, split.hosts),
-                f"gave {split.path} the hosts {split.hosts} in an enumeration",
-                f"{known.get(split.path)}, as when it was asked about all files",
+                f"returned for {split.path} the hosts {split.hosts} in an enumeration",
+                f"{known.get(split.path)}, as in the call for all files",
             )
 
     def test_physical_names(self, simple: Subject) -> None:
@@ -206,8 +206,8 @@ class AbilitiesTests(KitBase):
                         real = {(i, name) for i, name in ids.items() if name in there}
                         expect(
                             not isinstance(given, str) and set(given) == real,
-                            f"gave as names of the columns in {path} {given}",
-                            f"pairs of identifier and name in the file: {sorted(real)}",
+                            f"returned as names of the columns in {path} {given}",
+                            f"pairs of field id and name in the file: {sorted(real)}",
                         )
 
     def test_physical_names_of_a_file_that_has_gone(self, simple: Subject) -> None:
@@ -215,7 +215,7 @@ class AbilitiesTests(KitBase):
         with self._able(simple, SupportsPhysicalNames) as table:
             found = list(self._files(table))
             simple.harness.delete_file(found[0].files["path"][0].as_py())
-            when = "by with_physical_names of a file that has gone"
+            when = "by with_physical_names for a file that does not exist"
             with expect_error(MissingFile, when):
                 table.with_physical_names(found[0])
 
@@ -231,8 +231,8 @@ class AbilitiesTests(KitBase):
                 expected = [positions] if split.path == path else []
                 expect(
                     found == expected,
-                    f"gave {split.path} deletion vectors with the positions {found}",
-                    f"{expected}: what the harness has deleted of this file",
+                    f"returned for {split.path} deletion vectors with the positions {found}",
+                    f"{expected}, the rows of this file that the harness has deleted",
                 )
 
     def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
@@ -241,10 +241,10 @@ class AbilitiesTests(KitBase):
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)
             other = replace(vector, path=path)
-            with expect_error(CorruptMetadata, "by read_vector of bytes that are no vector"):
+            with expect_error(CorruptMetadata, "by read_vector for bytes that are not a vector"):
                 table.read_vector(other)
             gone = replace(vector, path=f"{vector.path}.gone")
-            with expect_error(MissingFile, "by read_vector of a file that does not exist"):
+            with expect_error(MissingFile, "by read_vector for a file that does not exist"):
                 table.read_vector(gone)
 
     def _able(self, subject: Subject, ability: type) -> Table:
@@ -266,8 +266,8 @@ class AbilitiesTests(KitBase):
             for _, batch in self.files_of(table, listed):
                 expect(
                     batch.read_format.columns != "name",
-                    "implements SupportsPhysicalNames, and finds columns of files by their names",
-                    "a read_format whose columns are found by identifier, ReadFormat.of(…, 'id')",
+                    "implements SupportsPhysicalNames, but matches columns of files by name",
+                    "a read_format with columns matched by id, ReadFormat.of(…, columns='id')",
                 )
                 yield batch
 

@@ -81,7 +81,7 @@ class ContentTests(KitBase):
         for split in self.splits(simple):
             expect(
                 split.file_size == real.get(split.path, split.file_size),
-                f"says that {split.path} has {split.file_size} bytes",
+                f"returned {split.file_size} bytes as the size of {split.path}",
                 f"{real.get(split.path)}, its exact size in the storage",
             )
 
@@ -97,9 +97,9 @@ class ContentTests(KitBase):
                         given = values[file["partition"]]
                         expect(
                             real.get(file["path"], given) == given,
-                            f"gave {file['path']} as a file of partition {dict(given)}",
-                            f"in the column 'partition' the row of {real.get(file['path'])} in the "
-                            "batch that list_files or load_details was given, whatever its order",
+                            f"returned {file['path']} as a file of partition {dict(given)}",
+                            f"in column 'partition' the row of {real.get(file['path'])} in the "
+                            "batch that list_files or load_details was given, in any order",
                         )
 
     def test_rows_come_back(self, harness: Harness) -> None:
@@ -131,9 +131,9 @@ class ContentTests(KitBase):
             shape = [(len(batch), batch.values.num_columns) for batch in batches]
             expect(
                 shape == [(1, 0)],
-                "listed for a table without partition keys batches of (partitions, columns of "
-                f"values) {shape}",
-                "one batch of one partition, whose values have no column",
+                "listed for a table without partition keys batches of (partitions, value columns) "
+                f"{shape}",
+                "one batch of one partition, without value columns",
             )
             expect_files(enumerator(table).enumerate_splits(), subject.files)
 
@@ -144,8 +144,8 @@ class ContentTests(KitBase):
             keys = table.partition_keys
             expect(
                 keys == ("k",),
-                f"says of a table without partitions that its partition_keys are {keys}",
-                "('k',), which the table has from when it was made",
+                f"describes a table without partitions with the partition_keys {keys}",
+                "('k',), as the table was created",
             )
             listed = listed_values(table, table.list_partitions(everything(table)))
             expect_partitions(listed, [], "list_partitions")
@@ -160,7 +160,7 @@ class ContentTests(KitBase):
         """Files and directories whose names start with ``_`` or ``.`` are not read."""
         hidden = [NewPartition({"k": k}, [some_rows()], _HIDDEN) for k in range(2)]
         subject = self.create(harness, ONE_KEY, hidden)
-        when = "with files beside its own whose names, or whose directory's, begin with _ or ."
+        when = "with additional files whose names or directories begin with _ or ."
         expect_files(self.splits(subject), subject.files, when)
 
 

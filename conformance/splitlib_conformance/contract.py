@@ -27,24 +27,26 @@ class ContractTests(KitBase):
         with self.open(subject.address) as table:
             batches = list(table.connector.list_partitions(everything(table)))
             keys = table.metadata.partition_schema
-        expect(batches, "gave no batch of partitions", "at least one, as the table has partitions")
+        expect(
+            batches, "returned no batch of partitions", "at least one, as the table has partitions"
+        )
         for batch in batches:
             names, types = batch.values.schema.names, batch.values.schema.types
             expect(
                 names == keys.names,
-                f"gave partitions with the columns {names}",
+                f"returned partitions with the columns {names}",
                 f"a column for each partition key in the table's order, {keys.names}",
             )
             expect(
                 batch.values.num_rows == len(batch.refs),
-                f"gave {batch.values.num_rows} rows of values and {len(batch.refs)} refs",
+                f"returned {batch.values.num_rows} rows of values and {len(batch.refs)} refs",
                 "a row and a ref for each partition",
             )
             for kind, key in zip(types, keys, strict=True):
                 expect(
                     kind in (key.type, pa.string()),
-                    f"gave values of key {key.name} of type {kind}",
-                    f"{key.type} as described, or string with the text that the catalog keeps",
+                    f"returned values of key {key.name} with type {kind}",
+                    f"{key.type} as in the schema, or string with the catalog's text",
                 )
 
     def test_file_batches_have_the_schema(self, simple: Subject) -> None:
@@ -55,13 +57,13 @@ class ContractTests(KitBase):
                 for partitions, batch in self.files_of(table, listed):
                     expect(
                         batch.files.schema.equals(FILE_SCHEMA),
-                        f"gave files with the columns {batch.files.schema.to_string()}",
+                        f"returned files with the columns {batch.files.schema.to_string()}",
                         f"splitlib.model.FILE_SCHEMA: {FILE_SCHEMA.to_string()}",
                     )
                     kind = type(batch.read_format)
                     expect(
                         issubclass(kind, ReadFormat) and isinstance(batch.requests, Requests),
-                        f"gave a read_format of type {kind} and requests {batch.requests!r}",
+                        f"returned a read_format of type {kind} and requests {batch.requests!r}",
                         "a splitlib.model.ReadFormat and a splitlib.model.Requests",
                     )
                     for file in batch.files.to_pylist():
@@ -73,26 +75,32 @@ class ContractTests(KitBase):
         try:
             restored = pickle.loads(pickle.dumps(splits))
         except Exception as error:
-            message = f"gave a ReadFormat or DeleteFile that does not pickle ({error})"
-            expect(False, message, "splits that pickle, as they go to other processes")
+            message = f"returned a ReadFormat or DeleteFile that cannot be pickled ({error})"
+            expect(
+                False,
+                message,
+                "splits that can be pickled, because they are sent to other processes",
+            )
         same = list(map(_parts, restored)) == list(map(_parts, splits))
-        expect(same, "gave what is something else once it was pickled", "splits that pickle")
+        expect(same, "returned splits that pickling changes", "splits that can be pickled")
 
     def test_missing_table(self, harness: Harness) -> None:
         """Opening a missing table raises an error that names the connector and the table."""
         address = harness.missing_table()
-        with expect_error(TableNotFound, "when a table was opened that does not exist") as caught:
+        with expect_error(TableNotFound, "when opening a table that does not exist") as caught:
             self.open(address).close()
         _says_where(caught[0], self.connector, address.name)
 
     def test_unknown_option(self, simple: Subject) -> None:
         """Opening with a misspelled option raises an error that names the option."""
-        with expect_error(ConfigError, "when opened with an option no_such_option") as caught:
+        with expect_error(
+            ConfigError, "when opened with the unknown option no_such_option"
+        ) as caught:
             self.open(simple.address, no_such_option="1").close()
         expect(
             "no_such_option" in str(caught[0]),
             f"raised {caught[0]} for an unknown option",
-            "the option's name in the message, as splitlib.spi.check_options puts it there",
+            "the option's name in the message, as from splitlib.spi.check_options",
         )
         _says_where(caught[0], self.connector, simple.address.name)
 
@@ -101,18 +109,18 @@ def _check_file(file: dict[str, object], partitions: int, now: float) -> None:
     path, modified, row = str(file["path"]), file["modified"], file["partition"]
     expect(
         os.path.isabs(path) or "://" in path,
-        f"gave the path {path!r}",
+        f"returned the path {path!r}",
         "a plain absolute path on the local disk, or a URI",
     )
     expect(
         isinstance(modified, int) and (modified == 0 or abs(modified - now) < _HOUR_MILLISECONDS),
-        f"says that {path} was modified at {modified}, just after it was written at {now:.0f}",
-        "milliseconds since the epoch, or 0 if that is not known",
+        f"returned {modified} as the modification time of {path}, written at {now:.0f}",
+        "milliseconds since the epoch, or 0 if unknown",
     )
     expect(
         isinstance(row, int) and 0 <= row < partitions,
-        f"says that {path} is of partition number {row}",
-        f"the row of its partition in the batch that list_files was given, of {partitions}",
+        f"returned partition number {row} for {path}",
+        f"the row of its partition in the batch of {partitions} that list_files was given",
     )
 
 
@@ -120,7 +128,7 @@ def _says_where(error: SplitlibError, connector: str, table: str) -> None:
     expect(
         f"[connector={connector}, table={table}" in str(error),
         f"raised an error that names another connector or table: {error}",
-        f"an error that says connector={connector}, table={table}; leave both to the engine",
+        f"an error with connector={connector}, table={table}; the engine sets both",
     )
 
 

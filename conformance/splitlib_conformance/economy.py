@@ -46,11 +46,11 @@ class EconomyTests(KitBase):
             listed = listed_values(table, listing)
         expect(
             (frozen({"k": 99}) in listed) != pinned,
-            f"{'gave' if pinned else 'did not give'} a partition that was added between the call "
-            "of list_partitions and the first batch taken of it",
+            f"{'returned' if pinned else 'did not return'} a partition that was added between the "
+            "call of list_partitions and its first batch",
             "a table with a snapshot_id to stay as it is"
             if pinned
-            else "nothing to be listed before the first batch is asked for, as in a generator",
+            else "no listing before the first batch is requested, as in a generator",
         )
 
     def test_first_split_waits_for_few_listings(self, harness: Harness) -> None:
@@ -67,13 +67,13 @@ class EconomyTests(KitBase):
             found = late.path in {split.path for split in splits}
         expect(
             requests < _MANY / 4,
-            f"had made {requests} requests of the storage before the first of {_MANY} splits",
-            f"less than {_MANY // 4}: files are listed when list_files is called, not before",
+            f"made {requests} storage requests before the first of {_MANY} splits",
+            f"fewer than {_MANY // 4}: files are listed when list_files is called, not before",
         )
         expect(
             found != pinned,
             f"{'found' if found else 'did not find'} a file that was added to the last partition "
-            "when the first split was there",
+            "after the first split was returned",
             "a table with a snapshot_id to stay as it is"
             if pinned
             else "files to be listed when list_files is called for their partition",
@@ -85,7 +85,7 @@ class EconomyTests(KitBase):
             whole = enumerator(table)
             expect_files(whole.enumerate_splits(), simple.files)
             made = whole.metrics.storage_requests + whole.metrics.metastore_requests
-        expect(made, "says that all of its batches took 0 requests", "Requests(...) in each batch")
+        expect(made, "reports 0 requests for all of its batches", "Requests(...) in each batch")
 
     def test_requests_are_those_made(self, harness: Harness, simple: Subject) -> None:
         """The number of requests equals the number of calls that the harness counts."""
@@ -97,8 +97,8 @@ class EconomyTests(KitBase):
             said = whole.metrics.storage_requests + whole.metrics.metastore_requests
         expect(
             said == calls.made,
-            f"says that listing all partitions and files took {said} requests",
-            f"{calls.made}, as many calls of its source as the harness has watched",
+            f"reports {said} requests for listing all partitions and files",
+            f"{calls.made}, the number of source calls that the harness has watched",
         )
 
     def test_opening_again_shows_what_is_new(self, simple: Subject) -> None:
@@ -119,7 +119,7 @@ class EconomyTests(KitBase):
         expect(
             after == before,
             f"described the open table as {before}, and later as {after}",
-            "the same as of when it was opened",
+            "the same description as when it was opened",
         )
 
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
@@ -142,8 +142,8 @@ class EconomyTests(KitBase):
         expected = simple.files_where({"k": k} for k in range(4) if not (dropped and k == 2))
         expect(
             paths == sorted(file.path for file in expected),
-            f"listed {len(paths)} files of four partitions, one of which was dropped after it had "
-            "been named, as if that one were empty",
-            "MissingPartition of list_files, or a load_details that leaves the partition out; with "
-            "a snapshot all of its files",
+            f"listed {len(paths)} files of four partitions, one of which was dropped after it was "
+            "listed, as if this one were empty",
+            "MissingPartition from list_files, or a load_details that leaves out the partition; "
+            "with a snapshot, all of its files",
         )

@@ -55,7 +55,7 @@ def expect_partitions(
     right = Counter(frozen(values) for values in expected)
     expect(
         there == right,
-        f"gave by {by} {there.total()} partitions: {_differences(there, right)}",
+        f"returned from {by} {there.total()} partitions: {_differences(there, right)}",
         f"the {right.total()} partitions that the harness wrote, each once",
     )
 
@@ -75,9 +75,9 @@ def expect_files(
     right = Counter((file.path, frozen(file.values)) for file in expected)
     expect(
         there == right,
-        f"gave {there.total()} files {when}: {_differences(there, right)}",
-        f"the {right.total()} files that the harness wrote, each once, with the values of its "
-        "partition",
+        f"returned {there.total()} files {when}: {_differences(there, right)}",
+        f"the {right.total()} files that the harness wrote, each once, with the values of their "
+        "partitions",
     )
 
 

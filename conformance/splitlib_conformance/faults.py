@@ -95,8 +95,8 @@ class FaultTests(KitBase):
             expect(
                 outcome.error is None or outcome.begun,
                 f"raised {_described(outcome.error)} when call {outcome.at} of its source was "
-                "unavailable once, and was not of use when the engine tried again",
-                "to be complete at the next try, as everything works again",
+                "unavailable once, and failed again when the engine retried",
+                "success at the retry, because the source works again",
             )
 
     def test_source_that_stays_unavailable(self, harness: Harness) -> None:
@@ -114,7 +114,7 @@ class FaultTests(KitBase):
     def test_garbage_is_an_error(self, harness: Harness) -> None:
         """A malformed response raises an error, instead of returning no data."""
         for outcome in self._each_call(harness, _broken(harness)):
-            _expect_whole_or(outcome, SplitlibError, "was answered with garbage")
+            _expect_whole_or(outcome, SplitlibError, "returned garbage")
 
     def test_hanging_call_ends_at_its_deadline(self, harness: Harness) -> None:
         """A call that hangs ends at its deadline, and the table works once the source does."""
@@ -163,12 +163,12 @@ class FaultTests(KitBase):
                 reader.join()
                 expect(
                     not still_waiting,
-                    f"held whoever reads the table for {_PATIENCE_SECONDS} seconds when call {at} "
-                    "of its source hung",
-                    "an error as soon as the deadline is over, or the enumeration is cancelled",
+                    f"blocked the reader for {_PATIENCE_SECONDS} seconds when call {at} of its "
+                    "source hung",
+                    "an error as soon as the deadline has passed, or the enumeration is cancelled",
                 )
                 again = list(enumerator(table).enumerate_splits())
-            when = f"again after call {at} of its source had hung and come to its end"
+            when = f"again after call {at} of its source had hung and ended"
             expect_files(again, outcome.subject.files, when)
             yield outcome
 
@@ -187,8 +187,8 @@ class FaultTests(KitBase):
         expect_files(outcome.splits or [], subject.files)
         expect(
             calls.made,
-            "read a table, and the harness has watched no call of its source",
-            "every call to pass through what Harness.watch is given",
+            "read a table, but the harness has watched no call of its source",
+            "every call to pass through the object given to Harness.watch",
         )
         return min(calls.made, _MOST_CALLS)
 
@@ -218,7 +218,7 @@ def _expect_whole_or(outcome: Outcome, kind: type[SplitlibError], what: str) -> 
     expect(
         isinstance(outcome.error, kind),
         f"raised {_described(outcome.error)} {when}",
-        f"splitlib.errors.{kind.__name__}, or a complete answer",
+        f"splitlib.errors.{kind.__name__}, or a complete result",
     )
 
 

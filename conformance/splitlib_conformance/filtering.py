@@ -41,8 +41,8 @@ class FilteringTests(KitBase):
                 expect(
                     not lost,
                     f"listed, for the filters {filters}, no file of {[f.values for f in lost][:3]}",
-                    "every partition that matches; whoever uses the predicate of list_partitions "
-                    "or list_files may list too much, never too little",
+                    "every matching partition; a connector that uses the predicate may list too "
+                    "much, never too little",
                 )
                 expect(
                     len(paths) == len(set(paths)),
@@ -53,7 +53,7 @@ class FilteringTests(KitBase):
                     values = truth[split.path].values
                     expect(
                         frozen(split.partition_values) == frozen(values),
-                        f"gave {split.path} the partition values {split.partition_values}",
+                        f"returned for {split.path} the partition values {split.partition_values}",
                         f"{values}",
                     )
 
@@ -94,7 +94,7 @@ class FilteringTests(KitBase):
         expect(
             after.files_listed == 1,
             f"listed {after.files_listed} files for k=7, one of {_MANY} partitions",
-            "the one file of that partition: list_files gives those of the partitions asked for",
+            "the one file of that partition: list_files returns files of the given partitions only",
         )
         more = (
             after.storage_requests
@@ -104,7 +104,7 @@ class FilteringTests(KitBase):
         )
         expect(
             more <= _REQUESTS_OF_ONE_PARTITION,
-            f"made {more} requests for the files of k=7, beyond those of list_partitions",
-            f"at most {_REQUESTS_OF_ONE_PARTITION}: partitions that do not match cost no more than "
-            "their names",
+            f"made {more} requests for the files of k=7, in addition to list_partitions",
+            f"at most {_REQUESTS_OF_ONE_PARTITION}: partitions that do not match cost no requests "
+            "beyond those for their names",
         )

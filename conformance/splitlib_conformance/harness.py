@@ -115,7 +115,7 @@ class Harness(ABC):
 
             return calls.patched((MyClient, "list_partitions"), (LocalFileSystem, "ls"))
         """
-        not_tried("count the calls of the source, or to have them fail (watch)")
+        not_tried("count the calls of the source, or make them fail (watch)")
 
     def failure(self, fault: Literal["unavailable", "refused"]) -> Exception:
         """Return the exception of a call if the source is unavailable or denies access."""
@@ -133,7 +133,7 @@ class Harness(ABC):
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
         """Return an address of the same table with at most ``partitions`` per request."""
-        not_tried("have partitions listed in small pages (in_pages)")
+        not_tried("list partitions in small pages (in_pages)")
 
     def drop_table(self, table: TableAddress) -> None:
         """Remove the table and its partitions."""
@@ -141,7 +141,7 @@ class Harness(ABC):
 
     def replace_table(self, table: TableAddress) -> None:
         """Replace the table by another with the same name and columns, without partitions."""
-        not_tried("put another table in the place of one (replace_table)")
+        not_tried("replace a table by another (replace_table)")
 
     def delete_file(self, path: str) -> None:
         """Remove one file from the storage, without changing the catalog."""

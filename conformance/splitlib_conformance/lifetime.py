@@ -49,7 +49,7 @@ class LifetimeTests(KitBase):
             next(listing)
             listing.close()
             splits = list(enumerator(table).enumerate_splits())
-        expect_files(splits, simple.files, "again after a listing was left half read")
+        expect_files(splits, simple.files, "again after an unfinished listing")
 
     def test_connections_are_given_back(self, harness: Harness, simple: Subject) -> None:
         """``close`` releases all connections, regardless of how the table was used."""
@@ -66,7 +66,7 @@ class LifetimeTests(KitBase):
             "read by several threads": lambda table: _at_once(
                 lambda _: list(enumerator(table).enumerate_splits())
             ),
-            "half read": half_read,
+            "partly read": half_read,
         }
         for use, of in uses.items():
             with self.open(simple.address) as table:
@@ -78,7 +78,7 @@ class LifetimeTests(KitBase):
         before = harness.open_connections()
         with suppress(SplitlibError):
             self.open(harness.missing_table())
-        _expect_given_back(harness, before, "a table was opened that does not exist")
+        _expect_given_back(harness, before, "failing to open a table that does not exist")
 
     def test_broken_opening_gives_connections_back(self, harness: Harness) -> None:
         """``open`` closes its connections if the source fails at any of its calls."""
@@ -113,6 +113,6 @@ def _expect_given_back(harness: Harness, before: int, when: str) -> None:
         time.sleep(0.02)
     expect(
         now <= before,
-        f"has left {now - before} connections open after {when}",
-        "all of them given back by close, or by open if it raises",
+        f"left {now - before} connections open after {when}",
+        "close to release all of them, or open if it raises",
     )

@@ -34,14 +34,14 @@ class PagesTests(KitBase):
                 order == orders[0],
                 f"listed the same partitions in another order: {order[:3]} …, at first "
                 f"{orders[0][:3]} …",
-                "the same order every time; sort them if the source has none",
+                "the same order every time; sort them if the source has no order",
             )
         within = [values for values in orders[0] if values in set(narrower)]
         expect(
             narrower == within,
             f"listed partitions, given a filter, in the order {narrower[:3]} …, and without it "
             f"{within[:3]} …",
-            "the same order, whatever is left out of it",
+            "the same order, without the filtered partitions",
         )
 
     def test_pages_hold_many_partitions(self, harness: Harness) -> None:
@@ -55,8 +55,8 @@ class PagesTests(KitBase):
         most = _MANY // _LEAST_PARTITIONS_PER_PAGE
         requests = sum(sum(batch.requests) for batch in batches)
         rule = (
-            f"at most {most}: ask for pages as large as the source gives them, thousands if it "
-            "does, and yield a batch for each page"
+            f"at most {most}: request pages as large as the source offers, thousands of partitions "
+            "if possible, and yield a batch for each page"
         )
         expect(requests <= most, f"listed {_MANY} partitions in {requests} requests", rule)
         expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
@@ -87,7 +87,7 @@ class PagesTests(KitBase):
         requests = sum(sum(batch.requests) for batch in batches)
         expect(
             requests > _SMALL_PAGE,
-            f"says that {len(listed)} partitions in pages of {_SMALL_PAGE} took {requests}",
+            f"reports {requests} requests for {len(listed)} partitions in pages of {_SMALL_PAGE}",
             "a request for each page",
         )
 
@@ -101,7 +101,7 @@ class PagesTests(KitBase):
         for run in runs[1:]:
             expect(
                 run == runs[0],
-                f"led to other splits, or another order of them, the next time: {len(runs[0])}, "
+                f"led to other splits, or another order, in another run: {len(runs[0])} splits, "
                 f"then {len(run)}",
                 "the same splits in the same order every time",
             )

@@ -104,8 +104,8 @@ class StatisticsTests(KitBase):
                 ):
                     expect(
                         is_right,
-                        f"says that the {words} of column {name} in {path} is {bound}, and there "
-                        f"is {value} in it",
+                        f"returned {bound} as the {words} of column {name} in {path}, which "
+                        f"contains {value}",
                         "bounds that enclose every value of that column in that file, or null",
                     )
 
@@ -123,8 +123,8 @@ class StatisticsTests(KitBase):
                 said = getattr(known, flag)[row].as_py()
                 expect(
                     said is not False or not there,
-                    f"says {flag}=False of column {name} in {path}, whose values are {values}",
-                    "true, or null where it is not known",
+                    f"returned {flag}=False for column {name} in {path}, with the values {values}",
+                    "true, or null if unknown",
                 )
 
     def test_statistics_lose_no_match(self, column: Column) -> None:
@@ -147,8 +147,7 @@ class StatisticsTests(KitBase):
                     rows = pa.table(columns, schema=schema).to_pylist()
                     expect(
                         path in read or not any(wanted.keeps(row) for row in rows),
-                        f"led to {path} not being read for the filter {wanted}, and its rows are "
-                        f"{rows}",
+                        f"excluded {path} for the filter {wanted}, although its rows are {rows}",
                         "statistics that prune no file with a matching row",
                     )
 
@@ -166,9 +165,9 @@ class StatisticsTests(KitBase):
             read = {split.path for split in enumerator(table, wanted).enumerate_splits()}
         expect(
             elsewhere - read,
-            f"has column {_COLUMN} in its filter_schema, and for its value {highest} files were "
-            f"read whose values are all lower: {sorted(elsewhere)}",
-            "bounds by which some of them are left out; else no such column in filter_schema",
+            f"has column {_COLUMN} in its filter_schema, but for its value {highest} all files "
+            f"with only lower values were read: {sorted(elsewhere)}",
+            "bounds that exclude some of them, or no such column in filter_schema",
         )
 
     def _described(self, column: Column) -> Table:
@@ -195,8 +194,8 @@ class StatisticsTests(KitBase):
                                 yield path, name.lower(), known, row
         expect(
             found,
-            f"has column {_COLUMN} in its filter_schema, and gave no statistics of it",
-            "statistics of the columns that the predicate has keys of",
+            f"has column {_COLUMN} in its filter_schema, but returned no statistics of it",
+            "statistics of the columns that the predicate uses",
         )
 
 
@@ -205,7 +204,7 @@ def _expect_a_row_each(known: ColumnStatistics, name: str, batch: FileBatch) -> 
         rows = len(getattr(known, what))
         expect(
             rows == len(batch),
-            f"gave {rows} rows of {name}.{what} for {len(batch)} files",
+            f"returned {rows} rows of {name}.{what} for {len(batch)} files",
             "a row for each file, in the order of the files",
         )
 

@@ -22,5 +22,5 @@ def test_how_near_is_for_the_caller_to_say():
 
 def test_the_hint():
     assert did_you_mean("dya", ["day", "store"]) == "did you mean 'day'?"
-    assert did_you_mean("x", (n for n in ["day", "store"])) == "it has day, store."
+    assert did_you_mean("x", (n for n in ["day", "store"])) == "available: day, store."
     assert did_you_mean("x", ["day"], otherwise="known are") == "known are day."

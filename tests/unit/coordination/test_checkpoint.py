@@ -233,7 +233,7 @@ def test_no_password_is_written():
 def test_a_producer_needs_a_name_that_can_be_written():
     with coordinator_of(MemoryConnector()) as coordinator:
         coordinator.handle_source_event(keys(1, producer=("join", 1)))
-        with pytest.raises(InvalidCheckpoint, match="named by a tuple"):
+        with pytest.raises(InvalidCheckpoint, match="name of type tuple"):
             coordinator.snapshot_state()
 
 

@@ -98,7 +98,7 @@ def test_tables_that_are_not_there(tmp_path):
     with pytest.raises(splitlib.TableNotFound, match="no data file"):
         opened(tmp_path)
     (tmp_path / "k=1" / "k=2").mkdir(parents=True)
-    with pytest.raises(splitlib.UnsupportedTable, match="'k' again"):
+    with pytest.raises(splitlib.UnsupportedTable, match="repeat partition key 'k'"):
         opened(tmp_path)
 
 

@@ -74,7 +74,7 @@ def test_a_database_of_a_catalog_of_another_name(tmp_path):
         append(made, [data_file(made, [{"d": value}])])
     with splitlib.load_table("ns.only", "iceberg", **options) as opened:
         assert len(select(opened)[0]) == 1
-    with pytest.raises(splitlib.ConfigError, match="named lake, mill") as caught:
+    with pytest.raises(splitlib.ConfigError, match="catalogs: lake, mill") as caught:
         splitlib.load_table("ns.both", "iceberg", **options)
     assert "catalog=" in str(caught.value)
     with splitlib.load_table("ns.both", "iceberg", catalog="mill", **options) as opened:

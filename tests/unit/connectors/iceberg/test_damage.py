@@ -182,11 +182,11 @@ def test_totals_that_were_wrong_before_prove_nothing(catalog, two_lists):
     assert len(select(open_table(catalog, table))[0]) == 6
     cut_after_blocks(newest, 2)
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
+    with pytest.raises(splitlib.CorruptMetadata, match="5 fewer"):
         select(open_table(catalog, table))
     older.unlink()
     metadata_cache.shared.clear()
-    with pytest.raises(splitlib.CorruptMetadata, match="5 less"):
+    with pytest.raises(splitlib.CorruptMetadata, match="5 fewer"):
         select(open_table(catalog, table))
 
 

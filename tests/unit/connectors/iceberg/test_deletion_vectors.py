@@ -75,5 +75,5 @@ def test_a_damaged_vector(tmp_path, at):
     with pytest.raises(splitlib.CorruptMetadata, match="no deletion vector at byte"):
         read_vector(PyArrowFileIO(), delete)
     path.unlink()
-    with pytest.raises(splitlib.MissingFile, match=f"The deletion vector {path} has gone"):
+    with pytest.raises(splitlib.MissingFile, match=f"The deletion vector {path} no longer exists"):
         read_vector(PyArrowFileIO(), delete)

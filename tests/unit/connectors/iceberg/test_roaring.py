@@ -40,7 +40,7 @@ def test_few_bytes_do_not_become_gigabytes(expected, size):
     for start in range(0, expected or 2 * size, 1 << 16):
         bitmap.add_range(start, start + (1 << 16))
     bitmap.run_optimize()
-    with pytest.raises(ValueError, match=f"more than the {size}"):
+    with pytest.raises(ValueError, match=f"more than the limit of {size}"):
         numbers_of(bitmap.serialize(), expected)
 
 
