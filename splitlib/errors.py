@@ -237,8 +237,8 @@ def error_context(
 
 
 def _is_cancellation(error: BaseException) -> bool:
-    """Return whether a call inside the connector was cancelled. No caller here is a coroutine."""
-    # Importing asyncio would make importing splitlib a tenth slower.
+    """Return whether the error is asyncio's cancellation of a call inside the connector."""
+    # Looked up, because importing asyncio would make importing splitlib a tenth slower.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)
 

@@ -102,7 +102,7 @@ def open_table(
     Args:
         name: Name of the table.
         connector: Name of the connector.
-        spark: Session whose own catalogs have the tables that no other connector is named for.
+        spark: Session whose own catalogs are used if neither a connector nor a catalog is named.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
         config: Settings for all calls of the table that pass no settings themselves.
         session_settings: Settings by which Spark reads directories, for callers without ``spark``.

@@ -150,7 +150,7 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Reject lists and maps whose elements take no bytes, because few bytes could claim many.
+    """Reject lists and maps whose elements take no bytes: a few bytes could claim any number.
 
     Raises:
         ValueError: if there is such a list or map.
