@@ -137,7 +137,10 @@ def partitions(values, refs=("0",), **more):
             partitions({"x": [0]}, fields=(PartitionField("x", "a"),)),
             r"columns \['a'\], not \['k'\]",
         ),
-        (partitions({"x": [0]}, fields=(PartitionField("x", "k"),)), "key x have type int64, not int32"),
+        (
+            partitions({"x": [0]}, fields=(PartitionField("x", "k"),)),
+            "key x have type int64, not int32",
+        ),
     ],
 )
 def test_partitions(batch, message):

@@ -299,7 +299,7 @@ def test_unparsable_values_are_kept_and_noted(caplog):
     enumerator = enumerator_of(MemoryConnector([odd]))
     enumerator.set_dynamic_filtering_data(keys(1))
     assert ks(enumerator.enumerate_splits()) == [1, 1, None, None]
-    assert "1 values of k are no value of its type" in str(enumerator.explain())
+    assert "1 values of k do not have its type" in str(enumerator.explain())
     assert len(caplog.records) == 1
 
 

@@ -46,7 +46,9 @@ def test_a_set_makes_no_tuples():
     "ends", ["ab", b"ab", 5, None, {1, 2}, {1: 2, 3: 4}, (1,), (1, 2, 3), (1, "x"), (1, 2**70)]
 )
 def test_a_range_is_a_pair(ends):
-    with pytest.raises(InvalidFilter, match=r"'d' is not a pair.*Hint: pass \{'d': \(lower, upper\)\}"):
+    with pytest.raises(
+        InvalidFilter, match=r"'d' is not a pair.*Hint: pass \{'d': \(lower, upper\)\}"
+    ):
         from_range({"d": ends})
 
 

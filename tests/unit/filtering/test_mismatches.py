@@ -16,14 +16,14 @@ from_values = DynamicFilteringData.from_values
 # the table has the data column a, an int64, and the partition key k, an int32
 WRONG = {
     "kk": (from_values({"kk": [1]}), "no column 'kk'", "did you mean 'k'?"),
-    "day": (from_values({"day": [1]}), "no column 'day'", "it has a, k."),
+    "day": (from_values({"day": [1]}), "no column 'day'", "available: a, k."),
     "text": (from_values({"K": ["1"]}), "'K' is string, .* with int32", "values of type int32"),
     "range": (
         DynamicFilteringData.from_range({"k": ("a", "b")}),
         "'k' is string, .* with int32",
         "values of type int32",
     ),
-    "pair": (from_values({"k": [1], "x": [2]}), "no column 'x'", "it has a, k."),
+    "pair": (from_values({"k": [1], "x": [2]}), "no column 'x'", "available: a, k."),
 }
 RIGHT = {
     "key": from_values({"k": [1]}),

@@ -235,7 +235,7 @@ def test_a_table_that_was_created_anew(metastore, server, by_two, tmp_path):
         connector.check_identity()
         for change in other.items():
             metastore.tables["d", "t"] = table_of(str(tmp_path), "y", "m", **dict([change]))
-            with pytest.raises(splitlib.TableNotFound, match="created anew"):
+            with pytest.raises(splitlib.TableNotFound, match="created again"):
                 connector.check_identity()
 
 
@@ -243,7 +243,7 @@ def test_names_of_other_keys_show_that_a_table_was_created_anew(metastore, serve
     add_table(metastore, tmp_path, "k", names=["k=1"])
     with opened(server) as connector:
         add_table(metastore, tmp_path, "j", names=["j=1"])
-        with pytest.raises(splitlib.TableNotFound, match="created anew"):
+        with pytest.raises(splitlib.TableNotFound, match="created again"):
             list(connector.list_partitions(ALL))
         # a metastore gives names in the case in which they were written
         add_table(metastore, tmp_path, "k", names=["K=1"])
