@@ -1,6 +1,8 @@
 """Dynamic partition pruning from Python: join keys in, exactly the matching files out.
 
-Names that need Spark are imported on first use, so the package works without PySpark.
+``__all__`` lists the names that a user types. Errors are in :mod:`splitlib.errors`. The classes
+that distribute splits to many readers are in :mod:`splitlib.coordination`. Both can be imported
+from here too. Names that need Spark are imported on first use, so PySpark is optional.
 """
 
 from __future__ import annotations
@@ -8,50 +10,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from splitlib import coordination, errors
 from splitlib._version import __version__
 from splitlib.config import SplitConfig
-from splitlib.coordination.assigners import (
-    FifoAssigner,
-    LargestFirstAssigner,
-    LocalityAssigner,
-    SplitAssigner,
-)
-from splitlib.coordination.coordinator import (
-    AssignedSplit,
-    DynamicFileSplitEnumerator,
-    NoMoreSplits,
-    RequestIgnored,
-    WaitForSplits,
-)
+from splitlib.coordination import DynamicFileSplitEnumerator
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.metrics import ScanMetrics
+from splitlib.enumeration.metrics import ScanMetrics as ScanMetrics
 from splitlib.enumeration.paths import paths
-from splitlib.enumeration.report import ScanReport
-from splitlib.errors import (
-    AccessDenied,
-    ConfigError,
-    ConnectorNotFound,
-    ConnectorNotInstalled,
-    CorruptMetadata,
-    FileChanged,
-    InvalidCheckpoint,
-    InvalidFilter,
-    LocationNotAllowed,
-    MissingFile,
-    MissingPartition,
-    NonDeterministicDimension,
-    SnapshotNotFound,
-    SourceError,
-    SourceUnavailable,
-    SplitlibError,
-    TableNotFound,
-    TooManyPartitions,
-    UnsupportedTable,
-)
+from splitlib.enumeration.report import ScanReport as ScanReport
+from splitlib.errors import ConnectorNotInstalled as _ConnectorNotInstalled
+from splitlib.errors import SplitlibError
 from splitlib.filtering.collector import DynamicFilteringDataCollector
-from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.data import DynamicFilteringEvent as DynamicFilteringEvent
 from splitlib.loading import load_table
-from splitlib.model import FileSplit, ReadFormat
+from splitlib.model import FileSplit
+from splitlib.model import ReadFormat as ReadFormat
 from splitlib.registry import connector_names, register
 from splitlib.table import Table
 
@@ -60,11 +34,12 @@ if TYPE_CHECKING:
     from splitlib.spark.datasource.source import SplitlibDataSource
     from splitlib.spark.explain import explain, replan
     from splitlib.spark.freeze import freeze
-    from splitlib.spark.read.reader import read
+    from splitlib.spark.read.reader import TableReader, read
     from splitlib.spark.sql import optimize, sql
 
 _SPARK = {
     "SplitlibDataSource": "splitlib.spark.datasource.source",
+    "TableReader": "splitlib.spark.read.reader",
     "condition": "splitlib.spark.condition",
     "explain": "splitlib.spark.explain",
     "freeze": "splitlib.spark.freeze",
@@ -76,45 +51,16 @@ _SPARK = {
 }
 
 __all__ = [
-    "AccessDenied",
-    "AssignedSplit",
-    "ConfigError",
-    "ConnectorNotFound",
-    "ConnectorNotInstalled",
-    "CorruptMetadata",
     "DynamicFileEnumerator",
     "DynamicFileSplitEnumerator",
     "DynamicFilteringData",
     "DynamicFilteringDataCollector",
-    "DynamicFilteringEvent",
-    "FifoAssigner",
-    "FileChanged",
     "FileSplit",
-    "InvalidCheckpoint",
-    "InvalidFilter",
-    "LargestFirstAssigner",
-    "LocalityAssigner",
-    "LocationNotAllowed",
-    "MissingFile",
-    "MissingPartition",
-    "NoMoreSplits",
-    "NonDeterministicDimension",
-    "ReadFormat",
-    "RequestIgnored",
-    "ScanMetrics",
-    "ScanReport",
-    "SnapshotNotFound",
-    "SourceError",
-    "SourceUnavailable",
-    "SplitAssigner",
     "SplitConfig",
     "SplitlibDataSource",
     "SplitlibError",
     "Table",
-    "TableNotFound",
-    "TooManyPartitions",
-    "UnsupportedTable",
-    "WaitForSplits",
+    "TableReader",
     "__version__",
     "condition",
     "connector_names",
@@ -132,6 +78,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    for module in (errors, coordination):
+        if name in module.__all__:
+            return getattr(module, name)
     if name not in _SPARK:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -139,6 +88,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyspark":
             raise
-        raise ConnectorNotInstalled(
+        raise _ConnectorNotInstalled(
             f"splitlib.{name} needs PySpark.", hint="pip install 'splitlib[spark]'"
         ) from error

@@ -32,6 +32,28 @@ from contextlib import contextmanager
 
 from splitlib.redaction import redact, redact_causes
 
+__all__ = [
+    "AccessDenied",
+    "ConfigError",
+    "ConnectorNotFound",
+    "ConnectorNotInstalled",
+    "CorruptMetadata",
+    "FileChanged",
+    "InvalidCheckpoint",
+    "InvalidFilter",
+    "LocationNotAllowed",
+    "MissingFile",
+    "MissingPartition",
+    "NonDeterministicDimension",
+    "SnapshotNotFound",
+    "SourceError",
+    "SourceUnavailable",
+    "SplitlibError",
+    "TableNotFound",
+    "TooManyPartitions",
+    "UnsupportedTable",
+]
+
 # Failures of storage clients that are worth a retry. Classes are matched by name, because the
 # packages that define them may not be installed.
 _REFUSED_STATUS = frozenset({401, 403})

@@ -14,8 +14,9 @@ from types import ModuleType
 
 import splitlib
 import splitlib_conformance
-from splitlib import model, spi, testing
-from splitlib.enumeration.report import FilterReport
+from splitlib import coordination, model, spi, testing
+from splitlib.enumeration.metrics import ScanMetrics
+from splitlib.enumeration.report import FilterReport, ScanReport
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.spark import plan_report
 
@@ -26,11 +27,11 @@ def _classes(module: ModuleType) -> list[type]:
     return [each for each in found if isinstance(each, type)]
 
 
-MODULES = (splitlib, model, spi, testing, splitlib_conformance, plan_report)
+MODULES = (splitlib, coordination, model, spi, testing, splitlib_conformance, plan_report)
 PUBLIC = {
     each
     for module in MODULES
-    for each in [*_classes(module), FilterReport, AppliedFilter]
+    for each in [*_classes(module), FilterReport, ScanMetrics, ScanReport, AppliedFilter]
     if each.__module__.startswith("splitlib") and not issubclass(each, Exception)
 }
 

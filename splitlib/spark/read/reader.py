@@ -68,7 +68,11 @@ class _Dimension:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Builder for a pruned read. It is immutable: each method returns a new reader."""
+    """Builder for a pruned read. It is immutable: each method returns a new reader.
+
+    Attributes:
+        spark: Session that reads the table.
+    """
 
     spark: SparkSession
     _name: str | None = None
