@@ -10,6 +10,8 @@ CHAOS := .venv-chaos
 INTEROP_CORE_READY := $(addprefix $(INTEROP)/,bin/.ready jars/reference/.ready jars/sources/.ready)
 INTEROP_READY := $(addprefix $(INTEROP)/,bin/.ready azurite/.ready $(patsubst %,jars/%/.ready,azure hdfs reference rest sources s3))
 # two processes; the tests of a file share what they set up, and the long files come first
+# runs a command, and writes its result to docs/proof.md
+RECORD := $(BIN)/python -m tests.support.proof
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 SOURCES := splitlib connectors conformance tests benchmarks
 
@@ -50,8 +52,8 @@ test-oldest: $(OLDEST)/bin/.ready  ## the Spark tests of tests/core.txt on the o
 # Tests marked newest_spark do not depend on Spark's version (the metastore, errors, counts, the demo, the
 # benchmarks), or try many cases of a test that runs on both.
 test-all: $(BIN)/.ready $(OLDEST)/bin/.ready interop  ## all tests on the newest and oldest PySpark, and interop
-	$(BIN)/pytest $(IN_TWO)
-	$(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
+	$(RECORD) 'make test-all, newest PySpark' $(BIN)/pytest $(IN_TWO)
+	$(RECORD) 'make test-all, oldest PySpark' $(OLDEST)/bin/pytest $(IN_TWO) tests/integration -m 'spark and not newest_spark'
 
 # Of the newest Spark that Iceberg and Delta have a runtime for.
 $(INTEROP)/bin/.ready: setup.cfg tests/interop/requirements.txt
@@ -97,24 +99,24 @@ interop-core: $(BIN)/.ready $(INTEROP_CORE_READY)  ## the tests of tests/core.tx
 
 # Seeds are drawn anew each time; SEED=S N=1 repeats one.
 differential: $(BIN)/.ready  ## random queries by plain Spark and by splitlib: SEED=… N=…
-	$(BIN)/python -m tests.integration.randomized $(if $(SEED),--seed $(SEED)) --number $(or $(N),1000)
+	$(RECORD) 'make differential' $(BIN)/python -m tests.integration.randomized $(if $(SEED),--seed $(SEED)) --number $(or $(N),1000)
 
 # uv resolves to lower bounds, which pip cannot
 matrix: $(BIN)/.ready  ## tests with other versions of dependencies, by hand; writes docs/versions.md
 	$(BIN)/python -m pip install --quiet 'uv >= 0.9, < 1'
-	$(BIN)/python -m tests.matrix
+	$(RECORD) 'make matrix' $(BIN)/python -m tests.matrix
 
 conformance: $(BIN)/.ready  ## the connector kit on the connectors of this repository
 	$(BIN)/pytest tests/conformance
 
 simulate: $(BIN)/.ready  ## enumerator and coordinator on simulated threads and time; SEEDS=0:20000
-	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:20000) --jobs 2
+	$(RECORD) 'make simulate' $(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),0:20000) --jobs 2
 
 simulate-bugs: $(BIN)/.ready  ## after how many seeds the simulation finds each planted bug
-	$(BIN)/python -m tests.simulation --bugs --seeds 0:2000
+	$(RECORD) 'make simulate-bugs' $(BIN)/python -m tests.simulation --bugs --seeds 0:2000
 
 mutants: $(BIN)/.ready  ## plant N small bugs one at a time, by SEED, and see whether a test fails
-	$(BIN)/python -m tests.mutation --number $(or $(N),300) --seed $(or $(SEED),1)
+	$(RECORD) 'make mutants' $(BIN)/python -m tests.mutation --number $(or $(N),300) --seed $(or $(SEED),1)
 
 # Atheris has wheels for Linux alone, and nothing else needs it.
 $(FUZZING)/bin/.ready: setup.cfg pyproject.toml
@@ -133,8 +135,8 @@ $(CHAOS)/bin/.ready: setup.cfg pyproject.toml tests/chaos/requirements.txt
 	touch $@
 
 # RUNS of each cell, SEED of the first, CELLS='hive* / names / cut'; writes the table of a full run
-chaos: $(CHAOS)/bin/.ready  ## faults on real servers and disks: the right splits, or an error, in time
-	$(CHAOS)/bin/python -m tests.chaos --write $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) \
+chaos: $(BIN)/.ready $(CHAOS)/bin/.ready  ## faults on real servers and disks: the right splits, or an error, in time
+	$(RECORD) 'make chaos' $(CHAOS)/bin/python -m tests.chaos --write $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(SLACK),--slack $(SLACK)) $(if $(CELLS),--cells '$(CELLS)')
 
 demo: $(BIN)/.ready  ## TPC-DS in a local metastore: Spark without and with DPP, and splitlib

@@ -1,0 +1,25 @@
+"""Records of long proofs."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.support.proof import recorded, run
+
+_TABLE = "# Proofs\n\n| proof | date | commit | result |\n|---|---|---|---|\n"
+
+
+def test_a_row_is_added_and_replaced() -> None:
+    once = recorded(_TABLE, "make a", "2026-01-01", "abc", "3 passed")
+    assert once == _TABLE + "| `make a` | 2026-01-01 | abc | 3 passed |\n"
+    both = recorded(once, "make b", "2026-01-02", "abc", "4 | 5")
+    again = recorded(both, "make a", "2026-01-03", "def", "6 passed")
+    assert again.splitlines()[-2:] == [
+        "| `make a` | 2026-01-03 | def | 6 passed |",
+        "| `make b` | 2026-01-02 | abc | 4 / 5 |",
+    ]
+
+
+def test_the_last_line_and_the_exit_code_are_kept() -> None:
+    program = "import sys; print('first'); print('== 2 passed =='); print(); sys.exit(3)"
+    assert run([sys.executable, "-c", program]) == (3, "2 passed")
