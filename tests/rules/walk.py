@@ -27,7 +27,7 @@ def functions_of(file: str) -> set[str]:
 def problems() -> Iterator[str]:
     """Yield differences between the steps in CONTRIBUTING.md and the code."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    walk = text.partition(HEADING)[2].partition("What is beside")[0]
+    walk = text.partition(HEADING)[2].partition("Other files to know")[0]
     read, sql = walk.split("With `splitlib.sql(")
     for steps, files in ((read, list(READ)), (sql, [next(iter(SQL))])):
         found = [re.search(r"^\d\. `([^`]+)`", line) for line in steps.splitlines()]
