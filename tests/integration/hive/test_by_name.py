@@ -70,7 +70,7 @@ def test_what_all_keys_say_is_asked_for_by_name(visits):
     assert found == wanted
     assert metrics.metastore_requests == 1
     assert metrics.partitions_total == metrics.partitions_matched == 4
-    assert "─ partitions 4, asked for by name\n" in told
+    assert "─ partitions 4, requested by name\n" in told
 
 
 def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
@@ -78,7 +78,7 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
     assert found == {(DAYS[0], place) for place in [*PLACES, None]}
     assert metrics.metastore_requests == 2 + 1
     assert metrics.partitions_total == len(found)
-    assert "─ partitions 12, asked for by the start of their names: 2 prefixes\n" in told
+    assert "─ partitions 12, requested by the start of their names: 2 prefixes\n" in told
 
 
 def test_a_start_that_a_server_takes_for_a_pattern(spark, metastore):
@@ -140,7 +140,7 @@ def test_keys_that_no_partition_has(visits):
     found, metrics, told = enumerated(visits, rows((DAYS[0], "a")), rows((DAYS[1], "a")))
     assert not found
     assert metrics.metastore_requests == 0
-    assert "─ partitions 0, asked for by name\n" in told
+    assert "─ partitions 0, requested by name\n" in told
 
 
 def test_more_than_a_call_may_ask_for(visits, metastore):

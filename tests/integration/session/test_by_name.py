@@ -157,7 +157,7 @@ def test_queries_ask_by_name_if_the_table_says_so(tables, form):
         for query in queries:
             rows = splitlib.sql(tables.spark, query)
             assert sorted(rows.collect()) == sorted(tables.spark.sql(query).collect())
-            yield "asked for by name" in str(splitlib.explain(rows))
+            yield "requested by name" in str(splitlib.explain(rows))
 
     assert list(asked_for()) == [False, False]
     tables.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{CANONICAL_VALUES}' = 'true')")
