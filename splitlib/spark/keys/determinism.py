@@ -15,13 +15,19 @@ from splitlib.spark.jvm.probe import internals_unavailable
 # Operators whose rows depend on the order of their input. LIMIT below ORDER BY is one of them,
 # because the order may have ties. A sample of all rows is not.
 _ARRIVAL = re.compile(
-    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate)\b",
+    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate"
+    r"|AttachDistributedSequence)\b",
+    re.MULTILINE,
+)
+# Operators that hand many rows at once to Python or to a script, which may do anything with them.
+_FOREIGN = re.compile(
+    r"^[\s:+|\-]*(ScriptTransformation|Map(?:Partitions)?In\w+|FlatMap(?:Co)?GroupsIn\w+)\b",
     re.MULTILINE,
 )
 # Functions that depend on the order of rows, although Spark treats them as deterministic.
 _ORDERED = re.compile(
     r"\b(first|last|any_value|first_value|last_value|nth_value|collect_list|collect_set|mode"
-    r"|array_agg|row_number|ntile|lag|lead)\(",
+    r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
     re.IGNORECASE,
 )
 # Functions whose result changes between computations. Used if only the text of the plan is known.
@@ -37,11 +43,15 @@ _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
 _printing = threading.Lock()
 
 
-def why_not_deterministic(df: DataFrame) -> str | None:
+def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
     """Return why ``df`` may have different rows when computed again, or None if it is stable.
 
     Without Spark's internals, only the text of the plan is checked. There, ``rand(`` inside a
     string literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
+
+    Args:
+        df: Any DataFrame.
+        trusts_foreign: Assume that ``mapInPandas`` and similar operators are deterministic.
     """
     if df.isStreaming:
         return "it is a stream"
@@ -62,6 +72,9 @@ def why_not_deterministic(df: DataFrame) -> str | None:
     arrival = _ARRIVAL.search(text)
     if arrival:
         return f"{arrival[1]} depends on the order of its input rows"
+    foreign = None if trusts_foreign else _FOREIGN.search(text)
+    if foreign:
+        return f"{foreign[1]} may return different rows each time"
     return None
 
 

@@ -13,8 +13,10 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
-# Nodes with few rows: they are in memory, or the plan has a limit.
-_FEW_ROWS = _IN_MEMORY | {"GlobalLimit"}
+# Nodes with few rows: they are in memory, the plan has a limit, or they are made by `range`.
+_FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
+_LOOP_REF = "UnionLoopRef"
+"""Leaf of a recursive query: the rows of the previous step."""
 # Size estimates of a data source cover the columns that are read, those of files cover all columns.
 # So a side counts as larger only if its size differs by more than this factor.
 _MUCH_SMALLER = 10
@@ -54,6 +56,10 @@ class Costs:
         if any(part.path in self._copied_rdds for part in node.walk()):
             # This RDD may return rows here that differ from the rows that the query reads.
             return "the dimension reads an RDD that is also read elsewhere"
+        if any(part.kind == "CollectMetrics" for part in node.walk()):
+            return "the dimension has observe(), and reading its keys would count its rows"
+        if any(_is_step_of_loop(part, node) for part in node.walk()):
+            return "the dimension is a step of a recursive query"
         total = self.bytes_read(node)
         if total is None:
             return "the dimension reads a table of unknown size"
@@ -65,12 +71,20 @@ class Costs:
         """Return the bytes that the leaves of a part of the plan read; None if unknown."""
         total = 0
         for leaf in node.walk():
-            if leaf.is_leaf and leaf.kind not in _IN_MEMORY:
+            if leaf.is_leaf and leaf.kind not in _IN_MEMORY and leaf.kind != _LOOP_REF:
                 size = self._size_of(leaf)
                 if size is None:
                     return None
                 total += size
         return total
+
+
+def _is_step_of_loop(part: Node, top: Node) -> bool:
+    """Whether it reads the rows of a recursive query that is not itself below ``top``."""
+    if part.kind != _LOOP_REF:
+        return False
+    loops = (node for node in top.walk() if node.kind == "UnionLoop")
+    return not any(loop.fields["id"] == part.fields["loopId"] for loop in loops)
 
 
 def worth_collecting(

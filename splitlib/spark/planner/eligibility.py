@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from splitlib.spark.logical_plan import Node, Path, conjuncts
+from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
+from splitlib.spark.planner.blocked import Blocked, BlockedColumns
 from splitlib.spark.planner.comparable import TypeOf, comparable
 from splitlib.spark.planner.join_graph import OPERATORS, JoinFilter, partition_conditions
-from splitlib.spark.planner.lineage import join_type, lineages_of
+from splitlib.spark.planner.lineage import Lineages, join_type, lineages_of, only_subquery
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 _LEFT, _RIGHT = 0, 1
@@ -22,6 +23,7 @@ _REASONS = {
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
     ("LeftSingle", _LEFT): "a scalar subquery as a value drops no rows",
 }
+_TOGETHER = "a join condition combines the partition columns with other columns."
 
 
 def eligible(
@@ -71,16 +73,39 @@ def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tup
         root: An optimized plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
     """
+    blocked = BlockedColumns(partition_columns)
     for node in root.walk():
+        if node.kind == "Filter" and node.subqueries:
+            for part in _conjuncts_of(node):
+                if part.kind in OPERATORS and any(only_subquery(e) for e in part.children):
+                    yield from _below_operators(part, blocked.of(node.children[0]))
         if node.kind != "Join":
             continue
         below = [lineages_of(child, partition_columns) for child in node.children]
-        for part in (c for whole in node.expressions("condition") for c in conjuncts(whole)):
+        for part in _conjuncts_of(node):
             columns = [e for e in part.walk() if e.kind == "AttributeReference"]
             for number, lineages in enumerate(below):
+                reason = _REASONS.get((join_type(node), number))
                 for leaf in {x.leaf.path for column in columns for x in lineages.of(column)}:
-                    reason = _REASONS.get((join_type(node), number))
                     if reason is not None:
                         yield leaf, f"{reason}."
                     elif part.kind not in OPERATORS:
                         yield leaf, f"{part.kind} is not a supported join condition."
+                    elif leaf not in _compared(part, lineages):
+                        yield leaf, _TOGETHER
+                if reason is None and part.kind in OPERATORS:
+                    yield from _below_operators(part, blocked.of(node.children[number]))
+
+
+def _conjuncts_of(node: Node) -> Iterator[Expression]:
+    return (c for whole in node.expressions("condition") for c in conjuncts(whole))
+
+
+def _compared(part: Expression, lineages: Lineages) -> set[Path]:
+    """Return the scans whose partition columns alone determine one side of a comparison."""
+    return {x.leaf.path for side in part.children for x in lineages.of(side)}
+
+
+def _below_operators(part: Expression, blocked: Blocked) -> Iterator[tuple[Path, str]]:
+    for leaf, name in sorted(set().union(*(blocked.get(i, ()) for i in part.references))):
+        yield leaf, f"keys are not applied below {name}, which is above this table."

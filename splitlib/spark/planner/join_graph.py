@@ -201,7 +201,7 @@ def _flatten(node: Node, graph: _Graph) -> _Rows:
             return rows
         plain = {e.attribute_id for e in node.expressions("projectList")}
         return _Rows(*(frozenset(i for i in ids if i in plain) for ids in rows))
-    ids = output_ids(node) or []
+    ids = output_ids(node, in_order=False) or []
     for i in set(ids):
         graph.owner[i] = None if i in graph.owner else len(graph.vertices)
     graph.vertices.append(node)

@@ -116,7 +116,7 @@ class KeyQueries:
         started = time.perf_counter()
         refuse_scans(self._catalyst, plan, self._config)
         rows = self._catalyst.dataframe_of_part(plan)
-        reason = why_not_deterministic(rows)
+        reason = why_not_deterministic(rows, trusts_foreign=False)
         if reason is not None:
             raise Unusable(
                 f"the dimension may return other rows when the join runs: {reason}",

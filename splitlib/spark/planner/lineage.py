@@ -15,6 +15,14 @@ TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
 # Operators that handle each row independently and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
+# Operators that compute columns from each row alone, and keep those of the row.
+_PYTHON = frozenset({"ArrowEvalPython", "BatchEvalPython"})
+# Operators that drop rows by a look at others, and keep all columns.
+_SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"})
+# Generators whose rows depend on one row of the input: no class of the user's, which may count.
+_GENERATORS = frozenset(
+    {"Explode", "Inline", "JsonTuple", "PosExplode", "ReplicateRows", "Stack", "VariantExplode"}
+)
 
 # Expressions whose value depends on more than the columns of one row.
 _NOT_A_FUNCTION = frozenset(
@@ -43,18 +51,20 @@ _NOT_A_FUNCTION = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class UnionOutput:
-    """A union column that has a different id in one of the children."""
+class ChildColumn:
+    """Output column of an operator that has a different id in one of the operator's children."""
 
     node: Path
     """Path of the union."""
     child: int
     """Number of the child."""
     position: int
-    """Position of the column in the output."""
+    """Position of the column in the output of the operator."""
+    below: int
+    """Position of the column in the output of the child."""
 
 
-Step = Place | UnionOutput
+Step = Place | ChildColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +161,65 @@ def _of(node: Node, partition_columns: frozenset[int]) -> dict[int, tuple[Lineag
             return _named(grouped, node.expressions("aggregateExpressions"))
         case "Window" | "WindowGroupLimit":
             keys = {e.attribute_id for e in node.expressions("partitionSpec")}
-            return {i: lineages for i, lineages in below[0].items() if i in keys}
+            decided = keys.union(*(_equal_to(key, node.children[0]) for key in keys))
+            return {i: lineages for i, lineages in below[0].items() if i in decided}
         case "Union":
             return _of_union(node, below)
         case "Join":
             return _of_join(node, below)
+        case "Expand":
+            return _of_expand(node, below[0])
+        case "Generate":
+            (generator,) = node.expressions("generator")
+            return below[0] if generator.kind in _GENERATORS else {}
         case "Sort":
             return below[0]
-        case kind if kind in _ROW_BY_ROW:
+        case kind if kind in _ROW_BY_ROW or kind in _PYTHON:
             return below[0]
     return {}
+
+
+def _equal_to(key: int | None, node: Node) -> set[int | None]:
+    """The columns of a node that have the value of one of them in every row."""
+    while node.kind in ("Filter", "Sort", "Window", "WindowGroupLimit"):
+        (node,) = node.children
+    outputs = {e.attribute_id: e for e in node.expressions("projectList")}
+    if node.kind != "Project" or key not in outputs:
+        return set()
+    value = _unnamed(outputs[key])
+    return {i for i, other in outputs.items() if _is_same(_unnamed(other), value)}
+
+
+def _unnamed(expression: Expression) -> Expression:
+    return expression.children[0] if expression.kind == "Alias" else expression
+
+
+def _is_same(one: Expression, other: Expression) -> bool:
+    """Whether two expressions over one row are the same."""
+    if one.kind != "AttributeReference" and one.fields.get("dataType") == "string":
+        return False  # a plan's JSON does not tell collations apart
+    if one.kind == "AttributeReference" or other.kind == "AttributeReference":
+        return one.kind == other.kind and one.attribute_id == other.attribute_id
+    if one.fields != other.fields:
+        return False
+    return all(map(_is_same, one.children, other.children))
+
+
+def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, tuple[Lineage, ...]]:
+    """The columns that are the same in each of the rows that a row is expanded to."""
+    outputs = _ids(node.expressions("output")) or []
+    found = {i: below[i] for i in outputs if i in below}  # under their ids nothing else may stand
+    inner = output_ids(node.children[0]) or []
+    cells = node.expressions("projections")
+    for position, i in enumerate(outputs):
+        (source, *others) = {
+            e.attribute_id if e.kind == "AttributeReference" else None
+            for e in cells[position :: len(outputs)]
+        } or {None}
+        if i not in found and not others and source in below and source in inner:
+            step = ChildColumn(node.path, 0, position, inner.index(source))
+            found[i] = tuple(replace(x, steps=(*x.steps, step)) for x in below[source])
+    return found
 
 
 def _named(
@@ -188,7 +247,7 @@ def _of_union(
     # The output of a union has the ids of its first child.
     for position, ids in enumerate(zip(*known, strict=True)):
         lineages = tuple(
-            replace(x, steps=(*x.steps, UnionOutput(node.path, child, position)))
+            replace(x, steps=(*x.steps, ChildColumn(node.path, child, position, position)))
             if i != ids[0]
             else x
             for child, i in enumerate(ids)
@@ -223,27 +282,50 @@ def leaf_ids(leaf: Node) -> frozenset[int]:
     return frozenset(output_ids(leaf) or ())
 
 
-def output_ids(node: Node) -> list[int] | None:
-    """Return the ids of the attributes of a node's output, in order; None for unknown operators."""
+# Operators that add columns to their input, and the argument that lists the new columns.
+_ADDED = {
+    "ArrowEvalPython": "resultAttrs",
+    "BatchEvalPython": "resultAttrs",
+    "Generate": "generatorOutput",
+    "Window": "windowExpressions",
+}
+
+
+def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
+    """Return the ids of the attributes of a node's output; None for unknown operators.
+
+    Args:
+        node: The node.
+        in_order: Return exactly the output, in order. If False, the list may have extra columns:
+            the JSON of a plan does not say which input columns a ``Generate`` drops.
+    """
+
+    def of_child() -> list[int] | None:
+        return output_ids(node.children[0], in_order=in_order)
+
     match node.kind:
         case "Project" | "Aggregate":
             name = "projectList" if node.kind == "Project" else "aggregateExpressions"
             return _ids(node.expressions(name))
         case "Join":
-            left, right = (output_ids(child) for child in node.children)
+            left, right = (output_ids(child, in_order=in_order) for child in node.children)
             if join_type(node) in ("LeftSemi", "LeftAnti"):
                 return left
             known = left is not None and right is not None and join_type(node) != "ExistenceJoin"
             return [*(left or ()), *(right or ())] if known else None
-        case "Sort" | "Union" | "GlobalLimit" | "LocalLimit" | "WindowGroupLimit":
-            return output_ids(node.children[0])
-        case kind if kind in _ROW_BY_ROW:
-            return output_ids(node.children[0])
-        case "Window":
-            inner = output_ids(node.children[0])
-            added = _ids(node.expressions("windowExpressions"))
+        case "Sort" | "Union" | "WindowGroupLimit":
+            return of_child()
+        case "Generate" if in_order:
+            return None
+        case kind if kind in _ROW_BY_ROW or kind in _SOME_ROWS:
+            return of_child()
+        case kind if kind in _ADDED:
+            inner, added = of_child(), _ids(node.expressions(_ADDED[kind]))
             return None if inner is None or added is None else inner + added
-    return _ids(leaf_columns(node)) if node.is_leaf else None
+    if node.is_leaf:
+        return _ids(leaf_columns(node))
+    own = node.expressions("output")
+    return _ids(own) if own else None
 
 
 def _ids(expressions: Iterable[Expression]) -> list[int] | None:

@@ -71,7 +71,7 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
             continue
         plan = catalyst.node(query.analyzed, node.path)
         rows = catalyst.dataframe(plan)
-        if why_not_deterministic(rows) is not None:
+        if why_not_deterministic(rows, trusts_foreign=False) is not None:
             refuse_scans(catalyst, plan, query.config)
             found[node.path] = analyzed_plan(kept_rows(rows))
     return found

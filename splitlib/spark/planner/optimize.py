@@ -54,8 +54,8 @@ from splitlib.spark.session import settings_of
 
 _log = get_logger(__name__)
 
-# Join nodes of an analyzed plan. The optimizer turns AsOfJoin into Join.
-_JOINS: Final = ("Join", "AsOfJoin")
+# Join nodes of an analyzed plan. The optimizer turns AsOfJoin and NearestByJoin into Join.
+_JOINS: Final = ("Join", "AsOfJoin", "NearestByJoin")
 
 
 def plan(

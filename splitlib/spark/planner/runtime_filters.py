@@ -173,7 +173,7 @@ class _Sides:
         hashes = catalyst.projected(rows, [catalyst.alias(catalyst.hashed(keys), "hash")])
         refuse_scans(catalyst, hashes, self._query.config)
         of_keys = catalyst.dataframe_of_part(hashes)
-        if why_not_deterministic(of_keys) is not None:
+        if why_not_deterministic(of_keys, trusts_foreign=False) is not None:
             return outcome  # the query may read different rows
         found = filter_of_hashes(of_keys, MOST_KEYS)
         looked: list[bool] = []
@@ -224,6 +224,8 @@ class _Sides:
 
     def _is_fixed(self, node: Node) -> bool:
         """Return whether a part of the plan returns the same rows each time it runs."""
+        if any(part.kind == "CollectMetrics" for part in node.walk()):
+            return False  # Reading it would count its rows.
         return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
 
     def _is_fixed_leaf(self, leaf: Node) -> bool:

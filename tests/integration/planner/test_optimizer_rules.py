@@ -1,14 +1,18 @@
-"""Rules of the optimizer that exchange a scan, or put an operator above it: it is still pruned."""
+"""Rules of the optimizer that exchange a scan, or put an operator above it.
+
+Either it is still pruned, or the report names the operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 import splitlib
-from tests.integration.planner.tables import pruned, rows_of
+from tests.integration.planner.tables import explained, pruned, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -60,3 +64,156 @@ def test_ranks_among_all_partitions_need_all_of_them(spark: SparkSession) -> Non
     planned = splitlib.sql(spark, sql)
     assert pruned(planned) == []
     assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+def _joined(rows: str) -> str:
+    return f"SELECT x.* FROM ({rows}) x JOIN or_days ON x.p = k WHERE week = 1"
+
+
+ROW_BY_ROW = {
+    "explode": "SELECT p, explode(array(v, s)) AS e FROM or_facts",
+    "posexplode": "SELECT p, i, e FROM or_facts LATERAL VIEW OUTER posexplode(array(v)) t AS i, e",
+    "stack": "SELECT p, e FROM or_facts LATERAL VIEW stack(2, v, s) t AS e",
+    "EXCEPT ALL": "SELECT p, s FROM or_facts EXCEPT ALL SELECT p, s FROM or_facts WHERE v < 90",
+    "UNPIVOT": "SELECT p, x FROM (SELECT p, v, s FROM or_facts) UNPIVOT (x FOR n IN (v, s))",
+    "GROUPING SETS": """SELECT p, s, sum(v) AS t FROM or_facts
+      GROUP BY p, s GROUPING SETS ((p, s), (p))""",
+    "several DISTINCT": """SELECT p, count(DISTINCT v) AS a, count(DISTINCT s) AS b
+      FROM or_facts GROUP BY p""",
+    "renamed window": """SELECT q AS p, sum(v) OVER (PARTITION BY q) AS t
+      FROM (SELECT p AS q, v FROM or_facts)""",
+    "computed window": """SELECT q AS p, t FROM (SELECT p + 1 AS q,
+      sum(v) OVER (PARTITION BY p + 1) AS t FROM or_facts)""",
+}
+"""Operators that conditions on ``p`` pass."""
+BLOCKED = {
+    "LIMIT": "SELECT p, v FROM or_facts ORDER BY v LIMIT 60",
+    "OFFSET": "SELECT p, v FROM or_facts ORDER BY v OFFSET 60",
+    "several DISTINCT": """SELECT q AS p, a, b FROM (SELECT p + 1 AS q, count(DISTINCT v) AS a,
+      count(DISTINCT s) AS b FROM or_facts GROUP BY p + 1)""",
+    "ROLLUP": "SELECT p, s, count(*) AS n FROM or_facts GROUP BY ROLLUP (p, s)",
+    "generator": "SELECT v, explode(array(p, p + 1)) AS p FROM or_facts",
+    "window": "SELECT p, sum(v) OVER (PARTITION BY p % 3) AS t FROM or_facts",
+    "aggregate": "SELECT max(p) AS p, s FROM or_facts GROUP BY s",
+}
+"""Operators below which rows of other partitions matter, by a word of the reason."""
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_keys_pass_what_looks_at_one_row(spark: SparkSession, name: str) -> None:
+    sql = _joined(ROW_BY_ROW[name])
+    planned = splitlib.sql(spark, sql)
+    assert pruned(planned) == [("or_facts", 4)] * (2 if "EXCEPT" in name else 1)
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_the_report_names_what_keys_do_not_pass(spark: SparkSession, name: str) -> None:
+    sql = _joined(BLOCKED[name])
+    planned = splitlib.sql(spark, sql)
+    (scan,) = explained(planned).scans
+    assert pruned(planned) == []
+    assert all(name in reason for reason in scan.reasons)
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+def test_keys_that_are_compared_together_with_other_columns(spark: SparkSession) -> None:
+    sql = "SELECT v FROM or_facts JOIN or_days ON p + s = k WHERE week = 1"
+    planned = splitlib.sql(spark, sql)
+    (scan,) = explained(planned).scans
+    assert scan.reasons == ("a join condition combines the partition columns with other columns.",)
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "partitions"),
+    [
+        ("SELECT explode(array(k, k + 1)) AS k FROM or_days WHERE week = 1", 8),
+        ("SELECT explode(array(1, 2)) AS k", 2),
+        ("SELECT id AS k FROM range(3, 6)", 3),
+    ],
+)
+def test_dimensions_that_are_made(spark: SparkSession, dimension: str, partitions: int) -> None:
+    sql = f"SELECT v FROM or_facts f JOIN ({dimension}) d ON f.p = d.k"
+    planned = splitlib.sql(spark, sql)
+    assert pruned(planned) == [("or_facts", partitions)]
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+def test_recursive_dimension(spark: SparkSession) -> None:
+    if not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
+        pytest.skip("this Spark has no recursion")
+    sql = """WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4)
+      SELECT v FROM or_facts JOIN r ON p = n"""
+    planned = splitlib.sql(spark, sql)
+    assert pruned(planned) == [("or_facts", 4)]
+    assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+def _days(spark: SparkSession) -> DataFrame:
+    return spark.table("or_days").where("week = 1")
+
+
+def test_python_functions(spark: SparkSession) -> None:
+    """Keys pass one that computes another column, and not one that computes the key."""
+    plus = F.udf(lambda x: x + 1, "int")
+    facts = spark.table("or_facts")
+
+    def query() -> DataFrame:
+        return (
+            facts.select("p", plus("s").alias("t"))
+            .where("t > 1")
+            .join(_days(spark), F.expr("p = k"))
+        )
+
+    planned = splitlib.optimize(query())
+    assert pruned(planned) == [("or_facts", 4)]
+    assert rows_of(planned) == rows_of(query())
+    of_key = splitlib.optimize(
+        facts.select(plus("p").alias("q")).join(_days(spark), F.expr("q = k"))
+    )
+    (scan,) = explained(of_key).scans
+    assert "a Python function" in scan.reasons[0]
+
+
+def test_rows_made_by_python_are_made_once(spark: SparkSession) -> None:
+    """What a function makes of its batches may differ the next time."""
+    runs = spark.sparkContext.accumulator(0)
+
+    def made(batches: Iterator[object]) -> Iterator[object]:
+        runs.add(1)
+        yield from batches
+
+    days = spark.table("or_days").where("week = 1").coalesce(1).mapInArrow(made, "k int, week int")
+    planned = splitlib.optimize(spark.table("or_facts").select("p").join(days, F.expr("p = k")))
+    assert pruned(planned) == [("or_facts", 4)]
+    assert planned.count() == 40
+    assert runs.value == 1
+
+
+def _of_facts(
+    days: DataFrame, facts: DataFrame, observe: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    return observe(facts).join(days.where("week = 1"), F.expr("p = k"))
+
+
+def _of_days(
+    days: DataFrame, facts: DataFrame, observe: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    return facts.join(
+        observe(days).selectExpr("k", "week + 1 AS w").where("w = 2"), F.expr("p = k")
+    )
+
+
+@pytest.mark.parametrize("query", [_of_facts, _of_days])
+def test_observed_rows(spark: SparkSession, query: Callable[..., DataFrame]) -> None:
+    """Metrics are of the rows that Spark itself would have seen, and not there before it ran."""
+    facts, count = spark.table("or_facts").select("p", "v"), F.count(F.lit(1)).alias("n")
+    plain, planned = Observation(), Observation()
+    assert query(spark.table("or_days"), facts, lambda df: df.observe(plain, count)).count() == 40
+    df = query(spark.table("or_days"), facts, lambda df: df.observe(planned, count))
+    df = splitlib.optimize(df)
+    assert len(df.collect()) == 40
+    (scan,) = explained(df).scans
+    assert "observe" in scan.reasons[0]
+    assert planned.get == plain.get

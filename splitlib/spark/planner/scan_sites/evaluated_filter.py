@@ -15,7 +15,7 @@ from splitlib.spark.jvm.dataframes import analyzed_plan, internal_rows
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.local_rows import local_rows
 from splitlib.spark.logical_plan import Expression
-from splitlib.spark.planner.lineage import Step, UnionOutput
+from splitlib.spark.planner.lineage import ChildColumn, Step
 from splitlib.spark.sql_text import quoted
 
 UNDECIDED: Final = "__splitlib_undecided"
@@ -145,9 +145,8 @@ def _attempted(
 
 def named_step(catalyst: Catalyst, plan: Any, step: Step) -> Any:
     """Return a step of a lineage as a named expression."""
-    if isinstance(step, UnionOutput):
-        union = catalyst.node(plan, step.node)
+    if isinstance(step, ChildColumn):
         below = catalyst.node(plan, (*step.node, step.child))
-        outer = catalyst.attribute(union, step.position)
-        return catalyst.alias(catalyst.attribute(below, step.position), outer.name(), outer)
+        outer = catalyst.attribute(catalyst.node(plan, step.node), step.position)
+        return catalyst.alias(catalyst.attribute(below, step.below), outer.name(), outer)
     return catalyst.expression_at(plan, step)

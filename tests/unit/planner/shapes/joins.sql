@@ -64,6 +64,7 @@ SELECT f.v FROM sales f JOIN days d ON f.day <> d.id WHERE d.week = 1;
 --> sales: Not is not a supported join condition.
 -- function of both sides
 SELECT f.v FROM sales f JOIN days d ON f.day + d.id = 10 WHERE d.week = 1;
+--> sales: a join condition combines the partition columns with other columns.
 -- two dimensions of one fact
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id AND d.week IN (1, 2) JOIN days e ON f.day = e.id AND e.name < 'n2';
 --> sales.day = days.id
@@ -170,14 +171,16 @@ SELECT f.v FROM sales f JOIN VALUES (1), (2) AS d(id) ON f.day = d.id;
 --> sales.day = LocalRelation.id
 -- dimension of a range function
 SELECT f.v FROM sales f JOIN range(3) r ON f.day = r.id;
---> sales: the dimension has no condition that drops rows.
+--> sales.day = Range.id
 -- dimension of one row
 SELECT f.v FROM sales f JOIN (SELECT 3 AS id) d ON f.day = d.id;
 --> sales only where (sales.day = 3)
 -- dimension with a generator
 SELECT f.v FROM sales f JOIN (SELECT explode(array(1, 2)) AS id) d ON f.day = d.id;
+--> sales.day = id
 -- dimension with an exploded column
 SELECT f.v FROM sales f JOIN (SELECT explode(sequence(id, week)) AS e FROM days WHERE name = 'n3') d ON f.day = d.e;
+--> sales.day = e
 -- huge dimension
 SELECT f.v FROM sales f JOIN huge d ON f.day = d.id WHERE d.name = 'n3';
 --> sales: the dimension reads 1,048,576,000,000 bytes, more than 1,073,741,824.

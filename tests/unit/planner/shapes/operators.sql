@@ -60,8 +60,14 @@ SELECT x.v FROM (SELECT v, day FROM sales EXCEPT SELECT v, day FROM returns) x J
 --> run once: days for id, week
 -- below EXCEPT ALL
 SELECT x.v FROM (SELECT v, day FROM sales EXCEPT ALL SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
+--> sales.day = days.id
+--> sales.day of returns = days.id
+--> run once: days for id, week
 -- below INTERSECT ALL
 SELECT x.v FROM (SELECT v, day FROM sales INTERSECT ALL SELECT v, day FROM returns) x JOIN days d ON x.day = d.id WHERE d.week = 1;
+--> sales.day = days.id
+--> sales.day of returns = days.id
+--> run once: days for id, week
 -- below DISTINCT
 SELECT x.day FROM (SELECT DISTINCT day, v FROM sales) x JOIN days d ON x.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
@@ -84,12 +90,16 @@ SELECT a.g, a.c FROM (SELECT day + 1 AS g, count(*) AS c FROM sales GROUP BY day
 --> run once: days for id, week
 -- below an aggregate by another column
 SELECT a.m FROM (SELECT store, max(day) AS m FROM sales GROUP BY store) a JOIN days d ON a.m = d.id WHERE d.week = 1;
+--> sales: keys are not applied below an aggregate that is not grouped by the key, which is above this table.
 -- below an aggregate of everything
 SELECT a.m FROM (SELECT max(day) AS m FROM sales) a JOIN days d ON a.m = d.id WHERE d.week = 1;
+--> sales: keys are not applied below an aggregate that is not grouped by the key, which is above this table.
 -- below GROUPING SETS
 SELECT a.day FROM (SELECT day, store, count(*) AS c FROM sales GROUP BY day, store GROUPING SETS ((day, store), (store))) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below ROLLUP, CUBE, GROUPING SETS, UNPIVOT or several DISTINCT aggregates, which is above this table.
 -- below ROLLUP
 SELECT a.day FROM (SELECT day, count(*) AS c FROM sales GROUP BY ROLLUP (day)) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below ROLLUP, CUBE, GROUPING SETS, UNPIVOT or several DISTINCT aggregates, which is above this table.
 -- below HAVING
 SELECT a.day FROM (SELECT day, count(*) AS c FROM sales GROUP BY day HAVING count(*) > 3) a JOIN days d ON a.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
@@ -104,20 +114,26 @@ SELECT a.day, a.r FROM (SELECT day, rank() OVER (PARTITION BY store, day ORDER B
 --> run once: days for id, week
 -- below a window over all
 SELECT a.r FROM (SELECT day, rank() OVER (ORDER BY v, day) AS r FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
 -- below a window partitioned by another column
 SELECT a.r FROM (SELECT day, rank() OVER (PARTITION BY store ORDER BY v) AS r FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
 -- below two windows
 SELECT a.r, a.t FROM (SELECT day, rank() OVER (PARTITION BY day ORDER BY v) AS r, sum(v) OVER (PARTITION BY store) AS t FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
 -- window above the join
 SELECT f.v, rank() OVER (ORDER BY f.v) AS r FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
 --> run once: days for id, week
 -- below LIMIT
 SELECT a.v FROM (SELECT * FROM sales LIMIT 100) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below LIMIT, which is above this table.
 -- below ORDER BY and LIMIT
 SELECT a.v FROM (SELECT * FROM sales ORDER BY v, day LIMIT 100) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below LIMIT, which is above this table.
 -- below OFFSET
 SELECT a.v FROM (SELECT * FROM sales ORDER BY v OFFSET 5) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below OFFSET, which is above this table.
 -- LIMIT above the join
 SELECT f.v FROM sales f JOIN days d ON f.day = d.id WHERE d.week = 1 ORDER BY f.v LIMIT 10;
 --> sales.day = days.id
@@ -145,13 +161,47 @@ SELECT f.v FROM sales f JOIN (SELECT DISTINCT id FROM days WHERE week = 1) d ON 
 --> sales.day = days.id
 -- sampled fact
 SELECT f.v FROM (SELECT * FROM sales TABLESAMPLE (10 PERCENT)) f JOIN days d ON f.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below TABLESAMPLE or sample(), which is above this table.
 -- sampled dimension
 SELECT f.v FROM sales f JOIN (SELECT * FROM days TABLESAMPLE (10 PERCENT)) d ON f.day = d.id WHERE d.week = 1;
 --> sales.day = days.id
+-- exploded fact whose key is exploded as well
+SELECT f.e FROM (SELECT v, explode(array(day, day + 1)) AS e FROM sales) f JOIN days d ON f.e = d.id WHERE d.week = 1;
+--> sales: keys are not applied below a generator such as explode(), which is above this table.
+-- below GROUPING SETS that all have the key
+SELECT a.day FROM (SELECT day, store, count(*) AS c FROM sales GROUP BY day, store GROUPING SETS ((day, store), (day))) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> day of sales = days.id
+--> run once: days for id, week
+-- below GROUPING SETS, by a key computed above
+SELECT a.day FROM (SELECT day, store, count(*) AS c FROM sales GROUP BY day, store GROUPING SETS ((day, store), (day))) a JOIN days d ON a.day + 1 = d.id WHERE d.week = 1;
+--> (day + 1) of sales = days.id
+--> run once: days for id, week
+-- below several DISTINCT aggregates
+SELECT a.day FROM (SELECT day, count(DISTINCT v) AS c, count(DISTINCT store) AS s FROM sales GROUP BY day) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales.day = days.id
+--> run once: days for id, week
+-- below a window partitioned by the key under another name
+SELECT a.key, a.t FROM (SELECT key, sum(v) OVER (PARTITION BY key) AS t FROM (SELECT day AS key, v FROM sales)) a JOIN days d ON a.key = d.id WHERE d.week = 1;
+--> key of sales = days.id
+--> run once: days for id, week
+-- below a window partitioned by what is computed of the key
+SELECT a.day, a.t FROM (SELECT day, sum(v) OVER (PARTITION BY day % 3) AS t FROM sales) a JOIN days d ON a.day = d.id WHERE d.week = 1;
+--> sales: keys are not applied below a window that is not partitioned by the key, which is above this table.
+-- below a window partitioned by a computed key
+SELECT a.key, a.t FROM (SELECT day + 1 AS key, sum(v) OVER (PARTITION BY day + 1) AS t FROM sales) a JOIN days d ON a.key = d.id WHERE d.week = 1;
+--> key of sales = days.id
+--> run once: days for id, week
+-- LIMIT below the value of a subquery
+SELECT a.v FROM (SELECT * FROM sales LIMIT 100) a WHERE a.day = (SELECT max(id) FROM days WHERE week = 1);
+--> sales: keys are not applied below LIMIT, which is above this table.
 -- exploded fact
 SELECT f.e FROM (SELECT day, explode(array(v, store)) AS e FROM sales) f JOIN days d ON f.day = d.id WHERE d.week = 1;
+--> sales.day = days.id
+--> run once: days for id, week
 -- unpivoted fact
 SELECT u.day FROM (SELECT day, v, item FROM sales) UNPIVOT (x FOR what IN (v, item)) u JOIN days d ON u.day = d.id WHERE d.week = 1;
+--> sales.day = days.id
+--> run once: days for id, week
 -- common table expression used twice
 WITH d AS (SELECT * FROM days WHERE week = 1), f AS (SELECT v, day FROM sales) SELECT f.v FROM f JOIN d ON f.day = d.id UNION ALL SELECT f.v + 1 FROM f JOIN d ON f.day = d.id WHERE d.name = 'n1';
 --> sales.day = days.id

@@ -64,6 +64,7 @@ SELECT d.name FROM stores s LEFT JOIN sales f ON f.store = s.id JOIN days d ON f
 --> run once: days for id, name, week
 -- fact on the side that is filled with nulls, null-safe above
 SELECT d.name FROM stores s LEFT JOIN sales f ON f.store = s.id JOIN days d ON f.day <=> d.id WHERE d.week = 2;
+--> sales: keys are not applied below an outer join, which is above this table.
 -- two facts, left outer
 SELECT f.v, r.v FROM sales f LEFT JOIN returns r ON f.item = r.item AND f.day = r.day JOIN days d ON f.day = d.id WHERE d.week = 2;
 --> sales.day = days.id
@@ -80,7 +81,9 @@ SELECT f.v, r.v FROM sales f RIGHT JOIN returns r ON f.item = r.item AND f.day =
 --> run once: days for id, week
 -- two facts, full outer, the dimension above
 SELECT f.v, r.v FROM sales f FULL JOIN returns r ON f.item = r.item AND f.day = r.day JOIN days d ON coalesce(f.day, r.day) = d.id WHERE d.week = 2;
+--> sales: keys are not applied below an outer join, which is above this table.
 --> sales: FULL OUTER JOIN keeps every row of both sides.
+--> returns: keys are not applied below an outer join, which is above this table.
 --> returns: FULL OUTER JOIN keeps every row of both sides.
 -- full outer below an aggregate
 SELECT x.day, count(*) FROM (SELECT f.day FROM sales f FULL JOIN days d ON f.day = d.id AND d.week = 1) x GROUP BY x.day;

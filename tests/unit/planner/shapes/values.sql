@@ -12,8 +12,10 @@ SELECT f.v FROM visits f JOIN days d ON concat(f.k, CAST(f.d AS STRING)) = d.nam
 --> run once: days for name, week
 -- key computed of a partition column and another one
 SELECT f.v FROM sales f JOIN days d ON f.day + f.store = d.id WHERE d.week = 2;
+--> sales: a join condition combines the partition columns with other columns.
 -- key computed by a function that depends on chance
 SELECT f.v FROM (SELECT v, day + rand() AS r FROM sales) f JOIN days d ON f.r = d.id WHERE d.week = 2;
+--> sales: keys are not applied below an expression that also depends on other values, which is above this table.
 --> sales: the query calls functions that are not deterministic.
 -- key of a case
 SELECT f.v FROM sales f JOIN days d ON CASE WHEN f.day > 3 THEN f.day ELSE 0 END = d.id WHERE d.week = 2;
