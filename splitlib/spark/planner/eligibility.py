@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from splitlib.spark.logical_plan import Expression, Node, Path, conjuncts
@@ -23,6 +23,7 @@ _REASONS = {
     ("ExistenceJoin", _LEFT): "IN or EXISTS is only one part of an OR",
     ("LeftSingle", _LEFT): "a scalar subquery as a value drops no rows",
 }
+_SOURCES = "the keys of the join come from several tables or from an outer join."
 _TOGETHER = "a join condition combines the partition columns with other columns."
 
 
@@ -54,7 +55,8 @@ def eligible(
     for condition in partition_conditions(root, partition_columns):
         path = condition.lineage.leaf.path
         sites[path] = replace(sites[path], conditions=(*sites[path].conditions, condition))
-    for path, reason in blocked_joins(root, partition_columns):
+    compared = {path for path, site in sites.items() if site.filters or site.reasons}
+    for path, reason in blocked_joins(root, partition_columns, compared):
         sites[path] = sites[path].because(reason)
     if deterministic:
         return sites
@@ -66,12 +68,15 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
     return replace(site, filters=(), wants_same_rows=bool(site.filters))
 
 
-def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tuple[Path, str]]:
+def blocked_joins(
+    root: Node, partition_columns: frozenset[int], compared: Collection[Path]
+) -> Iterator[tuple[Path, str]]:
     """Yield the path of the leaf and the reason for each join condition that cannot prune it.
 
     Args:
         root: An optimized plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
+        compared: Paths of the leaves that have join filters, or reasons for having none.
     """
     blocked = BlockedColumns(partition_columns)
     for node in root.walk():
@@ -93,6 +98,8 @@ def blocked_joins(root: Node, partition_columns: frozenset[int]) -> Iterator[tup
                         yield leaf, f"{part.kind} is not a supported join condition."
                     elif leaf not in _compared(part, lineages):
                         yield leaf, _TOGETHER
+                    elif leaf not in compared:
+                        yield leaf, _SOURCES
                 if reason is None and part.kind in OPERATORS:
                     yield from _below_operators(part, blocked.of(node.children[number]))
 

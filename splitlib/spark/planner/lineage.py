@@ -208,15 +208,20 @@ def _is_same(one: Expression, other: Expression) -> bool:
 def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, tuple[Lineage, ...]]:
     """The columns that are the same in each of the rows that a row is expanded to."""
     outputs = _ids(node.expressions("output")) or []
-    found = {i: below[i] for i in outputs if i in below}  # under their ids nothing else may stand
-    inner = output_ids(node.children[0]) or []
     cells = node.expressions("projections")
+    if not cells:  # a plan's JSON does not have all of them; under its id stands the same column
+        return {i: below[i] for i in outputs if i in below}
+    inner = output_ids(node.children[0]) or []
+    found = {}
     for position, i in enumerate(outputs):
-        (source, *others) = {
-            e.attribute_id if e.kind == "AttributeReference" else None
-            for e in cells[position :: len(outputs)]
-        } or {None}
-        if i not in found and not others and source in below and source in inner:
+        column = cells[position :: len(outputs)]
+        sources = {e.attribute_id if e.kind == "AttributeReference" else None for e in column}
+        source = sources.pop() if len(sources) == 1 else None
+        if source is None or source not in below:
+            continue
+        if source == i:
+            found[i] = below[i]
+        elif source in inner:
             step = ChildColumn(node.path, 0, position, inner.index(source))
             found[i] = tuple(replace(x, steps=(*x.steps, step)) for x in below[source])
     return found

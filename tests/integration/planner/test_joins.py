@@ -274,12 +274,12 @@ NEVER = {
     "a null that an outer join has left is a key": (
         "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d LEFT JOIN p_weeks w "
         "ON d.id = w.week LEFT JOIN p_sales f ON f.day <=> w.week",
-        "no join compares",
+        "from several tables or from an outer join",
     ),
     "what is computed of a null that an outer join has left": (
         "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d LEFT JOIN p_weeks w "
         "ON d.id = w.week LEFT JOIN p_sales f ON f.day = coalesce(w.week, 5)",
-        "no join compares",
+        "from several tables or from an outer join",
     ),
     "not in, looked into": (
         "SELECT name FROM p_days WHERE week = 2 AND id NOT IN (SELECT day FROM p_sales)",
