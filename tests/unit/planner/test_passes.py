@@ -109,6 +109,50 @@ def test_why_a_join_does_not_prune_the_table_on_a_side(kind, side):
     assert all(str(wanted) in reason for reason in reasons)
 
 
+def _below(operator: dict[str, object]) -> Node:
+    """A join of attributes 0 and 10, with an operator above the scan of the first."""
+    join = {
+        "class": "Join",
+        "num-children": 2,
+        "joinType": {"object": "org.apache.spark.sql.catalyst.plans.Inner$"},
+        "condition": equal(attribute(0), attribute(10)),
+    }
+    operator = {"num-children": 1, **operator}
+    return parse_plan(
+        json.dumps([join, operator, *relation(attribute(0)), *relation(attribute(10))])
+    )
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [
+        ({"class": "plans.logical.OfAnotherVersion"}, "OfAnotherVersion"),
+        ({"class": "plans.logical.Sample"}, "sample()"),
+        (
+            {
+                "class": "plans.logical.Generate",
+                "generator": [{"class": "hive.HiveGenericUDTF", "num-children": 0}],
+            },
+            "a generator",
+        ),
+    ],
+)
+def test_operators_that_keys_do_not_pass(operator: dict[str, object], name: str) -> None:
+    root = _below(operator)
+    assert list(discover(root, frozenset({0}), lambda _: True)) == []
+    ((path, reason),) = blocked_joins(root, frozenset({0}), ())
+    assert path == (0, 0)
+    assert name in reason
+
+
+def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
+    step: Tree = [{"class": "UnionLoopRef", "num-children": 0, "loopId": 3}]
+    loop = [{"class": "UnionLoop", "num-children": 2, "id": 3}, *relation(attribute(1)), *step]
+    whole, alone = (parse_plan(json.dumps(tree)) for tree in (loop, step))
+    assert Costs(lambda _: 10, limit=20).may_run(whole)
+    assert "recursive" in str(Costs(lambda _: 10, limit=20).why_not_run(alone))
+
+
 def test_copies_are_known_by_what_they_read() -> None:
     """A leaf whose columns the query does not show; where its table is not known, it may be any."""
     analyzed = union(relation(attribute(1)), relation(attribute(2)))
