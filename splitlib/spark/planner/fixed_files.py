@@ -28,13 +28,28 @@ from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
 _log = get_logger(__name__)
 
 
+def sampled_leaves(tree: Node) -> frozenset[Path]:
+    """The leaves below a sample with a seed, which depends on the order that Spark reads files in.
+
+    Their files are not fixed: that order is Spark's own.
+    """
+    return frozenset(
+        leaf.path
+        for node in tree.walk()
+        if node.kind == "Sample"
+        for leaf in node.walk()
+        if leaf.is_leaf
+    )
+
+
 def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, Any]:
     """Return relations with fixed files for unpartitioned tables, by path in the analyzed plan."""
     found: dict[Path, Any] = {}
     # A table that the query reads several times can have the same column ids at each place.
     fixed: dict[frozenset[int], Any] = {}
+    sampled = sampled_leaves(tree)
     for node in tree.walk():
-        if node.kind != "LogicalRelation":
+        if node.kind != "LogicalRelation" or node.path in sampled:
             continue
         ids = leaf_ids(node)
         if ids not in fixed:
@@ -74,6 +89,8 @@ def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
     own = [s for s in sites.values() if isinstance(s, PrunedSite) and s.scan is scan]
     if not own:
         return None  # the optimizer has dropped the scan
+    if not sampled_leaves(query.analyzed_tree).isdisjoint(scan.paths):
+        return None  # a sample depends on the order of the files
     reads_all = any(one.site.reads_all for one in own)
     try:
         if reads_all:
@@ -105,8 +122,12 @@ def listed_later(
         and outcome.scan in read
     ]
     catalyst = query.catalyst
+    sampled = sampled_leaves(query.analyzed_tree)
     for node in query.analyzed_tree.walk():
-        if node.kind == "HiveTableRelation" and node.path not in dead:
+        is_listed = node.kind == "HiveTableRelation" or (
+            node.path in sampled and node.kind == "LogicalRelation"
+        )
+        if is_listed and node.path not in dead:
             leaf = catalyst.node(query.analyzed, node.path)
             found.append(catalyst.name_of(leaf))
     return tuple(dict.fromkeys(found))

@@ -89,8 +89,6 @@ ROW_BY_ROW = {
 BLOCKED = {
     "LIMIT": "SELECT p, v FROM or_facts ORDER BY v LIMIT 60",
     "OFFSET": "SELECT p, v FROM or_facts ORDER BY v OFFSET 60",
-    "several DISTINCT": """SELECT q AS p, a, b FROM (SELECT p + 1 AS q, count(DISTINCT v) AS a,
-      count(DISTINCT s) AS b FROM or_facts GROUP BY p + 1)""",
     "ROLLUP": "SELECT p, s, count(*) AS n FROM or_facts GROUP BY ROLLUP (p, s)",
     "generator": "SELECT v, explode(array(p, p + 1)) AS p FROM or_facts",
     "window": "SELECT p, sum(v) OVER (PARTITION BY p % 3) AS t FROM or_facts",
@@ -115,6 +113,14 @@ def test_the_report_names_what_keys_do_not_pass(spark: SparkSession, name: str) 
     assert pruned(planned) == []
     assert all(name in reason for reason in scan.reasons)
     assert rows_of(planned) == rows_of(spark.sql(sql))
+
+
+def test_a_sample_has_the_rows_of_its_seed(spark: SparkSession) -> None:
+    sampled = "SELECT p, v FROM or_facts TABLESAMPLE (50 PERCENT) REPEATABLE (3)"
+    planned = splitlib.sql(spark, _joined(sampled))
+    (scan,) = explained(planned).scans
+    assert "sample()" in scan.reasons[0]
+    assert rows_of(planned) == rows_of(spark.sql(_joined(sampled)))
 
 
 def test_keys_that_are_compared_together_with_other_columns(spark: SparkSession) -> None:
