@@ -19,7 +19,7 @@ _ARRIVAL = re.compile(
     r"|AttachDistributedSequence)\b",
     re.MULTILINE,
 )
-# Operators that hand many rows at once to Python or to a script, which may do anything with them.
+# Operators that pass batches of rows to Python or to a script, which may be nondeterministic.
 _FOREIGN = re.compile(
     r"^[\s:+|\-]*(ScriptTransformation|Map(?:Partitions)?In\w+|FlatMap(?:Co)?GroupsIn\w+)\b",
     re.MULTILINE,

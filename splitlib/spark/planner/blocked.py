@@ -1,6 +1,6 @@
-"""Blocked columns: partition columns that stand above an operator which keys cannot pass.
+"""Blocked columns: partition columns above an operator that keys cannot pass.
 
-Only for reports: a join that compares one of them prunes nothing, and the operator is the reason.
+Used only for reports. A join on such a column does not prune, and the report names the operator.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from splitlib.spark.logical_plan import Expression, Node, Path
 from splitlib.spark.planner.lineage import join_type, lineages_of, output_ids
 
-# How a query calls Catalyst's operators; of others, their own name is given.
+# Names of Catalyst's operators in reports. Other operators are reported by their class name.
 _NAMES: Final = {
     "Aggregate": "an aggregate that is not grouped by the key",
     "ArrowEvalPython": "a Python function",
@@ -38,7 +38,8 @@ _NAMES: Final = {
     "Window": "a window that is not partitioned by the key",
     "WindowGroupLimit": "a rank that is not partitioned by the key",
 }
-# The arguments with the columns that an operator makes, one by one from expressions beside them.
+# By operator, the argument that lists the new columns, and the argument that lists the expressions
+# that compute them, in the same order.
 _MADE: Final = {
     "Aggregate": ("aggregateExpressions", "aggregateExpressions"),
     "ArrowEvalPython": ("resultAttrs", "udfs"),
@@ -48,14 +49,14 @@ _MADE: Final = {
 }
 
 Blocked = Mapping[int, frozenset[tuple[Path, str]]]
-"""By attribute, the scans that keys would prune, and the name of the operator in between."""
+"""By attribute id: the scans that keys could prune, and the name of the operator above each."""
 
 
 class BlockedColumns:
-    """The attributes that come from partition columns which keys do not reach.
+    """Attributes computed from partition columns to which keys cannot be applied.
 
     Args:
-        partition_columns: The attributes of scans that could be pruned.
+        partition_columns: Ids of the attributes by which scans can be pruned.
     """
 
     def __init__(self, partition_columns: frozenset[int]) -> None:
@@ -63,7 +64,7 @@ class BlockedColumns:
         self._known: dict[Path, Blocked] = {}
 
     def of(self, node: Node) -> Blocked:
-        """Those in the output of a node of the one plan that this is used for."""
+        """Return the blocked attributes in the output of a node. All nodes must be of one plan."""
         if node.path not in self._known:
             self._known[node.path] = {} if node.is_leaf else self._of(node)
         return self._known[node.path]
@@ -92,7 +93,7 @@ def _name(node: Node) -> str:
 
 
 def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
-    """The columns that a node makes, and the columns below that each is made from."""
+    """Yield each new column of a node with the input columns from which it is computed."""
     if node.kind == "Union":
         outputs = [output_ids(child) or [] for child in node.children]
         return [(ids[0], frozenset(ids)) for ids in zip(*outputs, strict=False)]
@@ -107,7 +108,7 @@ def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
     if cells:
         columns = (cells[number :: len(made)] for number in range(len(made)))
         return _pairs(made, (frozenset().union(*column) for column in columns))
-    # each column may be made from any other
+    # The expressions are unknown, so each column may depend on every input column.
     below = (output_ids(child, in_order=False) or () for child in node.children)
     everything = frozenset(i for ids in below for i in ids)
     return _pairs(made, [everything] * len(made))

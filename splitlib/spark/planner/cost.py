@@ -13,7 +13,7 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
-# Nodes with few rows: they are in memory, the plan has a limit, or they are made by `range`.
+# Nodes with few rows: they are in memory, the plan has a limit, or `range` generates them.
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
 """Leaf of a recursive query: the rows of the previous step."""
@@ -80,7 +80,7 @@ class Costs:
 
 
 def _is_step_of_loop(part: Node, top: Node) -> bool:
-    """Whether it reads the rows of a recursive query that is not itself below ``top``."""
+    """Return whether ``part`` reads a step of a recursive query that is not below ``top``."""
     if part.kind != _LOOP_REF:
         return False
     loops = (node for node in top.walk() if node.kind == "UnionLoop")

@@ -29,9 +29,10 @@ _log = get_logger(__name__)
 
 
 def sampled_leaves(tree: Node) -> frozenset[Path]:
-    """The leaves below a sample with a seed, which depends on the order that Spark reads files in.
+    """Return the paths of the leaves below a sample.
 
-    Their files are not fixed: that order is Spark's own.
+    A sample with a seed depends on the order in which Spark reads the files. A scan of fixed files
+    has a different order, so these leaves keep Spark's own listing.
     """
     return frozenset(
         leaf.path

@@ -15,11 +15,12 @@ TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 
 # Operators that handle each row independently and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
-# Operators that compute columns from each row alone, and keep those of the row.
+# Operators that call Python for each row and append the results as columns.
 _PYTHON = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-# Operators that drop rows by a look at others, and keep all columns.
+# Operators that keep all columns, and whose rows or metrics depend on several input rows.
 _SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"})
-# Generators whose rows depend on one row of the input: no class of the user's, which may count.
+# Generators whose output depends on one input row only. Generators of users are not listed, because
+# they can keep state between rows.
 _GENERATORS = frozenset(
     {"Explode", "Inline", "JsonTuple", "PosExplode", "ReplicateRows", "Stack", "VariantExplode"}
 )
@@ -55,7 +56,7 @@ class ChildColumn:
     """Output column of an operator that has a different id in one of the operator's children."""
 
     node: Path
-    """Path of the union."""
+    """Path of the operator."""
     child: int
     """Number of the child."""
     position: int
@@ -180,7 +181,7 @@ def _of(node: Node, partition_columns: frozenset[int]) -> dict[int, tuple[Lineag
 
 
 def _equal_to(key: int | None, node: Node) -> set[int | None]:
-    """The columns of a node that have the value of one of them in every row."""
+    """Return the columns of a node that equal the column ``key`` in every row."""
     while node.kind in ("Filter", "Sort", "Window", "WindowGroupLimit"):
         (node,) = node.children
     outputs = {e.attribute_id: e for e in node.expressions("projectList")}
@@ -195,9 +196,9 @@ def _unnamed(expression: Expression) -> Expression:
 
 
 def _is_same(one: Expression, other: Expression) -> bool:
-    """Whether two expressions over one row are the same."""
+    """Return whether two expressions have the same value in every row."""
     if one.kind != "AttributeReference" and one.fields.get("dataType") == "string":
-        return False  # a plan's JSON does not tell collations apart
+        return False  # the JSON of a plan does not show the collation
     if one.kind == "AttributeReference" or other.kind == "AttributeReference":
         return one.kind == other.kind and one.attribute_id == other.attribute_id
     if one.fields != other.fields:
@@ -206,10 +207,10 @@ def _is_same(one: Expression, other: Expression) -> bool:
 
 
 def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, tuple[Lineage, ...]]:
-    """The columns that are the same in each of the rows that a row is expanded to."""
+    """Return the lineages of the columns that all rows expanded from one input row share."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
-    if not cells:  # a plan's JSON does not have all of them; under its id stands the same column
+    if not cells:  # Missing in some plans' JSON. A column with the id of an input column equals it.
         return {i: below[i] for i in outputs if i in below}
     inner = output_ids(node.children[0]) or []
     found = {}

@@ -1,6 +1,6 @@
-"""Rules of the optimizer that exchange a scan, or put an operator above it.
+"""Optimizer rules that replace a scan or put an operator above it.
 
-Either it is still pruned, or the report names the operator.
+Either the scan is still pruned, or the report names the operator.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ ROW_BY_ROW = {
     "computed window": """SELECT q AS p, t FROM (SELECT p + 1 AS q,
       sum(v) OVER (PARTITION BY p + 1) AS t FROM or_facts)""",
 }
-"""Operators that conditions on ``p`` pass."""
+"""Operators below which conditions on ``p`` are applied."""
 BLOCKED = {
     "LIMIT": "SELECT p, v FROM or_facts ORDER BY v LIMIT 60",
     "OFFSET": "SELECT p, v FROM or_facts ORDER BY v OFFSET 60",
@@ -94,11 +94,11 @@ BLOCKED = {
     "window": "SELECT p, sum(v) OVER (PARTITION BY p % 3) AS t FROM or_facts",
     "aggregate": "SELECT max(p) AS p, s FROM or_facts GROUP BY s",
 }
-"""Operators below which rows of other partitions matter, by a word of the reason."""
+"""Operators whose result depends on rows of other partitions, by a word of the reason."""
 
 
 @pytest.mark.parametrize("name", ROW_BY_ROW)
-def test_keys_pass_what_looks_at_one_row(spark: SparkSession, name: str) -> None:
+def test_keys_pass_row_by_row_operators(spark: SparkSession, name: str) -> None:
     sql = _joined(ROW_BY_ROW[name])
     planned = splitlib.sql(spark, sql)
     assert pruned(planned) == [("or_facts", 4)] * (2 if "EXCEPT" in name else 1)
@@ -106,7 +106,7 @@ def test_keys_pass_what_looks_at_one_row(spark: SparkSession, name: str) -> None
 
 
 @pytest.mark.parametrize("name", BLOCKED)
-def test_the_report_names_what_keys_do_not_pass(spark: SparkSession, name: str) -> None:
+def test_the_report_names_the_blocking_operator(spark: SparkSession, name: str) -> None:
     sql = _joined(BLOCKED[name])
     planned = splitlib.sql(spark, sql)
     (scan,) = explained(planned).scans
@@ -139,7 +139,7 @@ def test_keys_that_are_compared_together_with_other_columns(spark: SparkSession)
         ("SELECT id AS k FROM range(3, 6)", 3),
     ],
 )
-def test_dimensions_that_are_made(spark: SparkSession, dimension: str, partitions: int) -> None:
+def test_dimensions_without_a_table(spark: SparkSession, dimension: str, partitions: int) -> None:
     sql = f"SELECT v FROM or_facts f JOIN ({dimension}) d ON f.p = d.k"
     planned = splitlib.sql(spark, sql)
     assert pruned(planned) == [("or_facts", partitions)]
@@ -148,7 +148,7 @@ def test_dimensions_that_are_made(spark: SparkSession, dimension: str, partition
 
 def test_recursive_dimension(spark: SparkSession) -> None:
     if not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
-        pytest.skip("this Spark has no recursion")
+        pytest.skip("This Spark version has no recursive queries.")
     sql = """WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4)
       SELECT v FROM or_facts JOIN r ON p = n"""
     planned = splitlib.sql(spark, sql)
@@ -161,7 +161,7 @@ def _days(spark: SparkSession) -> DataFrame:
 
 
 def test_python_functions(spark: SparkSession) -> None:
-    """Keys pass one that computes another column, and not one that computes the key."""
+    """Keys pass a function that computes another column, but not one that computes the key."""
     plus = F.udf(lambda x: x + 1, "int")
     facts = spark.table("or_facts")
 
@@ -183,7 +183,7 @@ def test_python_functions(spark: SparkSession) -> None:
 
 
 def test_rows_made_by_python_are_made_once(spark: SparkSession) -> None:
-    """What a function makes of its batches may differ the next time."""
+    """A function over batches may return different rows the next time."""
     runs = spark.sparkContext.accumulator(0)
 
     def made(batches: Iterator[object]) -> Iterator[object]:
@@ -213,7 +213,7 @@ def _of_days(
 
 @pytest.mark.parametrize("query", [_of_facts, _of_days])
 def test_observed_rows(spark: SparkSession, query: Callable[..., DataFrame]) -> None:
-    """Metrics are of the rows that Spark itself would have seen, and not there before it ran."""
+    """Metrics count the same rows as without splitlib, and planning does not compute them."""
     facts, count = spark.table("or_facts").select("p", "v"), F.count(F.lit(1)).alias("n")
     plain, planned = Observation(), Observation()
     assert query(spark.table("or_days"), facts, lambda df: df.observe(plain, count)).count() == 40
