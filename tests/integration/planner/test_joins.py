@@ -269,7 +269,7 @@ NEVER = {
     ),
     "or": (
         "SELECT f.v FROM p_sales f JOIN p_days d ON (f.day = d.id OR f.v = d.id) AND d.week = 1",
-        "not a comparison",
+        "not a supported join condition",
     ),
     "a null that an outer join has left is a key": (
         "SELECT d.name, f.v FROM (SELECT * FROM p_days WHERE week = 2) d LEFT JOIN p_weeks w "
