@@ -16,6 +16,8 @@ from splitlib.model import ReadFormat, TableMetadata
 
 _PROVIDER = "spark.sql.sources.provider"
 _SCHEMA = "spark.sql.sources.schema"
+# Formats that Spark reads with its own readers, even from Hive tables.
+_CONVERTED = ("parquet", "orc")
 # Errors raised by access to missing or malformed thrift fields.
 _NONSENSE = (
     ArithmeticError,
@@ -82,10 +84,14 @@ def _metadata(table: Any) -> TableMetadata:
             schema, keys = restored, tuple(restored.names[len(schema) - len(keys) :])
         else:
             spark_json = None  # Hive altered the table after Spark wrote it: use Hive's schema
+    form = read_format(table)
+    if spark_json and not _is_source(parameters) and form.name not in _CONVERTED:
+        # Spark reads such a table with Hive's reader, which ignores NOT NULL
+        spark_json["fields"] = [{**field, "nullable": True} for field in spark_json["fields"]]
     return TableMetadata(
         schema,
         keys,
-        read_format(table),
+        form,
         location,
         spark_schema=json.dumps(spark_json) if spark_json else None,
     )

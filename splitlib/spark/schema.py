@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from splitlib.errors import UnsupportedTable
+from splitlib.hive.partition_values import parse
 from splitlib.hive.types import SPARK_CHAR_VARCHAR, has_char_or_varchar
 from splitlib.model import LOGICAL_TYPE, SPARK_FIELD, TableMetadata
 
@@ -35,12 +36,32 @@ def spark_schema(metadata: TableMetadata) -> StructType:
     return StructType([_field(field) for field in metadata.schema])
 
 
-def partition_fields(metadata: TableMetadata) -> StructType:
-    """Return the partition columns as ``spark.table`` shows them. Some may be NOT NULL."""
+def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
+    """Return the partition columns as ``spark.table`` shows them. Some may be NOT NULL.
+
+    A NOT NULL column becomes nullable if it has a null: Spark would read the null as 0, or fail.
+
+    Args:
+        metadata: Metadata of the table.
+        values: Values of the partitions to read, one column per key.
+    """
     fields = {field.name: field for field in spark_schema(metadata)}
     if metadata.spark_schema is not None:
         fields = {f.name: f for f in StructType.fromJson(json.loads(metadata.spark_schema))}
-    return StructType([fields[key] for key in metadata.partition_keys])
+    keys = [fields[key] for key in metadata.partition_keys]
+    return StructType(
+        [key if _has_no_null(metadata, values, key) else nullable(key) for key in keys]
+    )
+
+
+def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) -> bool:
+    if key.nullable:
+        return True
+    field = metadata.schema.field(key.name)
+    if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
+        return False  # only Spark can parse this type
+    # text that is not a value of the type is parsed as null
+    return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)
 
 
 def nullable(field: StructField) -> StructField:

@@ -19,9 +19,17 @@ def internal_rows(df: DataFrame) -> Any:
     return df._jdf.queryExecution().executedPlan().executeCollect()
 
 
-def have_same_schema(one: DataFrame, other: DataFrame) -> bool:
-    """Return whether column names, types, nullability and field metadata are equal."""
-    return bool(one._jdf.schema().equals(other._jdf.schema()))
+def have_same_schema(one: DataFrame, other: DataFrame, *, nullability: bool = True) -> bool:
+    """Return whether column names, types and field metadata are equal.
+
+    Args:
+        one: First DataFrame.
+        other: Second DataFrame.
+        nullability: Whether nullability must be equal too.
+    """
+    schemas = one._jdf.schema(), other._jdf.schema()
+    mine, others = schemas if nullability else (schema.asNullable() for schema in schemas)
+    return bool(mine.equals(others))
 
 
 def ran_a_command(df: DataFrame) -> bool:

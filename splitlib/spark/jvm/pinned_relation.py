@@ -50,7 +50,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
         RuntimeError: if Spark would not read exactly these files.
     """
     scala, session = scala_of(spark), spark._jsparkSession
-    keys = session.parseDataType(scan.partition_schema.json()).asNullable()
+    keys = session.parseDataType(scan.partition_schema.json())
     rows = None
     if scan.partition_schema.fields:
         rows = internal_rows(typed_columns(spark, scan.partitions, scan.partition_schema))

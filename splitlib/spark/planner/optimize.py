@@ -329,7 +329,9 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
                 node = query.catalyst.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
-    if not have_same_schema(planned, query.df):
+    # columns of a placeholder are nullable, columns of the table may be NOT NULL
+    of_named = any(isinstance(s, PrunableScan) and s.is_placeholder for s in query.scans)
+    if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
     return planned
 

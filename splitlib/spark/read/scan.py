@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from splitlib.enumeration.selected_files import SelectedFiles
 from splitlib.errors import UnsupportedTable
-from splitlib.model import ReadFormat
+from splitlib.model import ReadFormat, TableMetadata
 from splitlib.spark.field_ids.scan import scan_mapped
 from splitlib.spark.file_scan import FileScan, own_storage
 from splitlib.spark.formats.hive_csv import hive_csv_columns
@@ -57,30 +57,34 @@ def scan_selected(
         group.add(one.files.files, one.partitions.values)
     if not groups:  # a scan without files still has the schema
         groups[table.metadata.read_format] = FileGroup()
-    keys = partition_fields(table.metadata)
     data = StructType([f for f in schema if f.name not in table.partition_keys])
     storage = own_storage(table)
-    scans = [_scan(spark, form, group, data, keys, how, storage) for form, group in groups.items()]
+    scans = [
+        _scan(spark, table.metadata, form, group, data, how, storage)
+        for form, group in groups.items()
+    ]
     return reduce(DataFrame.union, scans)
 
 
 def _scan(
     spark: SparkSession,
+    metadata: TableMetadata,
     form: ReadFormat,
     group: FileGroup,
     data: StructType,
-    keys: StructType,
     how: str,
     storage: Mapping[str, Mapping[str, Any]],
 ) -> DataFrame:
     lines = form.name.startswith("hive-")
-    nothing = pa.table({key: pa.array([], pa.string()) for key in keys.names})
+    nothing = pa.table({key: pa.array([], pa.string()) for key in metadata.partition_keys})
+    partitions = group.values(none=nothing)
+    keys = partition_fields(metadata, partitions)
     scan = FileScan(
         format="text" if lines else form.name,
         options={} if lines else dict(form.options),
         data_schema=StructType([StructField(_LINE, StringType())]) if lines else data,
         partition_schema=keys,
-        partitions=group.values(none=nothing),
+        partitions=partitions,
         files=group.files(),
         storage=storage,
     )

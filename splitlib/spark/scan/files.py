@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
-    """Return the rows of the scan: data columns, then partition columns, all nullable.
+    """Return the rows of the scan: nullable data columns, then the partition columns as given.
 
     Paths with scheme ``s3`` or ``s3n`` are read with the file system for ``s3a``, unless the
     session configures one for them.

@@ -170,6 +170,26 @@ def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
         spark.sql("DROP TABLE nt_copy")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "TABLE lake.default.nt_strict",
+        "TABLE lake.default.nt_strict UNION ALL SELECT f.* FROM lake.default.nt_strict f"
+        " JOIN nt_days d ON f.k = d.id WHERE d.id = 1",
+        "SELECT * FROM lake.default.nt_strict f LEFT SEMI JOIN nt_days d ON f.k = d.id",
+    ],
+)
+def test_partition_columns_that_are_not_null(spark: SparkSession, query: str) -> None:
+    columns = "(v INT, k INT NOT NULL) USING parquet PARTITIONED BY (k)"
+    spark.sql(f"CREATE TABLE nt_strict {columns}")
+    try:
+        spark.sql("INSERT INTO nt_strict VALUES (1, 1), (2, 2), (30, 30)")
+        expected = rows_of(spark.sql(query.replace("lake.", "")))
+        assert rows_of(splitlib.sql(spark, query)) == expected
+    finally:
+        spark.sql("DROP TABLE nt_strict")
+
+
 def test_table_made_of_a_named_table(spark: SparkSession) -> None:
     """CREATE TABLE AS SELECT, and EXPLAIN of it."""
     spark.sql("DROP TABLE IF EXISTS nt_made")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from shutil import copytree
+
 import pytest
 from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.hive.partition_values import NULL_PARTITION
+from tests.support.hive_tables import way_of
+from tests.support.thrift_client import thrift_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -26,10 +32,16 @@ def sales(spark):
     spark.sql(f"INSERT INTO like_table.sales {rows}")
     spark.sql("CREATE TABLE like_table.lines (a INT) PARTITIONED BY (k INT) STORED AS TEXTFILE")
     spark.sql("INSERT INTO like_table.lines PARTITION (k) VALUES (1, 1), (2, 2)")
+    for form in ("orc", "textfile"):
+        columns = "(a INT, k INT NOT NULL, s STRING NOT NULL)"
+        options = f"USING hive OPTIONS (fileFormat '{form}') PARTITIONED BY (k, s)"
+        spark.sql(f"CREATE TABLE like_table.{form} {columns} {options}")
+        spark.sql(f"INSERT INTO like_table.{form} VALUES (1, 1, 'x'), (2, 2, 'y'), (3, 3, 'z')")
     spark.sql("CREATE TABLE like_table.whole (a INT, c CHAR(3)) USING parquet")
     spark.sql("INSERT INTO like_table.whole VALUES (1, 'x'), (2, 'y')")
     yield "like_table.sales"
-    for table in ("sales", "lines", "whole"):  # this metastore fails at dropping a database
+    # this metastore fails at dropping a database
+    for table in ("sales", "lines", "orc", "textfile", "whole"):
         spark.sql(f"DROP TABLE like_table.{table}")
 
 
@@ -48,6 +60,50 @@ def test_partition_columns_that_are_not_null(spark, sales, how):
     )
     assert loaded.where("k IS NULL").count() == 0
     assert [row.a for row in loaded.where("s = 'z'").collect()] == [3]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("name", ["sales", "orc", "textfile"])
+def test_partition_columns_that_are_not_null_by_any_connector(spark, metastore, sales, name, how):
+    """Keep NOT NULL if Spark reads the files itself, but not if Hive's reader does."""
+    whole = spark.table(f"like_table.{name}")
+    keys = spark.createDataFrame([(1,), (3,)], "k INT")
+    for connector in ("hive", "session"):
+        reader = splitlib.read(spark).config(spark_scan=how)
+        reader = reader.table(f"like_table.{name}", **way_of(metastore, connector))
+        loaded = reader.filtered_by(keys, "k").load()
+        assert loaded.schema == whole.schema
+        assert {loaded.schema[key].nullable for key in "ks"} == {name == "textfile"}
+        assert loaded.orderBy("k").collect() == whole.where("k <> 2").orderBy("k").collect()
+        assert loaded.where("k IS NULL").count() == 0
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_partition_without_the_value_of_a_column_that_is_not_null(spark, metastore, sales, how):
+    """Return nulls where Spark returns 0: for null partitions and for text in a number key."""
+    table = "like_table.violated"
+    spark.sql(f"CREATE TABLE {table} (a INT, k INT NOT NULL) USING parquet PARTITIONED BY (k)")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
+    directory = metastore.warehouse / "like_table.db" / "violated"
+    for value in (NULL_PARTITION, "none"):
+        copytree(directory / "k=2", directory / f"k={value}")
+    with thrift_client(metastore) as client:
+        two = client.get_partition("like_table", "violated", ["2"])
+        for value in (NULL_PARTITION, "none"):
+            two.values, two.sd.location = [value], f"{directory.as_uri()}/k={value}"
+            client.add_partition(two)
+    reader = splitlib.read(spark).config(spark_scan=how)
+    reader = reader.table(table, **way_of(metastore, "hive"))
+    loaded = reader.load()
+    assert loaded.schema["k"].nullable
+    kept = Counter(
+        (row.a, row.k, row.next) for row in loaded.selectExpr("*", "k + 1 AS next").collect()
+    )
+    assert kept == {(1, 1, 2): 1, (2, 2, 3): 1, (2, None, None): 2}
+    assert loaded.where("k IS NULL").count() == 2
+    some = reader.filtered_by(spark.createDataFrame([(1,)], "k INT"), "k").load()
+    assert [row.a for row in some.where("k = 1").collect()] == [1]
+    spark.sql(f"DROP TABLE {table}")
 
 
 @pytest.mark.parametrize("how", HOWS)
