@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from splitlib.config import SplitConfig
-from splitlib.registry import open_table
+from splitlib.registry import SESSION, connector_class, open_table
 from splitlib.table import Table
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def load_table(
             ``spark`` has the table in its own catalogs.
         spark: Session whose configuration defines named catalogs
             (``spark.splitlib.catalog.NAME.*``). Other names are looked up in its own catalogs.
+            With ``connector="session"`` the default is ``SparkSession.active()``.
         config: Settings of the table; by default those of the session and the environment.
         options: Options of the connector, such as ``uri``. They override the catalog's.
 
@@ -40,6 +41,12 @@ def load_table(
         SplitlibError: see :mod:`splitlib.errors`.
     """
     spark_conf = {}
+    if spark is None and connector == SESSION:
+        connector_class(connector)  # without PySpark, the error names the package to install
+        from splitlib.spark.session import active_session
+
+        # here, because the active session depends on the thread: another one opens the table
+        spark = active_session()
     if spark is not None:
         from splitlib.spark.session import settings_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from splitlib.config import SPARK_PREFIX
@@ -16,6 +17,14 @@ _OF_DIRECTORIES = (
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.timestampType",
 )
+
+
+def active_session() -> SparkSession | None:
+    """Return the active session of this thread, else the default session, else None."""
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:

@@ -14,6 +14,7 @@ from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import read_of_table
+from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
 from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
@@ -91,10 +92,10 @@ def relation_table(
 
 def _session(options: Mapping[str, Any]) -> Any:
     check_options(options, ("spark", "listing_threads", "spark_scan", "canonical_values"))
-    spark: Any = options.get("spark") or SparkSession.getActiveSession()
+    spark: Any = options.get("spark") or active_session()
     if not hasattr(spark, "createDataFrame"):
         raise ConfigError(
-            "The connector 'session' needs a Spark session, but no session is active.",
+            "The connector 'session' needs a Spark session, but there is none.",
             hint="pass spark=..., or use another connector.",
         )
     return spark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,10 @@ from pyspark.errors import PySparkException
 import splitlib
 from splitlib import DynamicFileEnumerator, DynamicFilteringData
 from splitlib.filtering.partition_names import CANONICAL_VALUES
+from splitlib.spark import session
 from splitlib.spark.jvm.hive_client import HivePartitions
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
+from splitlib.spark.session_catalog import connector
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
@@ -308,3 +311,20 @@ def test_keys_whose_names_are_escaped(tables, made_by):
         assert [r.a for r in planned.collect()] == [1]
     finally:
         spark.catalog.dropTempView("odd_keys")
+
+
+def test_a_table_of_the_active_session(tables, monkeypatch):
+    """Use the active session of the caller's thread, else the default session."""
+    name = tables.create("(a INT, k INT) USING parquet PARTITIONED BY (k)")
+
+    def opened():
+        with splitlib.load_table(name, "session") as table:
+            return table.partition_keys
+
+    assert opened() == ("k",)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(opened).result() == ("k",)
+    for module in (session, connector):
+        monkeypatch.setattr(module, "active_session", lambda: None)
+    with pytest.raises(splitlib.ConfigError, match=r"there is none.*pass spark=\.\.\."):
+        opened()
