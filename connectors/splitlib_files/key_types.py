@@ -82,7 +82,10 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Convert unescaped values to the inferred type; null if a text cannot be converted.
 
     Strings and timestamps stay text, because only the engine has the time zone of timestamps.
+    With type null, all values become null.
     """
+    if kind == NULL:
+        return pa.nulls(len(texts))
     parse = _parser(kind)
     if parse is None:
         return texts

@@ -115,7 +115,12 @@ class Layout:
         return pa.schema([key.with_type(kind) for key, kind in zip(keys, types, strict=True)])
 
     def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
-        """Return the type of a key. If types differ, directories without files are ignored."""
+        """Return the type of a key; the null type if all its values are null.
+
+        If types differ, directories without files are ignored.
+        """
+        if directories.keys() == {NULL}:
+            return NULL
         kinds = [kind for kind in directories if kind != NULL]
         if len(kinds) > 1:
             kinds = [kind for kind in kinds if any(map(self._has_files, directories[kind]))]

@@ -48,6 +48,8 @@ def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
     source = keys.type
     if source == target or pa.types.is_null(source):
         return keys.cast(target)
+    if pa.types.is_null(target):  # a partition key that is null in all partitions
+        return pa.nulls(len(keys))
     if _is_exact_number(source) and _is_exact_number(target):
         return _exact_number(keys, target) if _comparable_exactly(source, target) else None
     if pa.types.is_floating(source) and pa.types.is_floating(target):

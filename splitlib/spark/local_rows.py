@@ -49,6 +49,8 @@ def typed_columns(
 
 
 def _typed(column: Column, given: object, field: StructField) -> Column:
+    if isinstance(field.dataType, NullType):  # Spark has no cast to void
+        return F.lit(None).alias(field.name)
     if given == field.dataType:
         return column.alias(field.name)
     if isinstance(given, (StringType, NullType)):

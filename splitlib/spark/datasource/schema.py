@@ -31,6 +31,7 @@ _READABLE = (
     T.DateType,
     T.TimestampType,
     T.TimestampNTZType,
+    T.NullType,
 )
 
 

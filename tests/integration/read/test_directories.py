@@ -24,6 +24,8 @@ SHAPES = {
     "below": ["k=1/HIVE_UNION_SUBDIR_1/f", "k=1/HIVE_UNION_SUBDIR_2/a/f", "k=1/f", "k=2/_x/f"],
     "empty": ["k=1/f", "k=abc/_SUCCESS", "README"],
     "none": ["f", "below/f"],
+    "void": ["k=__HIVE_DEFAULT_PARTITION__/f"],
+    "first void": [f"k=__HIVE_DEFAULT_PARTITION__/d=2024-01-0{i}/f" for i in (1, 2)],
 }
 REFUSED = {
     "deeper": ["k=1/f", "k=2/m=1/f"],

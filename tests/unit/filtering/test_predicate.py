@@ -28,6 +28,15 @@ keys = st.tuples(st.integers(0, 4) | st.none(), st.sampled_from(["a", "b", "c", 
 SCHEMA = pa.schema([("d", pa.int32()), ("s", pa.string())])
 
 
+@pytest.mark.parametrize("value", [1, "a", 1.5, True, dt.date(2024, 1, 1)])
+def test_a_key_that_is_null_everywhere_equals_only_null(value):
+    schema = pa.schema([("k", pa.null())])
+    batch = pa.record_batch([pa.nulls(2)], schema=schema)
+    assert kept(schema, batch, from_values({"k": [value]})) == [False, False]
+    assert kept(schema, batch, from_values({"k": [value, None]})) == [True, True]
+    assert kept(schema, batch, from_values({"k": [None]})) == [True, True]
+
+
 @given(st.lists(keys), st.lists(keys), st.lists(st.integers(0, 4) | st.none()))
 def test_filters_are_a_conjunction_of_tuples(partitions, tuples, single):
     batch = pa.record_batch(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import splitlib
-from splitlib_files.key_types import common_type, type_of, values_of
+from splitlib_files.key_types import NULL, common_type, type_of, values_of
 
 INT, LONG, DOUBLE = pa.int32(), pa.int64(), pa.float64()
 DATE, INSTANT, STRING = pa.date32(), pa.timestamp("us", "UTC"), pa.string()
@@ -112,6 +112,7 @@ def test_all_values_of_a_key(types, kind):
         (DATE, ["2024-02-29"], [date(2024, 2, 29)]),
         (INSTANT, ["2024-01-01"], ["2024-01-01"]),
         (STRING, ["01", None], ["01", None]),
+        (NULL, [None, None], [None, None]),
     ],
     ids=str,
 )
@@ -124,7 +125,7 @@ def test_values_follow_their_type(kind, texts, values):
 @pytest.mark.parametrize(
     ("kind", "text"),
     [(INT, "2147483648"), (INT, "1.0"), (LONG, "x"), (DOUBLE, "1_0"), (decimal(4), "12345"),
-     (decimal(4), "1.5"), (DATE, "2024-1-1"), (DATE, "2023-02-29")],
+     (decimal(4), "1.5"), (DATE, "2024-1-1"), (DATE, "2023-02-29"), (NULL, "1")],
     ids=str,
 )  # fmt: skip
 def test_a_later_value_of_another_type(kind, text):
