@@ -17,7 +17,7 @@ from splitlib.filtering.domains import RangeDomain, has_range
 from splitlib.filtering.key_rows import plain_schema
 from splitlib.filtering.ranges import Ranges
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.keys.columns import key_columns
+from splitlib.spark.keys.columns import KeyColumn, in_months, key_columns
 from splitlib.spark.keys.determinism import why_not_deterministic
 from splitlib.spark.schema import char_length
 from splitlib.spark.sql_text import quoted
@@ -39,6 +39,8 @@ def collect_keys(
     null_safe: bool = False,
 ) -> DynamicFilteringData:
     """Collect the distinct keys of ``dimension``, under the names of the fact's columns.
+
+    Year-month intervals are collected as numbers of months.
 
     Args:
         dimension: DataFrame with the keys. It must be deterministic, because it is computed once if
@@ -64,7 +66,7 @@ def collect_keys(
     # Use numbers as names: column names may contain dots, or differ only in case.
     numbered = {f"k{i}": name for i, name in enumerate(on)}
     keys = dimension.select(
-        [columns[column].column.alias(k) for k, column in zip(numbered, on.values(), strict=True)]
+        [_value(columns[column]).alias(k) for k, column in zip(numbered, on.values(), strict=True)]
     )
     if fact is not None:
         wanted = {k: columns[on[name]].field for k, name in numbered.items()}
@@ -72,6 +74,10 @@ def collect_keys(
     spark = dimension.sparkSession
     data = interruptibly(spark, lambda: collect_distinct(keys, config, null_safe=null_safe))
     return data.renamed(numbered)
+
+
+def _value(key: KeyColumn) -> Column:
+    return in_months(key.column) if key.is_of_months else key.column
 
 
 def collect_distinct(

@@ -30,9 +30,18 @@ class KeyColumn(NamedTuple):
         if self.collation is not None:
             # Spark may use this collation for the join, whatever the fact's column is.
             return f"is compared by its collation {self.collation}"
-        if isinstance(self.field.dataType, YearMonthIntervalType):
-            return f"is {self.field.dataType.simpleString()}, which Spark cannot convert to Arrow"
         return None
+
+    @property
+    def is_of_months(self) -> bool:
+        """Whether the column is a year-month interval, collected as a number of months."""
+        return isinstance(self.field.dataType, YearMonthIntervalType)
+
+
+def in_months(interval: Column) -> Column:
+    """Return a year-month interval as months, because Spark cannot convert it to Arrow."""
+    whole = interval.cast(YearMonthIntervalType())  # an INTERVAL YEAR has no months
+    return F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
 
 
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:

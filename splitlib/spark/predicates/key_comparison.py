@@ -9,12 +9,13 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import ValueDomain
 from splitlib.model import TableMetadata
+from splitlib.spark.keys.columns import in_months
 from splitlib.spark.local_rows import local_rows
 from splitlib.spark.predicates.where import StaticCondition
 from splitlib.spark.schema import is_char_or_varchar
@@ -54,6 +55,8 @@ def compared_by_spark(
     condition = F.lit(True)
     for name, number in zip(names, numbered, strict=True):
         one, other = F.col(quoted(name)), F.col(number)
+        if isinstance(keys[name].dataType, YearMonthIntervalType):
+            one = in_months(one)  # collected keys are months too
         condition &= one.eqNullSafe(other) if null_safe else one == other
 
     def kept(values: DataFrame) -> DataFrame:

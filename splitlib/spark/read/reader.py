@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.report import FilterReport
@@ -265,10 +265,17 @@ class TableReader:
             return
         refuse_dataframe(source, config)
         for column, key in key_columns(source, on.values()).items():
-            if (why := key.why_no_keys) is not None:
-                by_it = tuple(name for name in on if on[name] == column)
+            by_it = tuple(name for name in on if on[name] == column)
+            why = key.why_no_keys
+            if why is None and key.is_of_months:
+                months = {f.name for f in schema if isinstance(f.dataType, YearMonthIntervalType)}
+                months &= set(table.partition_keys)
+                by_it = tuple(name for name in by_it if name not in months)
+                kind = key.field.dataType.simpleString()
+                why = f"is {kind}, which prunes only partition keys of that type"
+            if why is not None and by_it:
                 yield AppliedFilter(by_it, "keys", 0, (), f"{column} {why}")
-                on = {name: other for name, other in on.items() if other != column}
+                on = {name: other for name, other in on.items() if name not in by_it}
         accepted, tested = table.list_accepted_filter_fields(), tested_columns(table.metadata)
         useful = {name: column for name, column in on.items() if name in accepted}
         in_rows = {name: column for name, column in on.items() if name in tested - set(accepted)}

@@ -176,6 +176,41 @@ def test_keys_that_are_intervals_of_months(spark, sales, how):
     assert alone.count() == 3
 
 
+@pytest.mark.parametrize("connector", ["hive", "session"])
+@pytest.mark.parametrize("how", HOWS)
+def test_partition_keys_that_are_intervals(spark, metastore, sales, connector, how):
+    """Prune by both kinds of intervals: negative, null, and written in several units."""
+    table = "like_table.intervals"
+    spark.sql(
+        f"CREATE TABLE {table} (a INT, m INTERVAL YEAR TO MONTH, d INTERVAL DAY TO SECOND)"
+        " USING parquet PARTITIONED BY (m, d)"
+    )
+    dimension = spark.sql(
+        "SELECT * FROM VALUES (1, INTERVAL '14' MONTH, INTERVAL '36' HOUR),"
+        " (2, INTERVAL '-15' MONTH, INTERVAL '-1' DAY), (3, NULL, NULL) AS t(a, m, d)"
+    )
+    try:
+        spark.sql(
+            f"INSERT INTO {table} VALUES (1, INTERVAL '1-2' YEAR TO MONTH, INTERVAL '36' HOUR),"
+            " (2, INTERVAL '-1-3' YEAR TO MONTH, INTERVAL '-1' DAY), (3, NULL, NULL),"
+            " (4, INTERVAL '1' YEAR, INTERVAL '1' SECOND)"
+        )
+        reader = splitlib.read(spark).config(spark_scan=how)
+        reader = reader.table(table, **way_of(metastore, connector))
+        for on in (["m"], ["d"], ["m", "d"]):
+            loaded = reader.filtered_by(dimension, on).load()
+            assert splitlib.explain(loaded).metrics.partitions_matched == 2
+            assert {row.a for row in loaded.select("a").collect()} == {1, 2}
+            with_null = reader.filtered_by(dimension, on, null_safe=True).load()
+            assert {row.a for row in with_null.select("a").collect()} == {1, 2, 3}
+        years = spark.sql("SELECT INTERVAL '1' YEAR AS y")
+        assert [
+            row.a for row in reader.filtered_by(years, {"m": "y"}).load().select("a").collect()
+        ] == [4]
+    finally:
+        spark.sql(f"DROP TABLE {table}")
+
+
 def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
     fact = spark.table("like_table.whole")
     for key, exact in (("'x'", False), ("CAST('x' AS VARCHAR(9))", False)):
