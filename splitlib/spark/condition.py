@@ -37,8 +37,9 @@ def condition(
     and files, and a database receives it as a ``WHERE`` clause. The dimension runs during this
     call, to collect its distinct keys. Up to ``condition_literals`` keys are listed one by one.
     More keys become ranges that skip the gaps between keys. Far more keys become one range.
-    Strings never become ranges, because a metastore or a database may sort them differently. A
-    string column with more than ``condition_literals`` keys is left out of the filter.
+    Strings never become ranges here, because a metastore or a database may sort them differently.
+    A string column with more than ``condition_literals`` keys is left out of the filter.
+    ``splitlib.sql`` knows the source of each scan, so Delta and Iceberg get ranges of strings too.
 
     Each key is compared by ``=`` with a literal of the dimension column's type. So Spark applies
     the same type conversions as for the join.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pyspark.sql import SparkSession
 
 import splitlib
+from benchmarks.tpcds.settings import changed
 from tests.interop.sources.conftest import created
 from tests.interop.sources.files_read import files_read
 
@@ -34,3 +37,23 @@ def test_files_of_a_merge(spark: SparkSession, format_: str) -> None:
     print(f"{format_}: {found}")
     assert found["splitlib"] <= found["by hand"] <= found["plain"]
     assert found["splitlib"] <= 40
+
+
+def test_ranges_of_strings(spark: SparkSession, format_: str) -> None:
+    """Prune by ranges of strings: Delta and Iceberg sort strings by bytes, as Spark does."""
+    texts = (
+        "CONCAT(ELT(CAST(id % 4 AS INT) + 1, 'a', '\ufb01', '\U0001f600', 'z'), LPAD(id, 2, '0'))"
+    )
+    rows = f"SELECT /*+ REPARTITION(1) */ {texts} AS day, id AS v FROM RANGE(40)"
+    source = created(spark, format_, f"SELECT day, -v AS v FROM ({rows}) WHERE day > 'm'")
+    merge = "MERGE INTO {} t USING {} s ON t.day = s.day WHEN MATCHED THEN UPDATE SET v = s.v"
+    tables = [created(spark, format_, rows) for _ in range(2)]
+    with changed(spark, {"spark.splitlib.conditionLiterals": "4"}):
+        planned = splitlib.sql(spark, merge.format(tables[0], source))
+    spark.sql(merge.format(tables[1], source))
+    ours, plain = (Counter(spark.table(table).collect()) for table in tables)
+    assert ours == plain
+    assert sum(row.v < 0 for row in ours) == 30
+    (scan,) = splitlib.explain(planned).scans
+    assert scan.condition is not None
+    assert scan.condition.count(">= '") == 2
