@@ -26,9 +26,11 @@ def replan(df: DataFrame) -> DataFrame:
     splitlib plans a DataFrame once: the partitions and files that it reads, and the rows of its
     small dimensions, stay as they were when it was planned. A result of :func:`splitlib.sql` is
     also analyzed again. This raises an error if the session has changed: the current catalog or
-    database, a temporary view of the query, or a setting that changes its meaning. A result of
-    :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load` is planned
-    again from the same input DataFrames.
+    database, a temporary view, function or variable that the query names, or a setting that changes
+    its meaning. The conditions of a :class:`splitlib.spark.read.reader.TableReader` are checked in
+    the same way. A result of :func:`splitlib.optimize` or
+    :meth:`splitlib.spark.read.reader.TableReader.load` is planned again from the same input
+    DataFrames.
 
     Args:
         df: A DataFrame that one of these functions has returned. If you derived other DataFrames

@@ -1,6 +1,7 @@
 """Detect changes of a session that would change the meaning of a query.
 
-Such changes are another current database, other settings and other temporary views.
+Such changes are another current database, other settings, and other temporary views, functions
+or variables.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pyspark.sql import SparkSession
 from splitlib.config import SPARK_CATALOG_PREFIX
 from splitlib.errors import ConfigError
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_settings import all_settings, temporary_views
+from splitlib.spark.jvm.session_settings import all_settings
+from splitlib.spark.jvm.temporary_names import name_path, temporary_names
 
 _SQL: Final = "spark.sql."
 # Settings that change how a query runs, but not its result. Most of them are also settings that
@@ -47,8 +49,10 @@ class SessionState:
     """Current database."""
     settings: Mapping[str, str]
     """Settings that may change the result of a query."""
-    views: Mapping[str, int]
-    """A number for each temporary view that the query may read. A new view gets a new number."""
+    temporary: Mapping[str, str]
+    """Fingerprint of each temporary view, function and variable that the query may name."""
+    path: str
+    """Databases in which Spark looks up names without a database, or an empty string."""
 
     @classmethod
     def of(cls, spark: SparkSession, text: str = "") -> Self:
@@ -56,15 +60,17 @@ class SessionState:
 
         Args:
             spark: The session.
-            text: The text of a query. Temporary views are included if their names occur in it.
+            text: The text of a query or of conditions. Temporary views, functions and variables
+                are included if their names occur in it.
         """
         inside = internals_unavailable(spark) is None
         settings = all_settings(spark) if inside else dict(spark.conf.getAll)
         return cls(
             spark.catalog.currentCatalog(),
             spark.catalog.currentDatabase(),
-            {name: value for name, value in settings.items() if _changes_meaning(name)},
-            temporary_views(spark, text) if inside and text else {},
+            {name: value for name, value in settings.items() if _changes_meaning(name, text)},
+            temporary_names(spark, text) if inside and text else {},
+            name_path(spark) if inside and text else "",
         )
 
     def check(
@@ -79,7 +85,7 @@ class SessionState:
 
         Args:
             spark: The session.
-            text: The text of the query, as for :meth:`of`.
+            text: The text of the query or of the conditions, as for :meth:`of`.
             catalog: Whether to compare the current catalog.
             database: Whether to compare the current database.
 
@@ -100,18 +106,26 @@ class SessionState:
                 f"Settings have changed since the query was planned: {', '.join(changed)}.",
                 hint="restore them before replan, or create the DataFrame again.",
             )
-        if changed := _different(self.views, now.views):
+        if database and now.path != self.path:
             raise ConfigError(
-                "Temporary views were created, replaced or dropped since the query was planned: "
-                f"{', '.join(changed)}.",
+                "Names without a database were looked up in "
+                f"{self.path} when the query was planned, but are now looked up in {now.path}.",
+                hint="restore it with SET PATH before replan, or create the DataFrame again with "
+                "full table names.",
+            )
+        if changed := _different(self.temporary, now.temporary):
+            raise ConfigError(
+                "Temporary views, functions or variables were created, replaced or dropped since "
+                f"the query was planned: {', '.join(changed)}.",
                 hint="create the DataFrame again.",
             )
 
 
-def _changes_meaning(name: str) -> bool:
-    if name.startswith(SPARK_CATALOG_PREFIX):
-        return True
-    return name.startswith(_SQL) and not name.startswith(_HOW)
+def _changes_meaning(name: str, text: str) -> bool:
+    if name.startswith(_HOW):
+        return False
+    # Spark replaces ${name} in a query with the value of the setting.
+    return name.startswith((SPARK_CATALOG_PREFIX, _SQL)) or "${" in text
 
 
 def _different(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:

@@ -111,10 +111,13 @@ _KNOWN: Final = {
         "SessionState": """
             analyzer()Analyzer
             catalog()SessionCatalog
+            catalogManager()CatalogManager
             conf()SQLConf
             executePlan(LogicalPlan, Value)QueryExecution
+            functionRegistry()FunctionRegistry
             newHadoopConf()Configuration
             sqlParser()ParserInterface
+            tableFunctionRegistry()TableFunctionRegistry
         """,
         "SharedState": "cacheManager()CacheManager",
         "SQLConf": """
@@ -152,7 +155,11 @@ _KNOWN: Final = {
     },
     "org.apache.spark.sql.sources": {"DataSourceRegister": "shortName()String"},
     "org.apache.spark.util": {"ThreadUtils$": "parmap(Seq, String, int, Function)Seq"},
-    f"{_CATALYST}": {"InternalRow$": "fromSeq(Seq)InternalRow"},
+    f"{_CATALYST}": {
+        "FunctionIdentifier": "funcName()String",
+        "TableIdentifier": "table()String",
+        "InternalRow$": "fromSeq(Seq)InternalRow",
+    },
     f"{_CATALYST}.catalog": {
         "CatalogTable": """
             createTime()long
@@ -164,6 +171,7 @@ _KNOWN: Final = {
             schema()StructType
             storage()StorageFormat
             tracksPartitionsInCatalog()boolean
+            viewText()Option
         """,
         "CatalogTablePartition": """
             location()URI
@@ -181,11 +189,24 @@ _KNOWN: Final = {
             getPartition(TableIdentifier, Map)CatalogPartition
             getRawTempView(String)Option
             getTableMetadata(TableIdentifier)CatalogTable
+            globalTempDatabase()String
+            globalTempViewManager()GlobalTempViewManager
             listLocalTempViews(String)Seq
             listPartitionNames(TableIdentifier, Option)Seq
             listPartitionsByFilter(TableIdentifier, Seq)Seq
+            listTemporaryFunctions()Seq
             tableExists(TableIdentifier)boolean
         """,
+        "GlobalTempViewManager": """
+            get(String)Option
+            listViewNames(String)Seq
+        """,
+        "TempVariableManager": "isEmpty()boolean",
+        "TemporaryViewRelation": "tableMeta()CatalogTable",
+        "VariableDefinition": "currentValue()Literal",
+    },
+    "org.apache.spark.sql.connector.catalog": {
+        "CatalogManager": "tempVariableManager()TempVariableManager",
     },
     f"{_CATALYST}.expressions": {
         "Alias": "new(Expression, String, ExprId, Seq, Option, Seq)",
@@ -271,7 +292,17 @@ _KNOWN: Final = {
             static PLAN_EXPRESSION()Value
         """,
     },
-    f"{_CATALYST}.analysis": {"Analyzer": "execute(LogicalPlan)LogicalPlan"},
+    f"{_CATALYST}.analysis": {
+        "Analyzer": "execute(LogicalPlan)LogicalPlan",
+        "FunctionRegistry": """
+            listFunction()Seq
+            lookupFunction(FunctionIdentifier)Option
+        """,
+        "TableFunctionRegistry": """
+            listFunction()Seq
+            lookupFunction(FunctionIdentifier)Option
+        """,
+    },
     f"{_CATALYST}.plans.physical": {"UnknownPartitioning": "new(int)"},
     f"{_CATALYST}.util": {"CaseInsensitiveMap$": "apply(Map)CaseInsensitiveMap"},
 }
@@ -312,7 +343,6 @@ _TYPES: Final = {
     "StringMap": "org.apache.spark.sql.util.CaseInsensitiveStringMap",
     "StructType": "org.apache.spark.sql.types.StructType",
     "Table": "org.apache.spark.sql.connector.catalog.Table",
-    "TableIdentifier": f"{_CATALYST}.TableIdentifier",
     "TreeNode": f"{_CATALYST}.trees.TreeNode",
     "URI": "java.net.URI",
     "Value": "scala.Enumeration$Value",

@@ -7,8 +7,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.jvm.scala import each, scala_of
+from splitlib.spark.jvm.scala import scala_of
 
 _BETWEEN: Final = "\x1f"
 
@@ -42,16 +41,3 @@ def all_settings(spark: SparkSession) -> dict[str, str]:
     found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
     pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
     return {name: value for name, _, value in pairs}
-
-
-def temporary_views(spark: SparkSession, text: str) -> dict[str, int]:
-    """Return a number for each temporary view whose name occurs in a text.
-
-    A view that is created again gets another number.
-    """
-    catalog = spark._jsparkSession.sessionState().catalog()
-    identity = jvm_of(spark).class_("java.lang.System").identityHashCode
-    lower = text.lower()
-    names = (str(view.table()) for view in each(catalog.listLocalTempViews("*")))
-    found = {name: catalog.getRawTempView(name) for name in names if name.lower() in lower}
-    return {name: int(identity(view.get())) for name, view in found.items() if view.isDefined()}

@@ -169,7 +169,7 @@ class TableReader:
         """
         if self._name is None:
             raise ConfigError("No table is given.", hint="read(spark).table('db.t')")
-        state = SessionState.of(self.spark)
+        state = SessionState.of(self.spark, self._texts())
         spark_conf = settings_of(self.spark)
         config = SplitConfig.resolve(self._settings, spark_conf=spark_conf)
         opened = open_table(
@@ -216,8 +216,12 @@ class TableReader:
     def _load_again(
         self, state: SessionState, _: DataFrame, *, catalog: bool, database: bool
     ) -> DataFrame:
-        state.check(self.spark, catalog=catalog, database=database)
+        state.check(self.spark, self._texts(), catalog=catalog, database=database)
         return self.load()
+
+    def _texts(self) -> str:
+        """Return the conditions as text, to find the temporary names in them."""
+        return "\n".join(map(str, self._conditions))
 
     def _comparable_keys(
         self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig

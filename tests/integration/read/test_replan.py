@@ -7,11 +7,12 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import splitlib
 from benchmarks.tpcds.settings import changed
+from splitlib.spark.jvm.temporary_names import name_path
 from splitlib.spark.read.reader import TableReader
 
 pytestmark = pytest.mark.spark
@@ -115,9 +116,99 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
         session.range(1).createOrReplaceTempView("r_names")
         with pytest.raises(splitlib.ConfigError, match=r"replaced or dropped .*: r_names"):
             splitlib.replan(by_text)
+        if name_path(session):
+            session.conf.set("spark.sql.path.enabled", "true")
+            by_text = splitlib.sql(session, "SELECT v FROM r_fact")
+            session.sql("SET PATH = spark_catalog.r_other, system.builtin")
+            assert session.table("r_fact").count() == 1
+            with pytest.raises(splitlib.ConfigError, match=r"now looked up.*r_other(.|\n)*SET PATH"):
+                splitlib.replan(by_text)
     finally:
         # the database stays, as DROP DATABASE ends in an error of this metastore
         session.sql("DROP TABLE r_other.r_fact")
+
+
+# By name: statements that create the object, query it and replace it.
+TEMPORARY = {
+    "r_local": (
+        "CREATE OR REPLACE TEMPORARY VIEW r_local AS SELECT 1 AS a",
+        "SELECT a FROM r_local",
+        "CREATE OR REPLACE TEMPORARY VIEW r_local AS SELECT 2 AS a",
+    ),
+    r"global_temp\.r_global": (
+        "CREATE GLOBAL TEMPORARY VIEW r_global AS SELECT 1 AS a",
+        "SELECT a FROM global_temp.r_global",
+        "CREATE OR REPLACE GLOBAL TEMPORARY VIEW r_global AS SELECT 2 AS a",
+    ),
+    r"r_function\(\)": (
+        "CREATE TEMPORARY FUNCTION r_function() RETURNS int RETURN 1",
+        "SELECT R_Function() AS a",
+        "CREATE OR REPLACE TEMPORARY FUNCTION r_function() RETURNS int RETURN 2",
+    ),
+    r"r_rows\(\)": (
+        "CREATE TEMPORARY FUNCTION r_rows() RETURNS TABLE(a int) RETURN SELECT 1",
+        "SELECT a FROM r_rows()",
+        "CREATE OR REPLACE TEMPORARY FUNCTION r_rows() RETURNS TABLE(a int) RETURN SELECT 2",
+    ),
+    "variable r_value": (
+        "DECLARE VARIABLE r_value int DEFAULT 1",
+        "SELECT r_value AS a",
+        "SET VAR r_value = 2",
+    ),
+    "variable r_typed": (
+        "DECLARE VARIABLE r_typed int DEFAULT 1",
+        "SELECT r_typed || '' AS a",
+        "DECLARE OR REPLACE VARIABLE r_typed string DEFAULT '1'",
+    ),
+}
+AROUND = [
+    "{query}",
+    "SELECT * FROM r_around_view",
+    "SELECT a, r_around_function() FROM ({query})",
+    "SELECT * FROM IDENTIFIER('r_around' || '_view')",
+]
+
+
+def test_changed_temporary_names_are_refused(spark: SparkSession) -> None:
+    session = spark.newSession()
+    for make, _, _ in TEMPORARY.values():
+        session.sql(make)
+    unrelated = splitlib.sql(session, "SELECT 'r_global2'")
+    try:
+        for name, (_, query, change) in TEMPORARY.items():
+            planned = planned_with(session, query)
+            again = [splitlib.replan(df) for df in planned]
+            session.sql(change)
+            for df in again:
+                with pytest.raises(splitlib.ConfigError, match=rf"dropped since .*: .*{name}"):
+                    splitlib.replan(df)
+        assert splitlib.replan(unrelated).count() == 1
+    finally:
+        session.sql("DROP VIEW global_temp.r_global")
+
+
+def planned_with(session: SparkSession, query: str) -> list[DataFrame]:
+    """Plan DataFrames that use a query directly, in a view, in a function or in a condition."""
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW r_around_view AS {query}")
+    session.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION r_around_function() RETURNS string "
+        f"RETURN (SELECT max(a) FROM ({query}))"
+    )
+    read = splitlib.read(session).table("default.r_fact")
+    condition = f"CAST(day AS string) IN ({query})"
+    return [
+        *(splitlib.sql(session, text.format(query=query)) for text in AROUND),
+        read.where(condition).load(),
+        read.where(F.expr(condition)).load(),
+    ]
+
+
+def test_changed_substituted_settings_are_refused(spark: SparkSession) -> None:
+    with changed(spark, {"r.day": "3"}):
+        planned = splitlib.sql(spark, "SELECT v FROM r_fact WHERE day = ${r.day}")
+        assert splitlib.replan(planned).count() == 8
+    with changed(spark, {"r.day": "17"}), pytest.raises(splitlib.ConfigError, match=r"r\.day"):
+        splitlib.replan(planned)
 
 
 IGNORING = [

@@ -1,0 +1,142 @@
+"""Find the temporary views, functions and variables of a session that a query may name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.scala import Scala, scala_of
+
+_BETWEEN: Final = "\x1f"
+_FUNCTION: Final = "org.apache.spark.sql.catalyst.FunctionIdentifier"
+_TABLE: Final = "org.apache.spark.sql.catalyst.TableIdentifier"
+# With IDENTIFIER(...) or ${...}, the names in a query are not known before it is analyzed.
+_NAMES_ANYTHING: Final = re.compile(r"\bidentifier\b|\$\{", re.IGNORECASE)
+_unknown = count()
+
+
+class _Definition(NamedTuple):
+    mark: str
+    """Fingerprint of the definition."""
+    text: str = ""
+    """SQL of the definition, which may contain further temporary names."""
+
+
+class _Temporary(NamedTuple):
+    """A temporary view, function or variable."""
+
+    name: str
+    define: Callable[[], _Definition]
+
+
+def temporary_names(spark: SparkSession, text: str) -> dict[str, str]:
+    """Return a fingerprint of each temporary view, function and variable that a query may name.
+
+    Names in the definitions of these views and functions are included.
+
+    Args:
+        spark: The session.
+        text: The text of a query or of conditions.
+
+    Returns:
+        Fingerprints by name. A new definition has a new fingerprint.
+    """
+    known, found, open_ = _all_temporary(spark), {}, [text]
+    while open_ and known:
+        text = open_.pop()
+        for label in [label for label in known if _may_name(text, known[label].name)]:
+            definition = known.pop(label).define()
+            found[label] = definition.mark
+            open_.append(definition.text)
+    return found
+
+
+def _may_name(text: str, name: str) -> bool:
+    if _NAMES_ANYTHING.search(text):
+        return True
+    whole = rf"(?<!\w){re.escape(name)}(?!\w)"
+    return re.search(whole, text.replace("``", "`"), re.IGNORECASE) is not None
+
+
+def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
+    """Return all temporary views, functions and variables, by their names for messages."""
+    scala, state = scala_of(spark), spark._jsparkSession.sessionState()
+    catalog = state.catalog()
+    shared, database = catalog.globalTempViewManager(), catalog.globalTempDatabase()
+    views = catalog.listLocalTempViews("*").map(scala.functions.calling(_TABLE, "table"))
+    found = {}
+    for name in _texts(scala, views):
+        found[name] = _Temporary(name, partial(_view, scala, catalog.getRawTempView, name))
+    for name in _texts(scala, shared.listViewNames("*")):
+        found[f"{database}.{name}"] = _Temporary(name, partial(_view, scala, shared.get, name))
+    for name in _function_names(scala, catalog.listTemporaryFunctions()):
+        found[f"{name}()"] = _Temporary(name, partial(_function, scala, state, name))
+    return found | _variables(scala, state)
+
+
+def _view(scala: Scala, get: Callable[[str], Any], name: str) -> _Definition:
+    view = get(name)
+    if view.isEmpty():  # dropped by another thread
+        return _Definition("")
+    text = view.get().tableMeta().viewText()
+    return _Definition(_identity(scala, view.get()), "" if text.isEmpty() else str(text.get()))
+
+
+def _function(scala: Scala, state: Any, name: str) -> _Definition:
+    marks, texts = [], []
+    for registry in (state.functionRegistry(), state.tableFunctionRegistry()):
+        # Some versions of Spark find a function only by its qualified identifier.
+        identifiers = registry.listFunction()
+        for number, known in enumerate(_function_names(scala, identifiers)):
+            if known == name:
+                info = registry.lookupFunction(identifiers.apply(number)).get()
+                marks.append(_identity(scala, info))
+                texts.append(str(info.getUsage()))  # contains the body of a SQL function
+    return _Definition(" ".join(sorted(marks)), " ".join(texts))
+
+
+def _function_names(scala: Scala, identifiers: Any) -> list[str]:
+    return _texts(scala, identifiers.map(scala.functions.calling(_FUNCTION, "funcName")))
+
+
+def _identity(scala: Scala, object_: Any) -> str:
+    return str(scala.jvm.class_("java.lang.System").identityHashCode(object_))
+
+
+def _variables(scala: Scala, state: Any) -> dict[str, _Temporary]:
+    manager = state.catalogManager().tempVariableManager()
+    if manager.isEmpty():
+        return {}
+    try:
+        getter = scala.functions.declared(manager.getClass(), "variables")
+        variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
+        names = _texts(scala, variables.keys())
+    except JVM_ERRORS:  # Definitions unknown: use a new fingerprint each time.
+        return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
+
+    def define(name: str) -> _Definition:
+        value = variables.apply(name).currentValue()
+        return _Definition(f"{value.sql()} {value.dataType().sql()}")
+
+    return {f"variable {name}": _Temporary(name, partial(define, name)) for name in names}
+
+
+def _texts(scala: Scala, names: Any) -> list[str]:
+    return [] if names.isEmpty() else scala.text(names, _BETWEEN).split(_BETWEEN)
+
+
+def name_path(spark: SparkSession) -> str:
+    """Return the path on which Spark looks up names without a database.
+
+    The result is empty if this version of Spark does not support ``SET PATH``.
+    """
+    try:
+        return str(spark._jsparkSession.sessionState().catalogManager().currentPathString())
+    except JVM_ERRORS:
+        return ""
