@@ -19,6 +19,7 @@ from splitlib.config import ENV_PREFIX, SPARK_PREFIX, SplitConfig, option_name
 from splitlib.errors import ConfigError, LocationNotAllowed
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
+from splitlib.spark.jvm.named_files import leaves_that_read, named_files
 from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import is_query_plan, only_reads_settings, parsed_statement
@@ -133,8 +134,9 @@ def refuse_scans(
         catalyst: The plans of the session.
         plan: Any resolved plan.
         config: The configuration with ``allowed_locations``.
-        partitions: Whether to request all partitions of catalog tables and check their locations.
-            If false, only the tables' own directories are checked.
+        partitions: Whether to check all partitions of catalog tables, and the files of Delta and
+            Iceberg tables that the plan reads. If false, only the tables' own directories are
+            checked.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -142,7 +144,7 @@ def refuse_scans(
     if config.allowed_locations is None:
         return
     with only_within(config.allowed_locations):
-        for leaf in catalyst.distinct(catalyst.all_leaves(plan)):
+        for leaf in catalyst.distinct(list(leaves_that_read(catalyst, plan))):
             source = catalyst.kind_of_source(leaf)
             if source == "unknown":
                 raise LocationNotAllowed(
@@ -154,12 +156,11 @@ def refuse_scans(
                 _refuse_python(catalyst, leaf, config.allowed_locations)
                 continue
             refuse_outside(*catalyst.directories_of_leaf(leaf))
-            if not catalyst.is_table(leaf):
+            if source == "nowhere" or not (partitions or catalyst.metadata_source(leaf) is None):
                 continue
-            index = catalyst.listed_index_of(leaf)
-            if index is not None:
-                listing = catalyst.files_of(catalyst.directories_of(index))
-                refuse_files_outside(listing.files["path"].to_pylist())
+            files = _named_files(catalyst, leaf)
+            if files is not None:
+                refuse_files_outside(files)
             elif partitions and (entry := catalyst.catalog_table_of(leaf)) is not None:
                 _refuse_partitions(PartitionsByName.of(catalyst, entry, config.listing_threads))
 
@@ -204,6 +205,9 @@ def refuse_statement(
             f"The locations that {what} reads cannot be checked against allowed_locations.",
             hint=_IN_SPARK,
         )
+    # Delta may read files of the target, to keep the rows that do not meet the condition.
+    if command.replaces_by_condition:
+        refuse_scans(catalyst, analyzed_plan(catalyst.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.analyzed_statement(command.node)
         if analyzed.resolved():  # otherwise Spark will raise the error
@@ -227,6 +231,18 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
 def is_query(text: str) -> bool:
     """Return whether a statement begins with SELECT or VALUES, and so is not a command."""
     return _QUERY.match(text) is not None
+
+
+def _named_files(catalyst: Catalyst, leaf: Any) -> list[str] | None:
+    """Return :func:`named_files`; an error is raised as `LocationNotAllowed`."""
+    try:
+        return named_files(catalyst, leaf)
+    except RuntimeError as error:
+        raise LocationNotAllowed(
+            f"The files that {catalyst.kind(leaf)} reads are not known, so they cannot be checked "
+            "against allowed_locations.",
+            hint=_IN_SPARK,
+        ) from error
 
 
 def _refuse_partitions(partitions: PartitionsByName) -> None:

@@ -74,6 +74,14 @@ class ParsedCommand:
         return self.node.targetTable() if self.kind == "merge" else self.node.table()
 
     @property
+    def replaces_by_condition(self) -> bool:
+        """Whether the command replaces the rows of a table that meet a condition."""
+        if self.plans.kind(self.node) == "OverwriteByExpression":
+            return True
+        names = [str(self.node.productElementName(i)) for i in range(self.node.productArity())]
+        return "replaceCriteriaOpt" in names and bool(self.node.replaceCriteriaOpt().isDefined())
+
+    @property
     def source(self) -> Any:
         """Plan of the source of MERGE, inside the command's ``WITH``."""
         return self.within(self.node.sourceTable())

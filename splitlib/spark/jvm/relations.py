@@ -49,10 +49,14 @@ _IN_MEMORY: Final = frozenset(
     }
 )
 
+_FILE_TABLE: Final = _DATASOURCES + "v2.FileTable"
+_CHANGED_TABLE: Final = "org.apache.spark.sql.connector.write.RowLevelOperationTable"
+_OF_DELTA: Final = "org.apache.spark.sql.delta."
+_OF_ICEBERG: Final = "org.apache.iceberg."
 _PLAIN_STRINGS: Final = (
     "io.delta.",
-    "org.apache.iceberg.",
-    "org.apache.spark.sql.delta.",
+    _OF_ICEBERG,
+    _OF_DELTA,
     _DATASOURCES + "v2.",
 )
 
@@ -245,8 +249,8 @@ class Relations(Plans):
         for sources without a known location.
         """
         if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
-            table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
-            if self._jvm.is_a(table, _DATASOURCES + "v2.FileTable"):
+            table = self.table_of(leaf)
+            if self._jvm.is_a(table, _FILE_TABLE):
                 return [str(path.toString()) for path in each(table.fileIndex().rootPaths())]
             location = table.properties().get("location")
             return [] if location is None else [str(location)]
@@ -264,25 +268,55 @@ class Relations(Plans):
     def kind_of_source(self, leaf: Any) -> Literal["located", "nowhere", "python", "unknown"]:
         """Return where the data of a leaf is.
 
-        ``located``: files, see :meth:`directories_of_leaf`. ``nowhere``: rows in memory or in a
-        database. ``python``: a data source in Python, which may open any files. ``unknown``: any
-        other source.
+        ``located``: files, see :meth:`directories_of_leaf` and :meth:`index_of`. ``nowhere``: rows
+        in memory or in a database. ``python``: a data source in Python, which may open any files.
+        ``unknown``: any other source.
         """
         kind = self.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
-            table = (leaf if kind == _TABLE else leaf.relation()).table()
+            table = self.table_of(leaf)
             name = str(table.getClass().getName())
             if name.startswith(_IN_PYTHON):
                 return "python"
             if name.startswith(_OF_JDBC_V2):
                 return "nowhere"
-            return "located" if self.directories_of_leaf(leaf) else "unknown"
+            is_known = self.metadata_source(leaf) or self._jvm.is_a(table, _FILE_TABLE)
+            return "located" if is_known and self.directories_of_leaf(leaf) else "unknown"
         if self.is_table(leaf):
-            return "located"
+            is_known = self.source_of(leaf) is None or self.metadata_source(leaf)
+            return "located" if is_known else "unknown"
         if kind == "LogicalRelation":
             name = str(leaf.relation().getClass().getName())
             return "nowhere" if name.startswith(_OF_JDBC) else "unknown"
         return "nowhere" if kind in _IN_MEMORY else "unknown"
+
+    def metadata_source(self, leaf: Any) -> Literal["delta", "iceberg"] | None:
+        """Return the table format whose own metadata names the files of a leaf; None if unknown."""
+        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
+            owner = self.table_of(leaf)
+        elif self.is_table(leaf) and not self.is_of_hive(leaf):
+            owner = leaf.relation().location()
+        else:
+            return None
+        name = str(owner.getClass().getName())
+        if name.startswith(_OF_DELTA):
+            return "delta"
+        return "iceberg" if name.startswith(_OF_ICEBERG) else None
+
+    def table_of(self, leaf: Any) -> Any:
+        """Return the table of a DataSource V2 leaf; for a command, the table that it changes."""
+        table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
+        return table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
+
+    def index_of(self, leaf: Any) -> Any:
+        """Return the file index of a ``located`` leaf; None for Hive and Iceberg tables."""
+        if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
+            table = self.table_of(leaf)
+            if self._jvm.is_a(table, _FILE_TABLE):
+                return table.fileIndex()
+            is_delta = self.metadata_source(leaf) == "delta"
+            return table.toBaseRelation().location() if is_delta else None
+        return None if self.is_of_hive(leaf) else leaf.relation().location()
 
     def option_of_source(self, leaf: Any, name: str) -> str | None:
         """Return an option of a ``python`` source; None if not set. Names are case-insensitive."""

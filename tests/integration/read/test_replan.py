@@ -121,7 +121,9 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
             by_text = splitlib.sql(session, "SELECT v FROM r_fact")
             session.sql("SET PATH = spark_catalog.r_other, system.builtin")
             assert session.table("r_fact").count() == 1
-            with pytest.raises(splitlib.ConfigError, match=r"now looked up.*r_other(.|\n)*SET PATH"):
+            with pytest.raises(
+                splitlib.ConfigError, match=r"now looked up.*r_other(.|\n)*SET PATH"
+            ):
                 splitlib.replan(by_text)
     finally:
         # the database stays, as DROP DATABASE ends in an error of this metastore

@@ -1,0 +1,132 @@
+"""Find the files that table metadata names: Delta, Iceberg, and sinks of streaming queries.
+
+These files may be outside of the directory of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.listing import PATH
+from splitlib.spark.jvm.relations import SCANNED_TABLE, Relations
+from splitlib.spark.jvm.scala import Scala
+
+_DELTA_COMMANDS: Final = "org.apache.spark.sql.delta.commands."
+_LISTED_BY_SPARK: Final = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
+_LOCAL_SCAN: Final = "org.apache.spark.sql.connector.read.LocalScan"
+_PREPARED: Final = "PreparedDeltaFileIndex"
+_OBJECT: Final = "java.lang.Object"
+_CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
+_BETWEEN: Final = "\0"
+
+
+def leaves_that_read(relations: Relations, plan: Any) -> Iterator[Any]:
+    """Yield the leaves of a plan and of its subqueries that read data.
+
+    A command of Delta is one leaf of a plan. The leaves of its target and source are yielded
+    instead.
+    """
+    for leaf in relations.all_leaves(plan):
+        if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
+            match relations.kind(leaf):
+                case "DeleteCommand" | "UpdateCommand":
+                    parts = [leaf.target()]
+                case "MergeIntoCommand":
+                    parts = [leaf.target(), leaf.source()]
+                case _:
+                    parts = []
+            for part in parts:
+                yield from leaves_that_read(relations, part)
+            if parts:
+                continue
+        yield leaf
+
+
+def named_files(relations: Relations, leaf: Any) -> list[str] | None:
+    """Return the files that a leaf reads, if the metadata of its table names them.
+
+    Args:
+        relations: The relations of the session.
+        leaf: A leaf whose source is ``located``. A leaf of an optimized plan may read fewer files.
+
+    Returns:
+        The paths of the files; None for a leaf that reads directories of the catalog.
+
+    Raises:
+        RuntimeError: if the files cannot be determined.
+    """
+    try:
+        source = relations.metadata_source(leaf)
+        if source == "iceberg":
+            return _files_of_iceberg(relations, leaf)
+        index = relations.index_of(leaf)
+        if source == "delta":
+            return _files_of_delta(relations, index)
+        if index is not None and relations.scala.jvm.is_a(index, _LISTED_BY_SPARK):
+            listed = relations.files_of(relations.directories_of(index)).files
+            return [str(path) for path in listed["path"].to_pylist()]
+    except JVM_ERRORS as error:
+        raise RuntimeError("The files of a table cannot be determined.") from error
+    return None
+
+
+def _files_of_delta(relations: Relations, index: Any) -> list[str]:
+    """Return the files of a ``TahoeFileIndex`` and the files of their deletion vectors."""
+    scala, functions = relations.scala, relations.scala.functions
+    if (
+        str(index.getClass().getSimpleName()) == _PREPARED
+    ):  # files are already selected by conditions
+        files = index.preparedScan().files()
+    else:
+        files = index.matchingFiles(scala.nil, scala.nil)
+    if files.isEmpty():
+        return []
+    found = _texts(scala, scala.seq_of_array(index.inputFiles()))
+    vector = _method(scala, files.head().getClass(), "deletionVector")
+    is_there = functions.function(functions.method("java.util.Objects", "nonNull", _OBJECT))
+    vectors = files.map(functions.function(vector)).filter(is_there)
+    if vectors.isEmpty():
+        return found
+    class_ = vectors.head().getClass()
+    vectors = vectors.filter(functions.function(_method(scala, class_, "isOnDisk")))
+    absolute = functions.handle(functions.declared(class_, "absolutePath", PATH))
+    absolute = functions.bound(absolute, 1, index.path())
+    return found + _texts(scala, vectors.map(functions.function(absolute)))
+
+
+def _files_of_iceberg(relations: Relations, leaf: Any) -> list[str]:
+    """Return the data and delete files of an Iceberg table. This plans a scan of the table."""
+    scala, functions = relations.scala, relations.scala.functions
+    if relations.kind(leaf) == SCANNED_TABLE:
+        scan = leaf.scan()
+    else:
+        scan = leaf.table().newScanBuilder(leaf.options()).build()
+    if scala.jvm.is_a(scan, _LOCAL_SCAN):  # an aggregate computed from metadata
+        return []
+    tasks = scala.jvm.class_("java.util.ArrayList")()
+    for partition in scan.toBatch().planInputPartitions():
+        tasks.addAll(partition.taskGroup().tasks())
+    # The jars of the session have their own class loader.
+    loader = relations.table_of(leaf).getClass().getClassLoader()
+    of_iceberg = "org.apache.iceberg.{}".format
+    of_task = loader.loadClass(of_iceberg("FileScanTask"))
+    to_seq = functions.method(_CONVERTERS, "asScala", "java.util.List")
+    # Other kinds of tasks raise an error here.
+    planned = scala.jvm.class_(_CONVERTERS).asScala(tasks).toSeq()
+    files = planned.map(functions.function(_method(scala, of_task, "file")))
+    deletes = functions.then(_method(scala, of_task, "deletes"), to_seq)
+    files = files.appendedAll(planned.flatMap(functions.function(deletes)))
+    location = _method(scala, loader.loadClass(of_iceberg("ContentFile")), "location")
+    return _texts(scala, files.map(functions.function(location)))
+
+
+def _method(scala: Scala, class_: Any, name: str) -> Any:
+    """Return a handle of a public method without arguments. The method may be inherited."""
+    nothing = scala.jvm.array_of("java.lang.Class", ())
+    return scala.functions.handle(class_.getMethod(name, nothing))
+
+
+def _texts(scala: Scala, items: Any) -> list[str]:
+    return [] if items.isEmpty() else scala.text(items, _BETWEEN).split(_BETWEEN)
