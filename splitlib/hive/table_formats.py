@@ -60,7 +60,7 @@ def refuse_unreadable(
     if kind.endswith("VIEW"):
         raise UnsupportedTable(
             "The table is a view.",
-            hint="query it with splitlib.sql, or read the tables that it uses.",
+            hint="query it with splitlib.sql in Spark, or read the tables that it uses.",
         )
     if parameters.get("transactional", "").lower() == "true":
         raise UnsupportedTable(

@@ -280,11 +280,12 @@ class Relations(Plans):
                 return "python"
             if name.startswith(_OF_JDBC_V2):
                 return "nowhere"
-            is_known = self.metadata_source(leaf) or self._jvm.is_a(table, _FILE_TABLE)
-            return "located" if is_known and self.directories_of_leaf(leaf) else "unknown"
+            if self.metadata_source(leaf) is None and not self._jvm.is_a(table, _FILE_TABLE):
+                return "unknown"
+            return "located" if self.directories_of_leaf(leaf) else "unknown"
         if self.is_table(leaf):
-            is_known = self.source_of(leaf) is None or self.metadata_source(leaf)
-            return "located" if is_known else "unknown"
+            is_foreign = self.source_of(leaf) is not None and self.metadata_source(leaf) is None
+            return "unknown" if is_foreign else "located"
         if kind == "LogicalRelation":
             name = str(leaf.relation().getClass().getName())
             return "nowhere" if name.startswith(_OF_JDBC) else "unknown"

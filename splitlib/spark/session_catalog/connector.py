@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +23,10 @@ from splitlib.spark.session_catalog.relation_table import RelationTable
 from splitlib.spark.session_catalog.table_names import names_of_tables
 from splitlib.spark.session_catalog.whole_table import WholeTable
 from splitlib.spi import Connector, check_options, flag
+
+_QUERY_OF_VIEW: Final = (
+    "query it with splitlib.sql(spark, 'SELECT … JOIN …'), which prunes the tables that it uses."
+)
 
 
 class SessionConnector(Connector):
@@ -122,10 +126,10 @@ def _opened(
             table = WholeTable(catalyst, leaf, threads)
     if table is None:
         kind = catalyst.kind(leaf)
+        if kind == "View":
+            raise UnsupportedTable("The table is a view.", hint=_QUERY_OF_VIEW)
         raise UnsupportedTable(
-            "The table is a view."
-            if kind == "View"
-            else f"Spark reads the table with {kind}, not from files.",
+            f"Spark reads the table with {kind}, not from files.",
             hint="query it with splitlib.sql.",
         )
     return table.read_by(read.plan).named_by(read.alias)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,7 +40,7 @@ _number = count()
 @pytest.fixture(scope="module")
 def root(spark: SparkSession) -> Path:
     """Return the directory that holds the tables of both formats."""
-    return Path(urlsplit(spark.conf.get("spark.sql.warehouse.dir")).path).parent
+    return Path(urlsplit(str(spark.conf.get("spark.sql.warehouse.dir"))).path).parent
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def location_of(spark: SparkSession, table: str) -> str:
     return str(row.location)
 
 
-def commit(log: Path, action: dict) -> None:
+def commit(log: Path, action: dict[str, Any]) -> None:
     """Write one more version to the log of a Delta table."""
     version = int(sorted(log.glob("*.json"))[-1].stem) + 1
     (log / f"{version:020}.json").write_text(json.dumps(action))
