@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -107,6 +109,37 @@ def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
         splitlib.optimize(spark.read.parquet(str(path)))
     inside = spark.read.parquet(str(metastore.warehouse / DAYS))
     assert splitlib.optimize(inside).count() == 15
+
+
+@pytest.mark.parametrize("first_interface", ["parquet", ""])
+def test_files_that_a_stream_has_written(
+    spark: SparkSession, metastore: HiveMetastore, first_interface: str
+) -> None:
+    """The log of a stream may name files elsewhere, and Spark reads these files."""
+    place = metastore.warehouse / "al_sink"
+    written = next((metastore.directory / "elsewhere" / FACTS).glob("*.parquet"))
+    file = metastore.directory / "elsewhere" / "al_sink" / "p=1" / written.name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(written, file)
+    entry = {
+        "path": file.as_uri(),
+        "size": file.stat().st_size,
+        "isDir": False,
+        "modificationTime": 0,
+        "blockReplication": 1,
+        "blockSize": 1,
+        "action": "add",
+    }
+    (place / "_spark_metadata").mkdir(parents=True)
+    try:
+        (place / "_spark_metadata" / "0").write_text(f"v1\n{json.dumps(entry)}")
+        with changed(spark, {"spark.sql.sources.useV1SourceList": first_interface}):
+            found = spark.read.parquet(str(place))
+            assert found.count() > 0
+            with refused():
+                splitlib.optimize(found)
+    finally:
+        shutil.rmtree(place)
 
 
 @pytest.mark.parametrize("connector", ["hive", "session"])
