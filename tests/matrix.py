@@ -1,7 +1,7 @@
-"""``python -m tests.matrix``: tests with other versions of what splitlib depends on.
+"""Run the tests with other versions of the dependencies: ``python -m tests.matrix``.
 
-Each environment is made by uv below ``.venv-matrix``, and keeps its last outcome there; when all
-have one, they go into ``docs/versions.md``.
+uv creates each environment below ``.venv-matrix``. The environment keeps the report of its last
+run. When every environment has a report, the results are written to ``docs/versions.md``.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _TESTS = (
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What is installed beside splitlib."""
+    """The packages installed next to splitlib for one run."""
 
     name: str
     requirements: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    """Of ``uv pip install``."""
+    """Options of ``uv pip install``."""
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """Path of the environment's Python interpreter."""
         return _VENVS / self.name.replace(" ", "-") / "bin" / "python"
 
     @property
     def report(self) -> Path:
-        """What pytest has written about the last run in it."""
+        """Path of the JUnit report of the last pytest run in this environment."""
         return self.python.parents[1] / "report.xml"
 
 
@@ -67,26 +67,26 @@ ENVIRONMENTS = (
     Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),
     Environment("pyspark 4.2", ("pyspark[connect]~=4.2.0",)),
     Environment("newest"),
-    # previews and nightly packages have the marker of a release that is still to come
+    # Requirements with a pre-release marker make uv accept previews and nightly packages.
     Environment("previews", options=("--prerelease", "allow")),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the tests went in one environment."""
+    """The test results of one environment."""
 
     environment: Environment
     versions: dict[str, str]
     counts: dict[str, int]
-    """Passed, failed, skipped."""
+    """Number of passed, failed and skipped tests."""
     failed: tuple[str, ...]
     error: str = ""
-    """Why no test ran; '' = they did."""
+    """Reason why no test ran; empty if the tests ran."""
 
     @property
     def row(self) -> str:
-        """Of the table."""
+        """This outcome as a row of the Markdown table."""
         versions = (self.versions.get(name, "") for name in _SHOWN)
         counts = self.error or ", ".join(f"{n:,} {what}" for what, n in self.counts.items())
         return f"| {self.environment.name} | {' | '.join(versions)} | {counts} |"
@@ -129,7 +129,7 @@ def _tried(environment: Environment) -> Outcome:
 
 
 def _outcome(environment: Environment) -> Outcome:
-    """Of the last run."""
+    """Read the result of the last run from its report."""
     versions = _versions(environment)
     if not environment.report.exists():
         return Outcome(environment, versions, {}, (), "the tests did not start")
@@ -146,10 +146,10 @@ def _outcome(environment: Environment) -> Outcome:
 
 
 def _install(environment: Environment) -> str:
-    """Make an environment.
+    """Create the environment and install its packages.
 
     Returns:
-        Why it cannot be made; '' = it is there.
+        The error message of the command that failed; empty on success.
     """
     root = environment.python.parents[1]
     uv = [sys.executable, "-m", "uv"]

@@ -1,4 +1,4 @@
-"""The Spark session of tests."""
+"""The Spark session that the tests share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pyspark.sql import SparkSession
 from splitlib.testing import HiveMetastore
 
 JVM_ZONE = "America/New_York"
-"""Time zone of Spark's JVM, and of its sessions unless a test says otherwise."""
+"""Time zone of Spark's JVM. Sessions use it unless a test sets another one."""
 
 
 @contextmanager
 def small_session(metastore: HiveMetastore, scratch: Path) -> Iterator[SparkSession]:
-    """A session on a metastore, for little data; stopped afterwards.
+    """Start a Spark session on a metastore, sized for little data. Stop it afterwards.
 
     Args:
-        metastore: With the tables.
-        scratch: Where it keeps its temporary files.
+        metastore: The metastore that holds the tables.
+        scratch: Directory for Spark's temporary files.
     """
-    # the interpreter of Spark's Python workers, and where it finds what is not installed
+    # Spark's Python workers use this interpreter and these import paths.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     builder = SparkSession.builder.master("local[2]").appName("splitlib-tests")
@@ -33,11 +33,12 @@ def small_session(metastore: HiveMetastore, scratch: Path) -> Iterator[SparkSess
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, of 16 MB if Spark sizes it by this heap
+        # A hash table takes at least one page. Spark would choose 16 MB pages for this heap.
         "spark.buffer.pageSize": "256k",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
-        # Hive's reader goes by the zone of the JVM, and keeps the first it sees for some types
+        # Hive's reader uses the time zone of the JVM. For some types it caches the first zone that
+        # it sees.
         "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} -XX:+UseSerialGC",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
@@ -46,7 +47,8 @@ def small_session(metastore: HiveMetastore, scratch: Path) -> Iterator[SparkSess
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")  # many tests provoke errors, and assert them
+    # Many tests provoke errors and assert them, so the log would be noise.
+    session.sparkContext.setLogLevel("OFF")
     try:
         yield session
     finally:

@@ -1,4 +1,4 @@
-"""Coordinators of tables in memory, and readers that ask them for splits."""
+"""Split coordinators over in-memory tables, and readers that request splits from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def coordinator_of(connector, assigner=None, **config) -> DynamicFileSplitEnumer
 
 
 def ask(coordinator: DynamicFileSplitEnumerator, reader: str = "r", **more) -> SplitResponse:
-    """The answer to a reader's request; asks again when told to wait, for half a minute at most."""
+    """Return the answer to a reader's request. Retry ``WaitForSplits`` for up to 30 seconds."""
     until = time.monotonic() + 30
     while isinstance(answer := coordinator.handle_split_request(reader, **more), WaitForSplits):
         assert time.monotonic() < until, "told to wait for ever"
@@ -40,14 +40,14 @@ def ask(coordinator: DynamicFileSplitEnumerator, reader: str = "r", **more) -> S
 
 
 def take(coordinator, reader="r", **more) -> FileSplit:
-    """The next split, not acknowledged."""
+    """Return the next split without acknowledging it."""
     answer = ask(coordinator, reader, **more)
     assert isinstance(answer, AssignedSplit), answer
     return answer.split
 
 
 def read_all(coordinator, reader="r", **more) -> list[FileSplit]:
-    """Every split until there are no more, each acknowledged."""
+    """Read and acknowledge splits until there are no more."""
     read = []
     while isinstance(answer := ask(coordinator, reader, **more), AssignedSplit):
         coordinator.acknowledge([answer.split], reader)
@@ -60,15 +60,15 @@ def own_threads() -> list[str]:
 
 
 def assert_no_thread_is_left() -> None:
-    until = time.monotonic() + 120  # calls of earlier tests may still hang
+    until = time.monotonic() + 120  # Calls of earlier tests may still hang.
     while (left := own_threads()) and time.monotonic() < until:
-        gc.collect()  # an enumeration that a test has left ends when nothing refers to it
+        gc.collect()  # An enumeration that a test abandoned ends when it is garbage-collected.
         time.sleep(0.01)
     assert not left, f"threads are left: {left}\n{_where_they_are()}"
 
 
 def _where_they_are() -> str:
-    """The innermost calls of each of the library's threads."""
+    """Return the innermost stack frames of each splitlib thread."""
     frames = sys._current_frames()
     names = {t.ident: t.name for t in threading.enumerate() if t.name.startswith("splitlib")}
     own = ((names[ident], frame) for ident, frame in frames.items() if ident in names)

@@ -1,4 +1,4 @@
-"""A table of files whose opens and closes are noted in a file, by whichever process makes them."""
+"""A table of files that records its opens and closes in a file, in every process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from splitlib_files import FilesConnector
 
 
 class Opens:
-    """What was noted. A table is found by any name, so that it may be one of SQL.
+    """The recorded opens and closes of a table.
+
+    The connector ignores the table name, so the table can have any name that SQL accepts.
 
     Args:
-        root: The table's directory.
-        notes: The file for the notes.
+        root: Directory of the table.
+        notes: File that records the calls.
     """
 
     def __init__(self, root: Path, notes: Path) -> None:
@@ -22,7 +24,10 @@ class Opens:
         notes.touch()
 
     def connector(self) -> type[FilesConnector]:
-        """The connector. Made here, it is pickled as a whole, and so reaches Spark's workers."""
+        """Return the connector class.
+
+        A class defined in a function is pickled by value, so it reaches Spark's Python workers.
+        """
         root, notes = str(self.root), str(self.notes)
 
         def note(what: str) -> None:
@@ -43,7 +48,10 @@ class Opens:
         return Counted
 
     def data_source(self) -> type[splitlib.SplitlibDataSource]:
-        """The data source ``counted``, which knows the connector in every process."""
+        """Return the data source ``counted``.
+
+        It registers the connector in every process that unpickles it.
+        """
         connector = self.connector()
 
         class CountedSource(splitlib.SplitlibDataSource):
@@ -62,7 +70,10 @@ class Opens:
         return CountedSource
 
     def taken(self) -> int:
-        """How often the table was opened since this was asked last; each time it was closed."""
+        """Return how often the table was opened since the last call.
+
+        Assert that each open was closed.
+        """
         noted = Counter(self.notes.read_text().splitlines())
         self.notes.write_text("")
         assert noted["open"] == noted["close"], noted

@@ -1,4 +1,4 @@
-"""A HDFS of one node in a process of its own, made of the jars of ``make interop``."""
+"""A single-node HDFS in its own process, started from the jars that ``make interop`` downloads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _START_SECONDS = 120
 
 @contextmanager
 def running_hdfs(jars: Path, directory: Path) -> Iterator[str]:
-    """``hdfs://host:port``, while it runs.
+    """Run HDFS and yield its address, ``hdfs://host:port``.
 
     Args:
-        jars: A directory of Hadoop's ``minicluster``; the rest is PySpark's.
-        directory: For its files; empty.
+        jars: Directory with the jars of Hadoop's ``minicluster``. All others come from PySpark.
+        directory: Empty directory for the server's files.
     """
     pyspark_jars = Path(pyspark.__file__).parent / "jars"
     settings = directory / "settings.xml"
@@ -37,7 +37,7 @@ def running_hdfs(jars: Path, directory: Path) -> Iterator[str]:
 
 
 def _address(process: subprocess.Popen[bytes], settings: Path) -> str:
-    """What the cluster writes once it is there."""
+    """Wait for the settings file that the cluster writes when it is ready. Return its address."""
     for _ in range(_START_SECONDS * 10):
         text = settings.read_text(encoding="utf-8") if settings.exists() else ""
         if found := re.search(r"<name>fs\.defaultFS</name><value>([^<]*)</value>", text):

@@ -1,4 +1,4 @@
-"""Tables of a metastore, and readers of them that have to agree."""
+"""Hive tables of a metastore, and helpers that compare readers of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ _names = (f"h{i}" for i in itertools.count())
 
 
 def encoded(data):
-    """A filter as an option carries it."""
+    """Encode a filter for the data source option ``filter``."""
     return base64.b64encode(data.to_bytes()).decode()
 
 
 def way_of(metastore, connector):
-    """How tables of a metastore are addressed by a connector; the session's own need nothing."""
+    """Return the options that address the metastore's tables. The session connector needs none."""
     return {"connector": "hive", "uri": metastore.uri} if connector == "hive" else {}
 
 
 class HiveTables:
-    """Makes tables, each with a name of its own."""
+    """Creates tables with unique names."""
 
     def __init__(self, spark, metastore):
         self.spark, self.metastore = spark, metastore
 
     def reader(self, table, how="auto", **settings):
-        """A reader; how the files are read, or ``session`` for the session's own table."""
+        """Return a reader of the table.
+
+        ``how`` is a ``spark_scan`` setting, or ``session`` for the session connector.
+        """
         connector, how = ("session", "auto") if how == "session" else ("hive", how)
         reader = splitlib.read(self.spark).table(table, **way_of(self.metastore, connector))
         return reader.config(spark_scan=how, **settings)
@@ -44,7 +47,7 @@ class HiveTables:
 
 
 class DataSourceTables(HiveTables):
-    """Reads them by the data source and by the native scan."""
+    """Reads tables with ``format("splitlib")`` and with the native scan."""
 
     def __init__(self, spark, metastore):
         super().__init__(spark, metastore)
@@ -59,7 +62,7 @@ class DataSourceTables(HiveTables):
         return self.reader(table, how)
 
     def same(self, table, **options):
-        """Equal schema and rows; returns the number of rows."""
+        """Assert that both readers give the same schema and rows. Return the number of rows."""
         native, loaded = self.native(table).load(), self.load(table, **options)
         assert loaded.schema == native.schema
         rows = Counter(map(repr, native.collect()))

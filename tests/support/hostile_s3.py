@@ -1,4 +1,4 @@
-"""An S3 server in this process that answers listings as some proxies and broken stores do."""
+"""An in-process S3 server that returns faulty listings, as some proxies and broken stores do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ EMPTY_RESULT = b"<ListBucketResult/>"
 
 
 class HostileS3:
-    """The objects of one bucket, listed by ``answer``, which may lie.
+    """A bucket whose listing responses come from ``answer``, which may return invalid ones.
 
     Args:
-        sizes: The size of each object, by its key.
-        page: How many names a page has at most.
+        sizes: Size of each object in bytes, by key.
+        page: Maximum number of names in a page.
     """
 
     def __init__(self, sizes: Mapping[str, int], page: int = 1000) -> None:
@@ -37,12 +37,12 @@ class HostileS3:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What s3fs is told."""
+        """The s3fs options that connect to this server."""
         endpoint = f"http://127.0.0.1:{self._server.server_port}"
         return {"key": "k", "secret": "s", "endpoint_url": endpoint}
 
     def listing(self, asked: Asked, *, token: bool = True) -> bytes:
-        """The true answer."""
+        """Return the correct listing."""
         prefix = asked.get("prefix", "")
         after = asked.get("continuation-token") or asked.get("start-after", "")
         page = min(self.page, int(asked.get("max-keys", 1000)))
@@ -65,7 +65,7 @@ class HostileS3:
 
     @contextmanager
     def running(self) -> Iterator[HostileS3]:
-        """Serve for as long as it takes."""
+        """Serve requests inside the ``with`` block."""
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         try:
             yield self
@@ -75,27 +75,27 @@ class HostileS3:
 
 
 def always(body: bytes) -> Answer:
-    """Whatever is asked."""
+    """Return ``body`` for every request."""
     return lambda server, asked: body
 
 
 def in_pages(body: bytes) -> Answer:
-    """For pages of objects; directories are listed as they are."""
+    """Return ``body`` for requests without a delimiter. Listings of one directory stay correct."""
     return lambda server, asked: server.listing(asked) if asked.get("delimiter") else body
 
 
 def later(body: bytes) -> Answer:
-    """For the second page of a listing."""
+    """Return ``body`` for the second and later pages of a listing."""
     return lambda server, asked: body if "continuation-token" in asked else server.listing(asked)
 
 
 def without_token(server: HostileS3, asked: Asked) -> bytes:
-    """Says that there is more, and not where."""
+    """Return a truncated listing without a continuation token."""
     return server.listing(asked, token=False)
 
 
 def twice(server: HostileS3, asked: Asked) -> bytes:
-    """Each name twice."""
+    """Return a listing that contains each name twice."""
     return re.sub(rb"(<(Contents|CommonPrefixes)>.*?</\2>)", rb"\1\1", server.listing(asked))
 
 
@@ -123,6 +123,6 @@ def _handler(server: HostileS3) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: a test looks at what was asked."""
+            """Disable the log of the HTTP server."""
 
     return Handler

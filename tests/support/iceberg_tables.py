@@ -1,4 +1,4 @@
-"""Iceberg tables that exist as metadata only: planning opens no data file."""
+"""Iceberg tables that consist of metadata only. Planning opens no data file."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _numbers = itertools.count()
 
 
 def internal(value: Any) -> Any:
-    """A value as Iceberg's own code has it: dates in days, times in microseconds."""
+    """Convert a value to Iceberg's internal form: dates to days, timestamps to microseconds."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1)
     return (value - EPOCH.date()).days if isinstance(value, dt.date) else value
 
 
 def make_catalog(directory: Path, name: str = "default") -> Catalog:
-    """A catalog of its own on the local disk."""
+    """Create a separate catalog on the local disk."""
     directory.mkdir(parents=True, exist_ok=True)
     made = load_catalog(name, **catalog_options(directory))
     made.create_namespace_if_not_exists("ns")
@@ -53,7 +53,7 @@ def make_catalog(directory: Path, name: str = "default") -> Catalog:
 
 
 def catalog_options(directory: Path) -> dict[str, Any]:
-    """What a user passes to reach that catalog."""
+    """Return the PyIceberg options that open the catalog in ``directory``."""
     return {
         "type": "sql",
         "uri": f"sqlite:///{directory}/catalog.db",
@@ -67,7 +67,7 @@ def create(
     spec: PartitionSpec | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Table:
-    """A new table; identifiers of columns stay as given if they count from 1."""
+    """Create a table. PyIceberg keeps the given column ids if they count from 1."""
     name = f"ns.t{next(_numbers)}"
     return catalog.create_table(
         name, schema, partition_spec=spec or PartitionSpec(), properties=dict(properties or {})
@@ -75,7 +75,7 @@ def create(
 
 
 def partition_of(table: Table, row: Mapping[str, Any], spec: PartitionSpec | None = None) -> Record:
-    """The partition of a row, by PyIceberg's own transforms."""
+    """Return the partition of a row, computed with PyIceberg's transforms."""
     schema = table.schema()
     values = []
     for field in (spec or table.spec()).fields:
@@ -93,7 +93,7 @@ def data_file(
     statistics: bool = True,
     **overrides: Any,
 ) -> DataFile:
-    """A file of ``rows``, by columns' names, all in one partition, with honest statistics."""
+    """Return a data file with correct statistics for ``rows``, all in one partition."""
     schema = table.schema()
     columns = {
         schema.find_field(name): [row.get(name) for row in rows]
@@ -143,14 +143,14 @@ def _bytes(kind: Any, value: Any) -> bytes:
 
 
 def append(table: Table, files: Iterable[DataFile]) -> None:
-    """Commit files as one snapshot, in one manifest of their own."""
+    """Commit the files as one snapshot with a single new manifest."""
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as adding:
         for file in files:
             adding.append_data_file(file)
 
 
 def open_table(catalog: Catalog, table: Table, **options: Any) -> splitlib.Table:
-    """The table as splitlib opens it."""
+    """Open the table with splitlib."""
     name = ".".join(table.name())
     return splitlib.load_table(name, connector="iceberg", catalog=catalog, **options)
 
@@ -158,7 +158,7 @@ def open_table(catalog: Catalog, table: Table, **options: Any) -> splitlib.Table
 def select(
     table: splitlib.Table, *filters: splitlib.DynamicFilteringData
 ) -> tuple[list[str], splitlib.ScanMetrics]:
-    """The paths of the selected files, and the metrics."""
+    """Return the paths of the selected files, and the metrics."""
     enumerator = splitlib.DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -167,14 +167,14 @@ def select(
 
 
 def paths_of(files: Iterable[DataFile]) -> list[str]:
-    """The paths of files as splitlib spells them."""
+    """Return the files' paths without ``file://``, as splitlib returns them."""
     return [file.file_path.removeprefix("file://") for file in files]
 
 
 def delete_file(
     table: Table, partition: Record, content: DataFileContent, **overrides: Any
 ) -> DataFile:
-    """A delete file of one partition, with the fields of format version 3."""
+    """Return a delete file for one partition, with the fields of format version 3."""
     arguments = {
         "content": content,
         "file_path": f"{table.location()}/data/{uuid.uuid4().hex}-deletes.parquet",
@@ -190,7 +190,7 @@ def delete_file(
 
 
 def add_deletes(table: Table, *deletes: DataFile) -> None:
-    """Commit delete files as one snapshot, in one manifest per specification."""
+    """Commit delete files as one snapshot, with one manifest for each partition spec."""
     with table.transaction() as transaction:
         adding = _AddDeletes(Operation.OVERWRITE, transaction, table.io)
         adding.deletes = deletes
@@ -198,7 +198,7 @@ def add_deletes(table: Table, *deletes: DataFile) -> None:
 
 
 class _AddDeletes(_FastAppendFiles):
-    """Adds delete files, which PyIceberg itself never writes."""
+    """A snapshot producer that adds delete files. PyIceberg itself never writes them."""
 
     deletes: Sequence[DataFile]
 

@@ -1,4 +1,7 @@
-"""A table in memory, of as many partitions and files as a test asks for, that notes every call."""
+"""In-memory tables that record every call.
+
+The test chooses how many partitions and files they have.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ PARQUET = ReadFormat.of("parquet")
 
 
 class MemoryConnector(Connector):
-    """A table of the data column ``a`` and the partition key ``k``.
+    """A table with the data column ``a`` and the partition key ``k``.
 
     Attributes:
-        listed: The partitions whose files were listed, in order.
-        batches: How many batches of partitions were listed.
+        listed: Partitions whose files were listed, in order.
+        batches: Number of partition batches that were listed.
     """
 
     def __init__(
@@ -37,16 +40,16 @@ class MemoryConnector(Connector):
         on_list: Callable[[int], object] = lambda k: None,
         on_call: Callable[[str], object] = lambda method: None,
     ) -> None:
-        """Make the table of ``k=0``, ``k=1``, and so on.
+        """Create a table with the partitions ``k=0``, ``k=1`` and so on.
 
         Args:
-            partitions: Their number, or batches of them as they are.
-            files: In each partition, in an order that is not that of their names.
-            size: Of each file.
-            batch: How many partitions are listed at a time.
-            snapshot: What the table is pinned to.
-            on_list: Called with the partition whose files are listed; may wait, or raise.
-            on_call: Called with the name of a method whenever it asks the catalog or the storage.
+            partitions: Number of partitions, or the partition batches themselves.
+            files: Number of files in each partition. Listed in reverse order of names.
+            size: Size of each file in bytes.
+            batch: Number of partitions in a batch.
+            snapshot: Id of the snapshot that the table is pinned to.
+            on_list: Called with each partition whose files are listed. It may block or raise.
+            on_call: Called with the method's name before each simulated catalog or storage call.
         """
         self.partitions, self.files, self.size, self.batch = partitions, files, size, batch
         self.snapshot, self.on_list, self.on_call = snapshot, on_list, on_call
@@ -87,11 +90,11 @@ class MemoryConnector(Connector):
 
 
 class DetailedConnector(MemoryConnector):
-    """A table whose partitions have details, which are loaded apart, four partitions at a time.
+    """A table that loads partition details separately, for four partitions at a time.
 
     Attributes:
-        dropped: The partitions that are gone when their details are loaded.
-        detailed: The partitions whose details were asked for, in order.
+        dropped: Partitions that no longer exist when their details are loaded.
+        detailed: Partitions whose details were requested, in order.
     """
 
     partitions_per_details = 4
@@ -121,5 +124,5 @@ def enumerator_of(connector, name="t", **config) -> DynamicFileEnumerator:
 
 
 def ks(splits: Iterable[FileSplit]) -> list[Any]:
-    """The partitions of some splits."""
+    """Return the partition value ``k`` of each split."""
     return [split.partition_values["k"] for split in splits]

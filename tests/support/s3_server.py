@@ -1,4 +1,4 @@
-"""An S3 server in this process, and what it was asked."""
+"""An in-process S3 server that records its requests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _HOST = "127.0.0.1"
-# of their own: what was once named as a secret is masked in every text from then on
+# Only these tests use these values: a registered secret is masked in all later texts.
 _KEY = "key-of-the-tests"
 _SECRET = "secret-of-the-tests"
 
 
 class S3Server:
-    """moto, counting what it is asked for."""
+    """A moto server that counts its requests."""
 
     def __init__(self) -> None:
         self._application = DomainDispatcherApplication(create_backend_app)
@@ -29,26 +29,26 @@ class S3Server:
         )
         self._lock = threading.Lock()
         self.listings: list[dict[str, str]] = []
-        """The parameters of each request that lists, with its bucket, in the order they came in."""
+        """Query parameters and bucket of each listing request, in the order of arrival."""
         self.others = 0
-        """Requests for anything else."""
+        """Number of requests that are not listings."""
         self.keys: list[str] = []
-        """The access key that each request was signed with, or its token; ``""`` for none."""
+        """Access key or token of each request; ``""`` for an unsigned request."""
         self.filled_at = 0.0
-        """When objects were stored last."""
+        """Time when ``fill`` last stored objects, in seconds since the epoch."""
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """URL of the server."""
         return f"http://{_HOST}:{self._server.server_port}"
 
     @property
     def options(self) -> dict[str, Any]:
-        """What s3fs is told."""
+        """The s3fs options that connect to this server."""
         return {"key": _KEY, "secret": _SECRET, "endpoint_url": self.endpoint}
 
     def fill(self, bucket: str, objects: Mapping[str, bytes]) -> None:
-        """Store objects in a bucket of their own."""
+        """Create a bucket and store the objects in it."""
         client = self._client()
         client.create_bucket(Bucket=bucket)
         for key, content in objects.items():
@@ -58,13 +58,13 @@ class S3Server:
         self.forget()
 
     def copy(self, bucket: str, key: str, to: str) -> None:
-        """Store an object once more."""
+        """Copy an object within its bucket."""
         client = self._client()
         client.copy_object(Bucket=bucket, Key=to, CopySource=f"{bucket}/{key}")
         client.close()
 
     def remove(self, bucket: str, keys: Iterable[str]) -> None:
-        """Take objects away."""
+        """Delete objects from a bucket."""
         client = self._client()
         for key in keys:
             client.delete_object(Bucket=bucket, Key=key)
@@ -82,7 +82,7 @@ class S3Server:
         )
 
     def forget(self) -> None:
-        """Count from zero."""
+        """Reset the recorded requests."""
         with self._lock:
             self.listings.clear()
             self.others = 0
@@ -102,7 +102,7 @@ class S3Server:
 
     @contextmanager
     def running(self) -> Iterator[S3Server]:
-        """Serve for as long as it takes."""
+        """Serve requests inside the ``with`` block."""
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -115,4 +115,4 @@ class S3Server:
 
 class _QuietHandler(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Nothing: a test counts."""
+        """Disable the log of the HTTP server."""

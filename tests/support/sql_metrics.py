@@ -1,4 +1,4 @@
-"""What Spark counted while it ran a query: rows, files, as its own status store has it."""
+"""SQL metrics of executed queries, such as rows and files read, from Spark's status store."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from splitlib.spark.jvm.scala import each
 
 
 def last_execution(spark: SparkSession) -> int:
-    """The number of the last query that the session has run; -1 = none yet."""
+    """Return the id of the last query that the session ran; -1 if there was none."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsparkSession.sharedState().statusStore()
     return max((int(each_.executionId()) for each_ in each(store.executionsList())), default=-1)
 
 
 def counted(spark: SparkSession, node: str, metric: str, after: int) -> int:
-    """The sum of a metric over the nodes of a kind in all queries run since.
+    """Return the sum of a metric over the matching plan nodes of all later queries.
 
     Args:
-        spark: The session.
-        node: Found in the names of the nodes of a plan, such as ``Scan parquet``.
-        metric: Its name, such as ``number of files read``.
-        after: Number of the last query that does not count.
+        spark: The session that ran the queries.
+        node: Text in the name of the plan node, such as ``Scan parquet``.
+        metric: Name of the metric, such as ``number of files read``.
+        after: Id of the last query that is left out.
     """
     return sum(_values(spark, node, metric, after))
 
 
 def collected(df: DataFrame, node: str, metric: str) -> tuple[list[Row], int]:
-    """The rows of a query, and a metric of it."""
+    """Collect a DataFrame. Return its rows and one metric of the query."""
     spark = df.sparkSession
     before = last_execution(spark)
     rows = df.collect()
@@ -48,6 +48,7 @@ def _values(spark: SparkSession, node: str, metric: str, after: int) -> Iterator
             for known in each(part.metrics()):
                 text = values.get(known.accumulatorId())
                 if str(known.name()) == metric and text.isDefined():
-                    # perhaps with the least, median and most of its tasks in a second line
+                    # Some metrics have a second line: the total, then minimum, median and maximum
+                    # per task.
                     (number_of,) = re.findall(r"^[\d,]+", str(text.get()).splitlines()[-1])[:1]
                     yield int(number_of.replace(",", ""))

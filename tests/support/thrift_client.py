@@ -1,4 +1,4 @@
-"""Calls of a metastore that splitlib never makes: those that change something."""
+"""A metastore client for calls that change the metastore. splitlib never makes such calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from splitlib_hive.client import parse_uris
 
 @contextmanager
 def thrift_client(metastore: HiveMetastore) -> Iterator[Client]:
-    """A client of the class that thrift generates."""
+    """Open a connection and yield the client class that Thrift generated."""
     ((host, port),) = parse_uris(metastore.uri)
     transport = TBufferedTransport(TSocket(host, port))
     transport.open()
@@ -33,7 +33,7 @@ def thrift_client(metastore: HiveMetastore) -> Iterator[Client]:
 
 
 def parquet_table(name: str, column: FieldSchema, keys: list[FieldSchema]) -> Table:
-    """A table of ``default`` with one data column, to be created."""
+    """Return the Thrift definition of a table in ``default`` with one data column."""
     parquet = "org.apache.hadoop.hive.ql.io.parquet."
     descriptor = StorageDescriptor(
         cols=[column],
