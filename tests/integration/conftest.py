@@ -1,4 +1,4 @@
-"""Scripts of the integration tests that run over Spark Connect."""
+"""Fixtures of the integration tests."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ from splitlib.testing import HiveMetastore
 from tests.support.hive_tables import way_of
 
 SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""The environment of JVMs that end before well compiled code would pay."""
+"""Environment variables for short-lived JVMs, where optimizing compilation takes longer than it
+saves.
+"""
 
 
 @pytest.fixture(params=["hive", "session"])
 def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, str]:
-    """How tables of the metastore are addressed: by its address, or by the session that has it."""
+    """Options that address the metastore's tables: by Thrift URI, or through the Spark session."""
     found: dict[str, str] = way_of(metastore, request.param)
     return found
 
 
 @pytest.fixture
 def over_connect(tmp_path: Path) -> Callable[..., None]:
-    """Runs a script with arguments; its session is that of a Spark Connect server of its own."""
+    """Run a script, with arguments, in the session of a new Spark Connect server."""
 
     def run(script: str, *arguments: object) -> None:
         path = tmp_path / "over_connect.py"
         path.write_text(textwrap.dedent(_CONNECT) + textwrap.dedent(script) + "\nprint(DONE)\n")
-        # the server is started by the script, with no session of this process in its environment
+        # The script starts the server. Spark variables of this process would point to its own
+        # session.
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
         env |= SHORT_LIVED_JAVA
         with open(Path(tempfile.gettempdir()) / "splitlib-tests-connect.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # every server listens at the same port
+            fcntl.flock(lock, fcntl.LOCK_EX)  # All servers listen on the same port.
             done = subprocess.run(
                 [sys.executable, str(path), *map(str, arguments)],
                 capture_output=True,

@@ -1,6 +1,6 @@
-"""Executors killed between and during the steps of queries, in a process of its own.
+"""Kill executors between and during the steps of queries.
 
-``python -m tests.integration.lost_executors DIRECTORY`` prints what came of each step as JSON.
+``python -m tests.integration.lost_executors DIRECTORY`` prints the result of each step as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import splitlib
 from splitlib.spark import kept_rows
 from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
-# Not the same each time, and slow enough for an executor to be lost meanwhile.
+# This subquery is not deterministic, and it is slow enough to lose an executor while it runs.
 _SOME_DAYS = """(SELECT k FROM days
   WHERE rand() < 0.9 AND
     length(coalesce(java_method('java.lang.Thread', 'sleep', 100L), 'x')) > 0)"""
@@ -26,7 +26,7 @@ _QUERY = f"SELECT f.v FROM facts f JOIN {_SOME_DAYS} d ON f.p = d.k"
 
 
 def outcomes(cluster: Cluster, scratch: Path) -> dict[str, bool]:
-    """Whether each step gave what it should."""
+    """Return whether each step gave the expected result."""
     spark = cluster.spark
     spark.sql(
         "CREATE TABLE facts USING parquet PARTITIONED BY (p) AS "
@@ -75,7 +75,7 @@ def _is_pruned(planned: DataFrame) -> bool:
 
 
 def _while_killing(cluster: Cluster, step: Callable[[], DataFrame]) -> DataFrame:
-    """Take a step, and kill all executors as soon as some task of it runs."""
+    """Run ``step``, and kill all executors as soon as one of its tasks runs."""
     done = threading.Event()
 
     def kill() -> None:

@@ -1,7 +1,7 @@
-"""Gives splitlib a secret wherever it takes something, and prints whatever can be seen of it.
+"""Pass a secret to every input of splitlib, and print everything that a user could see.
 
-Run as ``python -m tests.integration.planted_secrets DIRECTORY``: what is printed, and Spark's event
-log in that directory, are to be searched for :data:`SECRET`.
+``python -m tests.integration.planted_secrets DIRECTORY`` prints the texts and writes Spark's event
+log to the directory. A test then searches both for :data:`SECRET`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 def show_error(call: Callable[[], Any]) -> None:
-    """What a caller sees of an error, who may pickle it."""
+    """Print the error of a call in every visible form, including its pickle."""
     try:
         call()
     except splitlib.SplitlibError as error:
@@ -58,7 +58,7 @@ def show_error(call: Callable[[], Any]) -> None:
 
 
 def errors(spark: SparkSession) -> None:
-    """Errors of names and options of tables that do not exist."""
+    """Print errors about names and options of tables that do not exist."""
     quick: dict[str, Any] = {"config": splitlib.SplitConfig(retry_attempts=1)}
     for name in IN_NAMES:
         for connector in ("files", "hive", "iceberg", None):
@@ -74,7 +74,7 @@ def errors(spark: SparkSession) -> None:
 
 
 def scans(spark: SparkSession, root: Path) -> None:
-    """Tables that can be read, whose options hold secrets."""
+    """Print scans of readable tables whose options contain secrets."""
     table = splitlib.load_table(
         str(root), "files", partition_schema="day int", storage_options={"secret": SECRET}
     )
@@ -116,7 +116,7 @@ def scans(spark: SparkSession, root: Path) -> None:
 
 
 def iceberg_table(directory: Path) -> None:
-    """``ns.t`` in the catalog that the tests name ``ice``."""
+    """Create ``ns.t`` in a catalog. The tests call this catalog ``ice``."""
     catalog = load_catalog(
         "ice", type="sql", uri=f"sqlite:///{directory}/ice.db", warehouse=directory.as_uri()
     )

@@ -1,4 +1,4 @@
-"""A standalone cluster of two workers on this machine, whose executors can be killed."""
+"""A local standalone cluster of two workers, whose executors tests can kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 _DEPLOY = "org.apache.spark.deploy"
 _HOST = "127.0.0.1"
 _DEADLINE = 120.0
-"""Seconds after which what was waited for has failed."""
+"""Maximum waiting time, in seconds."""
 
 
 class Cluster:
@@ -25,7 +25,7 @@ class Cluster:
 
     Args:
         spark: The session.
-        workers: Each is the parent of its executors.
+        workers: Worker processes. Each is the parent of its executors.
     """
 
     def __init__(self, spark: SparkSession, workers: list[subprocess.Popen[bytes]]) -> None:
@@ -33,30 +33,30 @@ class Cluster:
         self._workers = workers
 
     def wait_for_executors(self) -> None:
-        """Wait until there are two."""
-        _wait(lambda: len(self._addresses()) == 3)  # the driver is among them
+        """Wait until both executors are registered."""
+        _wait(lambda: len(self._addresses()) == 3)  # The list includes the driver.
 
     def kill_now(self, number: int) -> None:
-        """Kill so many executors; what becomes of that is not waited for."""
+        """Kill executors, without waiting for the effect."""
         pids = [pid for worker in self._workers for pid in _children(worker.pid)]
         for pid in pids[:number]:
             os.kill(pid, signal.SIGKILL)
 
     def has_tasks(self) -> bool:
-        """Whether some task is running."""
+        """Return whether any task is running."""
         tracker = self.spark.sparkContext.statusTracker()
         infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         return any(info is not None and info.numActiveTasks > 0 for info in infos)
 
     def _addresses(self) -> set[str]:
-        """Of the executors, and of the driver."""
+        """Return the addresses of the executors and the driver."""
         infos = self.spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
         return {f"{info.host()}:{info.port()}" for info in infos}
 
 
 @contextmanager
 def standalone_cluster(scratch: Path, settings: dict[str, str]) -> Iterator[Cluster]:
-    """Start master, workers and session; all end with it."""
+    """Start master, workers and session. Stop them all after the block."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port = probe.getsockname()[1]
@@ -109,7 +109,8 @@ def _started(stack: ExitStack, log: Path, class_: str, *arguments: str) -> subpr
         env={
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_SCALA_VERSION": "2.13",  # which it would look for in a build tree
+            # Without this setting, Spark looks for the version in a build directory.
+            "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": _HOST,
         },
     )

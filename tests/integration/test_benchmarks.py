@@ -1,4 +1,4 @@
-"""Every benchmark runs at a tiny size, and each contender does what its name says."""
+"""Every benchmark runs at a small size, and each contender does what its name says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where one run of all benchmarks has left its results."""
+    """The output directory of one run of all benchmarks."""
     if shutil.which("javac") is None:
         pytest.fail("javac is not on PATH: the benchmarks need a JDK")
     output = tmp_path_factory.mktemp("benchmarks") / "results"
@@ -98,14 +98,14 @@ def test_first_row_compares_what_it_says(document, comparison):
     listed = {name: c["files_discovered"] - DIMENSION_FILES for name, c in counts.items()}
     dynamic = [SHIPPED, *TUNED]
     assert list(counts) == [*dynamic, BY_HAND, GIVEN_KEYS, JOIN_KEYS, FLOOR]
-    # Spark's own dynamic pruning is effective, and cold: all is fetched and listed, then dropped
+    # Spark's own dynamic pruning works, but with cold caches it fetches and lists everything first.
     assert {name: fetched[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS)
     assert {name: listed[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS * FILES)
     assert (fetched[BY_HAND], listed[BY_HAND]) == (MATCHING, MATCHING * FILES)
-    # Spark finds nothing where splitlib has pinned the files
+    # splitlib pins the files, so Spark lists none.
     assert (fetched[JOIN_KEYS], listed[JOIN_KEYS]) == (0, 0)
     assert (fetched[GIVEN_KEYS], listed[GIVEN_KEYS]) == (0, 0)
-    # Spark looks at paths that it is given
+    # Spark lists the paths that it receives.
     assert (fetched[FLOOR], listed[FLOOR]) == (0, MATCHING * FILES)
     assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
     assert len({c["rows"] for c in counts.values()}) == 1

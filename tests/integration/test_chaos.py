@@ -1,4 +1,4 @@
-"""The tool of ``make chaos``, on a few of its cells, and on bugs that it has to see."""
+"""The chaos tool on a few of its cells, and on planted bugs that it must detect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CELLS = [
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """Machines differ in speed: of time, these tests want no more than that everything ends."""
+    """Raise the time limits, because machines differ in speed. Only endless runs must fail."""
     monkeypatch.setattr(runs, "SLACK_SECONDS", 30)
     monkeypatch.setattr(measuring, "CLOSING_SECONDS", 30)
     monkeypatch.setattr(processes, "INTERRUPT_SECONDS", 10)

@@ -1,4 +1,4 @@
-"""What a join implies for its other side, as a condition: every row that has a partner, kept."""
+"""``splitlib.condition`` keeps every row that has a partner in the join."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from splitlib.errors import ConfigError, InvalidFilter, NonDeterministicDimensio
 
 pytestmark = pytest.mark.spark
 
-# A value by number, and one that is no key; what each type compares in its own way.
+# An expression of each type that turns a number into a value.
 VALUES = {
     "tinyint": "CAST({} - 120 AS TINYINT)",
     "smallint": "CAST({} AS SMALLINT)",
@@ -55,7 +55,7 @@ def test_no_partner_is_lost(spark, limited, kind):
     assert set(joined) <= set(rows_of(kept))
     if found.is_exact:
         assert rows_of(kept) == joined
-    # a string may be compared with a CHAR, beside which literals are padded
+    # The column may be CHAR in another table, where Spark pads literals.
     listed = limited == "values" and kind != "string"
     assert found.is_exact == (listed or kind == "boolean")
     text = spark.sql(f"SELECT * FROM {{fact}} WHERE {found.sql}", fact=fact)
@@ -143,7 +143,7 @@ def test_no_keys(spark):
 @pytest.mark.newest_spark
 @pytest.mark.parametrize("kind", VALUES)
 def test_no_keys_for_a_merge(spark, kind):
-    """A command of Iceberg fails at a condition that Spark folds to a constant."""
+    """Iceberg commands fail on a condition that Spark folds to a constant."""
     fact = table(spark, kind, 5)
     never = splitlib.merge_condition(fact.where("id > 9"), "k")
     kept = fact.where(never)
@@ -264,14 +264,14 @@ def test_what_is_refused(spark):
         splitlib.SplitConfig(condition_literals=1)
 
 
-# UTF-16, by which Derby orders strings, has 😀 and 𝒳 before the others that are beyond ASCII
+# Derby compares strings as UTF-16. There, 😀 and 𝒳 sort before the other non-ASCII characters.
 STRINGS = ["ab", "\ufb01", "\ufffd", "\U0001f600", "\U0001d4b3"]
 ODD = ["\\", "a\\", '\\"b', "\"'", "'", '"', "é"]
 
 
 @pytest.fixture(scope="module")
 def partitioned(spark):
-    """A table of a metastore with a partition for each string."""
+    """A metastore table with one partition for each string."""
     spark.sql("CREATE TABLE cond_strings (a INT) PARTITIONED BY (p STRING) STORED AS PARQUET")
     rows = spark.createDataFrame(list(enumerate([*STRINGS, *ODD])), "a INT, p STRING")
     rows.coalesce(1).createOrReplaceTempView("cond_rows")
@@ -287,7 +287,7 @@ def test_a_metastore_is_given_no_ranges_of_strings(spark, partitioned, literals)
     with changed(spark, {"spark.splitlib.conditionLiterals": str(literals)}):
         found = splitlib.condition(dimension, "p")
         text = splitlib.merge_condition(dimension, {"t.p": "p"})
-    assert not found.is_exact  # the column might be CHAR
+    assert not found.is_exact  # The column might be CHAR.
     kept = spark.table(partitioned).where(found.column)
     assert {row.p for row in kept.collect()} >= set(STRINGS)
     assert spark.table(partitioned).alias("t").where(text).count() == kept.count()

@@ -1,6 +1,7 @@
-"""Where Spark has other insides than those known, its public API alone is used, and rows are right.
+"""If Spark's internals differ from the known ones, splitlib uses only the public API, and rows are
+right.
 
-What is missing is hidden from the probe: it looks for something that no Spark has.
+The tests make the probe look for a method that no Spark has.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KEYS = pa.schema([("d", pa.int32())])
 
 @pytest.fixture
 def asked_anew() -> Iterator[None]:
-    """The probe has not been asked yet, and is asked again afterwards."""
+    """Clear the probe's cached answers before and after the test."""
     probe.answers.clear()
     yield
     probe.answers.clear()
@@ -40,21 +41,21 @@ def asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def hidden(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A method is missing."""
+    """Make one of Spark's methods appear missing."""
     missing = Member(INDEX, "listFilesOtherwise", "()V", False)
     monkeypatch.setattr(probe, "known_members", lambda: [*known_members(), missing])
 
 
 @pytest.fixture
 def touched(hidden: None) -> Iterator[set[str]]:
-    """The functions of the layer that are called, but for those that only look at the answer."""
+    """Names of the called functions in the JVM layer, except those of the probe itself."""
     layer = str(Path(probe.__file__).parent)
     looks = (probe.__file__, active_session.__file__)
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        # what is imported runs the bodies of modules and classes, which are no functions
+        # Imports run module and class bodies, which are not functions.
         is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
         in_layer = code.co_filename.startswith(layer) and code.co_filename not in looks
         if event == "call" and is_function and in_layer:
@@ -69,7 +70,7 @@ def touched(hidden: None) -> Iterator[set[str]]:
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five partitions of two rows."""
+    """A directory of five partitions with two rows each."""
     root = tmp_path_factory.mktemp("days")
     for day in range(5):
         rows = pa.table({"a": [day, day * 10]})

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the jobs that splitlib runs, in a notebook too, whose signals are not Spark's."""
+"""Ctrl-C ends the Spark jobs that splitlib starts, even without Spark's own signal handler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _POLL_SECONDS: Final = 0.01
 
 @pytest.fixture(autouse=True)
 def signals_of_a_notebook() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt and does nothing else."""
+    """Replace Spark's handler by Python's default, as in a notebook: Ctrl-C only raises
+    KeyboardInterrupt.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -50,4 +52,4 @@ def test_ctrl_c_ends_the_job(spark: SparkSession, name: str) -> None:
         ended.set()
         waiting.join()
     assert list(running()) == []
-    assert spark.range(3).count() == 3  # the connection of this thread is in order
+    assert spark.range(3).count() == 3  # The connection of this thread must still work.

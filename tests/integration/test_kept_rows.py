@@ -1,4 +1,4 @@
-"""Rows that are computed once: the driver has them, and the executors need not."""
+"""Rows that are computed once are kept by the driver, not by executors."""
 
 from __future__ import annotations
 

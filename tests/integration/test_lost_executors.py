@@ -1,4 +1,4 @@
-"""A lost executor costs no rows that splitlib has kept."""
+"""Rows that splitlib keeps survive the loss of executors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds executors in /proc")
 def test_executors_are_killed_between_and_during_steps(tmp_path: Path) -> None:
-    """In a process of its own, as a process has one SparkContext."""
+    """The steps run in a separate process, because a process has only one SparkContext."""
     program = [sys.executable, "-m", "tests.integration.lost_executors", str(tmp_path)]
     root = Path(__file__).parents[2]
     done = subprocess.run(program, cwd=root, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The benchmark of listings on S3, at a small size: what is gated are counts."""
+"""The benchmark of listings on S3 at a small size. The tests check request counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_hardly_more_requests_than_s3_permits(document):
         runs, least = case["runs"], case["least"]
         assert [run["error"] for run in runs.values()] == [None] * 3
         assert runs[BARE]["requests"] == [least]
-        # one for each four pages that are nearly full, and one by which it is learned how full
+        # One request for each four nearly full pages, and one that finds out how full pages are.
         assert runs[STATISTICS]["requests"][0] <= least + 1
         assert runs[NO_STATISTICS]["requests"][0] <= least + 2
         assert [run["others"] for run in runs.values()] == [[0]] * 3

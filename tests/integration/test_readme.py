@@ -1,4 +1,4 @@
-"""The README's examples run, in order, on a small TPC-DS."""
+"""The README's examples run in order on a small TPC-DS data set."""
 
 from __future__ import annotations
 

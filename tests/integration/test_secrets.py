@@ -1,4 +1,4 @@
-"""Secrets in every input are in no output: not printed, raised, logged or stored."""
+"""Secrets in any input appear in no output: printed, raised, logged or stored."""
 
 from __future__ import annotations
 

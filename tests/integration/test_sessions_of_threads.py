@@ -1,4 +1,4 @@
-"""Whatever thread calls splitlib: the settings that count are those of the session it works for."""
+"""In every thread, splitlib uses the settings of the session that it works for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS: Final = [
         "spark.sql.parser.escapedStringLiterals": "true",
     },
 ]
-# Every literal and cast in it is another thing under the other settings.
+# Every literal and cast gives another value under the other session's settings.
 COLUMNS: Final = (
     r"timestamp'2024-01-01 00:00:00' AS t, 'a\nb' AS s, try_cast(f.v AS int) + 0 AS v, f.at"
 )
@@ -45,7 +45,7 @@ TABLE: Final = "default.st_fact"
 
 @pytest.fixture(scope="module")
 def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
-    """Two sessions of other settings, on tables by timestamps, whose text is of no zone."""
+    """Two sessions with different settings, and tables with timestamps."""
     spark.sql("CREATE TABLE st_fact (v string, at timestamp) USING parquet PARTITIONED BY (at)")
     days = ", ".join(f"('{i}', timestamp'2024-01-0{i} 00:00:00')" for i in range(1, 6))
     spark.sql(f"INSERT INTO st_fact VALUES {days}")
@@ -56,7 +56,7 @@ def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
         for name, value in settings.items():
             session.conf.set(name, value)
         made.append(session)
-    # midnight in either zone
+    # Midnight in the time zone of each session.
     midnights = [s.sql("SELECT timestamp_ltz'2024-01-03 00:00:00' AS at") for s in made]
     for midnight in midnights:
         midnight.selectExpr("at", "'one'").write.insertInto("st_dim")
@@ -66,31 +66,31 @@ def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
 
 
 class Outcome(NamedTuple):
-    """What there is to compare."""
+    """The parts of a result to compare."""
 
     types: str
     rows: list[str]
 
 
 def outcome(df: DataFrame) -> Outcome:
-    """Types and rows, as the session of the DataFrame has them."""
+    """Return the type and rows of a DataFrame, as its session sees them."""
     rows = df.toArrow().to_pylist()
     return Outcome(df.schema.simpleString(), sorted(map(repr, rows)))
 
 
 def fact_of(session: SparkSession) -> DataFrame:
-    """The rows that the filters of a reader leave."""
+    """Return the rows that the reader's filters keep, with plain Spark."""
     keys = dim_of(session)
     return session.table(TABLE).where(CONDITION).join(keys, "at", "semi").select("v", "at")
 
 
 def dim_of(session: SparkSession) -> DataFrame:
-    """The keys."""
+    """Return the dimension with the keys."""
     return session.table("default.st_dim").where("name = 'one'")
 
 
 def by_condition(session: SparkSession, splitting: bool, write: Callable[..., Any]) -> Outcome:
-    """The rows of the fact that a condition leaves."""
+    """Return the rows of the fact that a condition keeps, or the semi-join with plain Spark."""
     if not splitting:
         return outcome(session.table(TABLE).join(dim_of(session), "at", "semi").select("v", "at"))
     found = write(dim_of(session), on="at")
@@ -99,7 +99,7 @@ def by_condition(session: SparkSession, splitting: bool, write: Callable[..., An
 
 
 def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
-    """The table that a command makes, as a session of its own reads it."""
+    """Create a table with a command, and return its rows."""
     name = f"st_made_{threading.get_ident()}"
     run(f"CREATE TABLE {name} USING parquet AS {QUERY}")
     try:
@@ -109,7 +109,7 @@ def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
 
 
 def partitions(session: SparkSession, splitting: bool) -> list[str]:
-    """The values of the partitions, as seen without Spark."""
+    """Return the partition values, read with splitlib or with plain Spark."""
     if not splitting:
         rows = session.table(TABLE).select("at").distinct().toArrow()
         return sorted(repr(at.astimezone(UTC)) for at in rows["at"].to_pylist())
@@ -171,7 +171,7 @@ TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
 
 
 def in_fresh_threads(*works: Callable[[], Any]) -> list[Any]:
-    """The results of some functions that run at the same time, each in a thread of its own."""
+    """Run functions at the same time, each in a new thread. Return their results."""
     together = threading.Barrier(len(works))
 
     def run(work: Callable[[], Any]) -> Any:

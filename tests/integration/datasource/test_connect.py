@@ -1,4 +1,4 @@
-"""The data source over Spark Connect, where its server finds the connectors."""
+"""The data source over Spark Connect, with the connectors installed on the server."""
 
 from __future__ import annotations
 

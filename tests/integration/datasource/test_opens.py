@@ -1,4 +1,4 @@
-"""How often the data source opens its table, in all processes together; and that it closes it."""
+"""How often the data source opens its table, over all processes, and that each open is closed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opens(spark, tmp_path):
 
 @pytest.mark.parametrize("filters", [{}, {"filter": KEYS}])
 def test_a_batch(spark, opens, filters):
-    """Once where Spark asks for the schema, and once where it plans: those are two processes."""
+    """Spark infers the schema and plans the query in two processes. Each opens the table once."""
     reader = spark.read.format("counted").options(**filters)
     loaded = reader.load("t")
     assert loaded.schema == SCHEMA
@@ -50,19 +50,19 @@ def test_a_batch(spark, opens, filters):
 @pytest.mark.parametrize("filters", [{}, {"filter": KEYS}])
 @pytest.mark.parametrize("given", [False, True])
 def test_a_stream(spark, opens, tmp_path, filters, given):
-    """Spark pickles the reader in one process, and asks it for splits in another."""
+    """Spark pickles the stream reader in one process and requests splits from it in another."""
     reader = spark.readStream.format("counted").options(**filters)
     stream = (reader.schema(SCHEMA) if given else reader).load("t")
     assert opens.taken() == (0 if given else 1)
-    # the types of the filters' columns are not in the schema that a user gives, so that the first
-    # process asks the table for them
+    # A schema from the user does not include the types of the filter columns. The first process
+    # must read them from the table.
     most = 2 if given and filters else 1
     for query in ("first", "second"):
         writer = stream.writeStream.format("parquet").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(tmp_path / f"{query}_log"))
         writer.start(str(tmp_path / query)).awaitTermination()
         assert spark.read.parquet(str(tmp_path / query)).count() == 6
-        # 4.0 pickles the reader again for each query
+        # Spark 4.0 pickles the reader again for each query.
         assert opens.taken() in ({most} if query == "first" else {1, most})
 
 
@@ -83,7 +83,9 @@ def test_what_fails_closes_the_table(spark, opens, options, schema, error):
 
 
 def test_a_stream_whose_columns_were_altered(opens, tmp_path):
-    """The filter's column is not among those that are read."""
+    """A stream fails if its filter column changed its type, even if the stream does not read the
+    column.
+    """
     options = {"path": "t", "columns": "k", "filter": KEYS}
     source = opens.data_source()(options)
     schema = source.schema()

@@ -1,4 +1,4 @@
-"""``spark.readStream.format("splitlib")``: every row once, wherever the query is stopped."""
+"""``spark.readStream.format("splitlib")`` reads every row once, wherever the query is stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.hive_tables import encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 FILES, STOPS = 24, 12
-# before 4.2 Spark neither limits batches nor says where one starts
+# Spark before 4.2 does not limit batches and does not pass the start offset.
 BATCHES = FILES if hasattr(DataSourceStreamReader, "getDefaultReadLimit") else 1
 OPTIONS = {"connector": "files", "partition_schema": "k int", "maxBytesPerTrigger": "1"}
 
@@ -47,7 +47,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def stream(spark, root, tmp_path):
-    """Starts a query that copies the table into files; the copy as it is by now."""
+    """Start queries that copy the table into files, and read the current copy."""
     spark.dataSource.register(splitlib.SplitlibDataSource)
 
     def start(**trigger):
@@ -138,11 +138,11 @@ def test_killed(stream, root, tmp_path):
 
 def test_a_table_that_has_changed_below_the_stream(stream, root):
     stream.start(availableNow=True).awaitTermination()
-    write(root, 3, FILES)  # behind all others: it is simply read next
+    write(root, 3, FILES)  # This file follows all others, so the stream reads it next.
     stream.start(availableNow=True).awaitTermination()
     grown = everything() + Counter((a, 3) for a in range(FILES * 10, FILES * 10 + 10))
     assert stream.copied() == grown
-    write(root, 0, 999)  # before those that were read
+    write(root, 0, 999)  # This file precedes files that were already read.
     query = stream.start(availableNow=True)
     with pytest.raises(PySparkException, match="could be lost or repeated"):
         query.awaitTermination()
@@ -151,7 +151,7 @@ def test_a_table_that_has_changed_below_the_stream(stream, root):
 
 @pytest.fixture
 def reader(root):
-    """A stream's reader as Spark makes it, without Spark."""
+    """Create stream readers as Spark does, without Spark."""
 
     def make(**options):
         source = SplitlibDataSource({k.lower(): v for k, v in {**OPTIONS, **options}.items()})
@@ -164,7 +164,7 @@ def test_offsets_are_small_and_steps_cover_all(reader):
     offset = reader().initialOffset()
     ids = []
     while True:
-        one = reader(maxBytesPerTrigger="3k")  # a new one each time, as after a restart
+        one = reader(maxBytesPerTrigger="3k")  # Use a new reader each time, as after a restart.
         limited = (offset, one.getDefaultReadLimit()) if BATCHES > 1 else ()
         end = one.latestOffset(*limited)
         assert len(json.dumps(end)) < 100

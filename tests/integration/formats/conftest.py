@@ -1,5 +1,3 @@
-"""A session with a Hive catalog."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The same bytes read twice: by Spark's Hive reader and by splitlib's column expressions."""
+"""Compare Spark's Hive reader with splitlib's column expressions on the same bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 
 
 class Hive:
-    """A session with a Hive catalog, and the same bytes read in two ways."""
+    """A Spark session with a Hive catalog that reads the same bytes with both readers."""
 
     def __init__(self, spark: SparkSession, warehouse: Path) -> None:
         self.spark = spark
@@ -46,7 +46,7 @@ class Hive:
         data: bytes,
         properties: dict[str, str] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """The rows, once both readers gave the same."""
+        """Return the rows. Assert that both readers give the same ones."""
         properties = properties or {}
         name = self.table(columns, data, properties)
         table = self.spark.table(name)
@@ -65,7 +65,9 @@ def _sql(text: str) -> str:
 
 
 def collected(frame: Any) -> list[tuple[Any, ...]]:
-    """Rows with every difference visible: text as bytes, instants as numbers, NaN as text."""
+    """Return rows in a form that shows every difference: strings as bytes, timestamps as numbers,
+    NaN as text.
+    """
     exact = [_exact(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in frame.schema.fields]
     return [tuple(row) for row in frame.select(exact).collect()]
 

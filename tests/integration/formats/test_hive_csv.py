@@ -1,4 +1,4 @@
-"""Rows of Hive's CSV tables equal those of Spark's own Hive reader, over the same bytes."""
+"""Rows of Hive CSV tables equal those of Spark's Hive reader for the same bytes."""
 
 from __future__ import annotations
 

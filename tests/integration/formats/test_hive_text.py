@@ -1,4 +1,4 @@
-"""Rows of Hive's text tables equal those of Spark's own Hive reader, over the same bytes."""
+"""Rows of Hive text tables equal those of Spark's Hive reader for the same bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ NUMBERS += [
     "1\xa0",
     "\u0661",
 ]
-# more digits than a decimal of Hive holds: rounded there, then once more to the column's scale
+# Hive's decimals hold 38 digits. Longer texts are rounded to 38 digits, then again to the column's
+# scale.
 NUMBERS += [
     *("9" * 38, "9" * 39, "1" * 38 + ".5", "9" * 38 + ".5", "9" * 20 + "." + "5" * 30),
     *(
@@ -84,7 +85,7 @@ TIMESTAMPS = [
     *(f"{day} {time}" for day in ("2020-01-01", "2020-02-31") for time in TIMES + LONG_TIMES),
     *(f"{day} {time}" for day in DATES for time in ("00:00:00.5", "23:59:59")),
 ]
-# clocks put forward, put back, and set from the sun to the railway
+# Changes to and from daylight saving time, and the change from solar to standard time.
 TIMESTAMPS += [
     text.replace("_", " ")
     for text in words("""
@@ -114,13 +115,13 @@ NOT_UTF8 = [
 def test_every_spelling_of_every_type(hive: Hive, ansi: str) -> None:
     texts = [*NUMBERS, *BOOLEANS, *DATES, *TIMESTAMPS, *BINARIES, *STRINGS]
     fields = [*(text.encode() for text in texts), *BINARIES_OF_BYTES, *NOT_UTF8]
-    width = PRIMITIVES.count(",") - 2  # three commas are inside decimal(...)
+    width = PRIMITIVES.count(",") - 2  # Three commas are inside ``decimal(…)``.
     hive.spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         rows = hive.same(PRIMITIVES, b"\n".join(b"\x01".join([f] * width) for f in fields))
     finally:
         hive.spark.conf.unset("spark.sql.ansi.enabled")
-    # the reader does read: every type has values, and NULLs where they can be
+    # The comparison means something only if every column has values and nulls.
     columns = list(zip(*rows, strict=True))
     assert all(len(set(column)) > 2 for column in columns)
     assert all(None in column for column in columns)

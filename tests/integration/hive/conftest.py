@@ -1,5 +1,3 @@
-"""Tables of a metastore for the tests of a module."""
-
 from __future__ import annotations
 
 import pytest

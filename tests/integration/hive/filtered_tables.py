@@ -1,4 +1,4 @@
-"""Tables of a metastore, read by splitlib with keys and by ``spark.table`` with a semi-join."""
+"""Compare splitlib's reads with join keys to semi-joins over ``spark.table``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ HOW = ("pinned", "paths", "session")
 
 
 class FilteredTables(HiveTables):
-    """Adds partitions that no SQL statement could add, and compares what both sides read."""
+    """Adds partitions that SQL statements cannot add, and compares the rows of both readers."""
 
     def add_partition(self, table, values, *, rows, location=None, stored_as=None):
-        """Through thrift, with values and a location just as given; None leaves no directory.
+        """Add a partition through Thrift, with its values and location unchanged.
 
-        ``stored_as`` is another table whose format the partition gets.
+        Args:
+            table: Name of the table, with its database.
+            values: Partition values as text.
+            rows: Values of the data column, or an Arrow table. None leaves no directory.
+            location: Directory of the partition; by default below the table.
+            stored_as: Table whose file format the partition gets.
         """
         client = MetastoreClient(parse_uris(self.metastore.uri))
         described = client.get_table(*table.split("."))
@@ -47,11 +52,11 @@ class FilteredTables(HiveTables):
         with thrift_client(self.metastore) as thrift:
             thrift.add_partition(partition)
         if absent and not any(path.iterdir()):
-            path.rmdir()  # the metastore has made it
+            path.rmdir()  # The metastore created the directory.
         self.spark.catalog.refreshTable(table)
 
     def same(self, table, dimension, on, *, null_safe=False, where=None, ways=HOW, **settings):
-        """Equal schema and rows, through some ways of reading; returns the number of rows."""
+        """Assert equal schema and rows for each way of reading. Return the number of rows."""
         fact = self.spark.table(table)
         condition = None
         for fact_key, dimension_key in on.items():

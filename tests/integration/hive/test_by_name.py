@@ -1,4 +1,4 @@
-"""Partitions that a real metastore is asked for by name, by the start of the name, or not."""
+"""Partition requests to a real metastore by full name, by name prefix, or for all names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAYS = ["2024-01-01", "2024-01-02", "2024-10-01"]
 
 @pytest.fixture(scope="module")
 def visits(spark, metastore):
-    """A table of 33 partitions and those of null, with a file in each."""
+    """Create a table of 33 partitions plus those with nulls, with one file in each partition."""
     rows = [f"('{day}', '{place}')" for day in DAYS for place in PLACES]
     rows += ["(NULL, 'a')", "('2024-01-01', NULL)", "('2024-01-01', '')"]
     spark.sql("DROP TABLE IF EXISTS visits")
@@ -35,7 +35,7 @@ def visits(spark, metastore):
 
 @pytest.fixture(scope="module")
 def numbers(spark):
-    """Partitions of an integer, one of which is spelled as Spark would not."""
+    """Create a table whose integer partition key is not declared to have canonical values."""
     spark.sql("DROP TABLE IF EXISTS numbers")
     spark.sql("CREATE TABLE numbers (a INT) PARTITIONED BY (k INT, s STRING) STORED AS PARQUET")
     spark.sql("INSERT INTO numbers VALUES (1, 5, 'a'), (1, 6, 'a'), (1, 7, 'b')")
@@ -43,7 +43,7 @@ def numbers(spark):
 
 
 def enumerated(table, *filters):
-    """The values of the partitions with a split, the metrics, and what is explained."""
+    """Return the values of the partitions that have splits, the metrics, and the explain text."""
     enumerator = DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -53,12 +53,12 @@ def enumerated(table, *filters):
 
 
 def rows_of(df):
-    """The rows in an order of their own."""
+    """Return the rows as sorted text."""
     return sorted(map(str, df.collect()))
 
 
 def rows(*keys, fields=("day", "place")):
-    """Join keys: tuples of the first fields."""
+    """Return join keys for the first ``fields``, one tuple per key."""
     fields = fields[: len(keys[0])]
     columns = [pa.array(column, pa.string()) for column in zip(*keys, strict=True)]
     return DynamicFilteringData.from_arrow(pa.table(columns, names=list(fields)))
@@ -82,7 +82,10 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
 
 
 def test_a_start_that_a_server_takes_for_a_pattern(spark, metastore):
-    """Each partition comes once, whichever of the values it was found by."""
+    """Hive treats ``.`` and ``_`` in a name prefix as wildcards.
+
+    Each partition must still be returned once.
+    """
     spark.sql("DROP TABLE IF EXISTS places")
     spark.sql("CREATE TABLE places (a INT) PARTITIONED BY (day STRING, place STRING) STORED AS ORC")
     spark.sql("INSERT INTO places VALUES (1, 'a.b', 'x'), (2, 'aXb', 'x'), (3, 'a_b', 'y')")
@@ -100,7 +103,7 @@ def test_what_has_several_spellings_is_asked_for_by_what_has_one(visits, keys):
     found, metrics, _ = enumerated(visits, rows(*keys))
     assert found == set(keys)
     assert metrics.metastore_requests == 1 + 1
-    assert metrics.partitions_total == 12  # of the day
+    assert metrics.partitions_total == 12  # All partitions of that day.
 
 
 def test_a_later_key_alone_takes_all_names(visits):
@@ -150,7 +153,7 @@ def test_more_than_a_call_may_ask_for(visits, metastore):
     ) as table:
         found, metrics, _ = enumerated(table, rows(*keys))
     assert found == set(keys)
-    assert metrics.partitions_total == 34  # those of three days
+    assert metrics.partitions_total == 34  # All partitions of the three days.
     assert metrics.metastore_requests == 3 + 3
 
 

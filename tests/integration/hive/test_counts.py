@@ -1,4 +1,4 @@
-"""What is asked of the metastore and the storage: numbers that do not depend on the machine."""
+"""Numbers of metastore and storage requests. They do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = [str(k) for k in range(0, PARTITIONS, PARTITIONS // MATCHING)][:MATCHING]
 
 @pytest.fixture(scope="module")
 def large(spark, metastore):
-    """10,000 partitions of two files; directories exist only for those that the keys match."""
+    """Create a table of 10,000 partitions. Only partitions that match the keys have a directory."""
     spark.sql("CREATE TABLE large (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     metastore.bulk_add_partitions("default", "large", [(str(k),) for k in range(PARTITIONS)])
     first = None
@@ -33,13 +33,17 @@ def large(spark, metastore):
             else:
                 os.link(first, path)
     spark.sql(f"CREATE TABLE keys USING parquet AS SELECT explode(array({', '.join(KEYS)})) AS k")
-    spark.table("keys").count()  # Spark keeps the listing of a table that is not partitioned
+    # Cache the file listing of this table, so that later reads do not change the counters.
+    spark.table("keys").count()
     return "default.large"
 
 
 @pytest.fixture
 def spark_metrics(spark):
-    """Counters of Spark's own catalog and file listing, from zero."""
+    """Reset Spark's counters of fetched partitions and listed files.
+
+    Return a function that reads them.
+    """
     metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
     metrics.reset()
 
@@ -71,7 +75,7 @@ def test_only_what_matches_is_asked_for(spark, metastore, large, spark_metrics, 
 
 
 def test_the_session_asks_for_no_more(spark, large, spark_metrics):
-    """Its own client counts what it is asked for: the partitions that match, and their files."""
+    """Spark's metastore client counts its fetches: only the matching partitions."""
     keys = spark.table("keys")
     sales = splitlib.read(spark).table(large).filtered_by(keys, "k").load()
     assert spark_metrics()[0] == MATCHING
@@ -80,7 +84,7 @@ def test_the_session_asks_for_no_more(spark, large, spark_metrics):
     assert (metrics.partitions_total, metrics.partitions_matched) == (PARTITIONS, MATCHING)
     assert (metrics.metastore_requests, metrics.storage_requests) == (2, MATCHING)
     assert metrics.files_selected == MATCHING * FILES
-    assert spark_metrics()[0] == MATCHING  # nothing more when it runs
+    assert spark_metrics()[0] == MATCHING  # Running the query fetches no more partitions.
 
 
 def test_the_counters_count(spark, large, spark_metrics):
@@ -117,5 +121,5 @@ def test_a_static_condition_prunes_too(spark, way, large, spark_metrics):
     sales = reader.where(f"k = {KEYS[1]} AND a > 1").load()
     assert sales.count() == 2 * FILES
     assert splitlib.explain(sales).metrics.storage_requests == 1
-    # the session's client counts what it is asked for, as that of the metastore does not
+    # Spark's counter includes fetches through the session, but not through the ``hive`` connector.
     assert spark_metrics()[0] == (0 if way else 1)

@@ -1,4 +1,4 @@
-"""Wrong input and failing services: each has its class of error, and a message with advice."""
+"""Invalid input and failing services raise the right error class, with advice."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def rows_or_error(way):
 
 
 def set_properties(metastore, name, properties):
-    """Through thrift, because Spark reserves some of these names for others."""
+    """Set table properties through Thrift, because Spark reserves some of these names."""
     client = MetastoreClient(parse_uris(metastore.uri))
     described = client.get_table(*name.split("."))
     described.parameters.update(properties)
@@ -207,7 +207,7 @@ def test_a_stream_is_refused(spark, metastore, table):
 
 def test_an_unreadable_directory(spark, metastore, way, table):
     directory = metastore.warehouse / "errors" / "k=2"
-    # a real refusal of the operating system; root may read anything, so a loop of links it is
+    # Root can read any directory, so a symbolic link to itself provokes the OS error.
     moved = directory.rename(directory.with_name("moved"))
     directory.symlink_to(directory)
     try:
@@ -231,7 +231,7 @@ def test_a_file_that_vanishes_after_planning(spark, metastore, way):
 
 
 class DyingProxy(socketserver.ThreadingTCPServer):
-    """A proxy of the metastore that cuts the connection after some bytes of an answer."""
+    """A metastore proxy that cuts the connection after a number of response bytes."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -264,7 +264,7 @@ class _Relay(socketserver.BaseRequestHandler):
             while data := source.recv(4096):
                 sink.sendall(data)
         except OSError:
-            pass  # the line was cut, as it should be
+            pass  # The connection was cut on purpose.
 
 
 def endpoint(metastore):
@@ -283,7 +283,7 @@ def test_a_metastore_that_dies_half_way_is_replaced_by_the_next(metastore, table
         DyingProxy(endpoint(metastore), budget=10**6) as proxy,
         open_(metastore, table, uri=f"{proxy.uri},{metastore.uri}") as opened,
     ):
-        proxy.budget = 20  # in the middle of the names
+        proxy.budget = 20  # Cut the connection in the middle of the partition names.
         assert names_of(opened) == [1, 3]
         proxy.shutdown()
     assert proxy.connections >= 1

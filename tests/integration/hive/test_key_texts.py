@@ -1,4 +1,4 @@
-"""Text of partitions: it has the value that Spark reads, or is undecided and so never pruned."""
+"""Partition text is parsed to the value that Spark reads, or it is undecided and never pruned."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=["try_cast", "legacy cast"])
 def casts(request, spark):
-    """What Spark makes of each text, a column per type."""
+    """Spark's value of each text, with one column per type."""
     function = request.param.split()[-1]
     kept = spark.conf.get("spark.sql.ansi.enabled")
     rows = spark.createDataFrame(list(enumerate(TEXTS)), "i int, t string").coalesce(1)
@@ -109,9 +109,9 @@ def casts(request, spark):
 
 @cache
 def decided(kind):
-    """The texts that have a value, each with its place in :data:`TEXTS`."""
+    """Return each decided text as its index in :data:`TEXTS` and its parsed value."""
     key = pa.field("k", KINDS[kind])
-    # many are cast in another way than a single one, which Arrow converts or not
+    # Whole arrays and single values take different code paths, so parse the texts both ways.
     parsed = [(parse(pa.array(TEXTS), key), list(range(len(TEXTS))))]
     parsed += [(parse(pa.array([text]), key), [i]) for i, text in enumerate(TEXTS)]
     return [
@@ -128,7 +128,7 @@ def test_text_is_undecided_or_what_spark_takes_it_for(casts, kind):
     expected = comparable(casts[kind].combine_chunks().cast(key.type), key)
     for i, value in decided(kind):
         assert same(value, expected[i]), (TEXTS[i], value, expected[i])
-    assert len(decided(kind)) > 10  # what is plain is decided
+    assert len(decided(kind)) > 10  # Valid texts of the type must be decided.
 
 
 def same(one, other):

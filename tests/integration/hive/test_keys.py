@@ -1,4 +1,6 @@
-"""Keys of any type and number that prune tables of a metastore, against Spark's own semi-join."""
+"""Join keys of various types and numbers prune metastore tables, compared with Spark's
+semi-join.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +210,7 @@ def test_too_many_keys(tables):
         matched[threshold] = splitlib.explain(loaded).metrics.partitions_matched
         joined = loaded.join(keys, ["k", "s"], "left_semi")
         assert sorted(row.k for row in joined.collect()) == [6, 6, 8, 8]
-    # exact tuples; then k as values and s as values; then k as a range
+    # From large to small thresholds: exact tuples, values of each column, a range of ``k``.
     assert matched == {10**6: 2, 40: 2, 19: 2}
     ranged = tables.reader(table, filter_max_values=2).filtered_by(keys.select("k"), "k").load()
     assert "k in [5, 9]" in str(splitlib.explain(ranged))

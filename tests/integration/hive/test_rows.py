@@ -1,4 +1,4 @@
-"""Rows of every kind of table of a metastore: those of ``spark.table``, semi-joined with keys."""
+"""Rows of many kinds of metastore tables equal those of ``spark.table`` with a semi-join."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_partition_in_another_format(tables, others):
         tables.add_partition(
             of_each_format[0], [str(k)], rows=None, location=location, stored_as=other
         )
-    # else Spark reads the partitions of a parquet table as parquet, whatever they are
+    # With the conversion, Spark reads every partition of a Parquet table as Parquet.
     tables.spark.conf.set("spark.sql.hive.convertMetastoreParquet", "false")
     try:
         dimension = tables.spark.sql("SELECT id AS k FROM range(9)")
@@ -158,7 +158,7 @@ def test_a_table_that_looks_below_its_directory(tables):
 
 
 def test_options_that_spark_ignores_of_a_table_with_partitions(tables):
-    """A catalog's partitions are listed without the table's options."""
+    """Spark lists the partitions of a catalog table without these options."""
     options = "OPTIONS (pathGlobFilter '*.x', modifiedAfter '2901-01-01T00:00:00')"
     table = tables.create(
         f"(a INT, k INT) USING parquet PARTITIONED BY (k) {options}",
@@ -191,7 +191,10 @@ def test_nested_columns(tables):
 
 @pytest.mark.parametrize("form", ["TEXTFILE", "PARQUET"])
 def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
-    """Which keeps no schema of Spark's: cut and padded as Spark reads it through the SerDe."""
+    """Hive's tables store no Spark schema.
+
+    CHAR values are cut and padded as by Spark's SerDe reader.
+    """
     nested = "c STRUCT<x: {0}, y: INT>, l ARRAY<{0}>, m MAP<STRING, {0}>, t {0}"
     table = tables.create(f"({nested.format('CHAR(3)')}) STORED AS {form} LOCATION '{tmp_path}'")
     wide = tables.create(f"({nested.format('STRING')}) STORED AS {form} LOCATION '{tmp_path}'")
@@ -210,5 +213,5 @@ def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
         loaded = tables.reader(table, how).load()
         assert loaded.schema == expected.schema
         assert sorted(map(str, loaded.collect())) == sorted(map(str, expected.collect())), how
-        # a literal is padded where it is compared with CHAR
+        # Spark pads a literal that is compared with CHAR.
         assert loaded.where("t = 't'").count() == expected.where("t = 't'").count() == 2

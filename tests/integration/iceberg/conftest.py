@@ -1,4 +1,4 @@
-"""A catalog of Iceberg tables, and both ways to read them."""
+"""Fixtures of the Iceberg tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.iceberg.lake import Lake, full_name
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A catalog of Iceberg tables for the tests of a module."""
+    """A catalog of Iceberg tables for one test module."""
     lake = Lake(tmp_path_factory.mktemp("lake"))
     yield lake
     lake.close()
@@ -23,13 +23,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
 @pytest.fixture(params=["auto", "paths"])
 def how(request) -> str:
-    """How columns are found: by field id if the session can, and by their names in each file."""
+    """The ``spark_scan`` setting.
+
+    ``auto`` matches columns by field id if possible, ``paths`` by name.
+    """
     return str(request.param)
 
 
 @pytest.fixture
 def read(spark: SparkSession, lake: Lake, how: str) -> Callable[[Table], TableReader]:
-    """A function that makes the reader of a table of the lake."""
+    """Return a function that creates the reader of a table."""
 
     def reader(table: Table) -> TableReader:
         found = splitlib.read(spark).table(full_name(table), connector="iceberg", **lake.options)

@@ -1,6 +1,6 @@
-"""Iceberg tables for tests: PyIceberg writes them, and their delete files by hand.
+"""Iceberg tables for tests, with hand-written delete files.
 
-PyIceberg itself deletes by writing files anew.
+PyIceberg itself never writes delete files: it rewrites the data files.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FILE_PATH, _POS = 2147483546, 2147483545
 
 
 class Lake:
-    """A catalog of its own, below a directory."""
+    """A separate Iceberg catalog below a directory."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Lake:
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
     ) -> Table:
-        """A new table of format 2 unless ``properties`` say otherwise."""
+        """Create a table. Its format version is 2 unless ``properties`` sets another."""
         settings = {"format-version": "2", **(properties or {})}
         name = f"db.t{next(self._serial)}"
         return self.catalog.create_table(name, schema, location, spec, properties=settings)
@@ -73,27 +73,27 @@ class Lake:
 
 
 def full_name(table: Table) -> str:
-    """The table's name, with its namespace."""
+    """Return the table's name with its namespace."""
     return ".".join(table.name())
 
 
 def data_files(table: Table) -> list[DataFile]:
-    """The data files of the current snapshot, in no order."""
+    """Return the data files of the current snapshot, in any order."""
     return [task.file for task in table.scan().plan_files()]
 
 
 def with_id(name: str, kind: pa.DataType, identifier: int) -> pa.Field:
-    """A column of a Parquet file."""
+    """Return a Parquet column definition with a field id."""
     return pa.field(name, kind, metadata={b"PARQUET:field_id": str(identifier).encode()})
 
 
 def ints(name: str, identifier: int, values: Sequence[int | None]) -> tuple[pa.Field, pa.Array]:
-    """A column of integers for :func:`table_of`."""
+    """Return an integer column for :func:`table_of`."""
     return with_id(name, pa.int32(), identifier), pa.array(values, pa.int32())
 
 
 def table_of(*columns: tuple[pa.Field, pa.Array]) -> pa.Table:
-    """An Arrow table whose columns have field ids."""
+    """Return an Arrow table with field ids."""
     fields, values = zip(*columns, strict=True)
     return pa.Table.from_arrays(list(values), schema=pa.schema(fields))
 
@@ -101,7 +101,7 @@ def table_of(*columns: tuple[pa.Field, pa.Array]) -> pa.Table:
 def write_parquet(
     table: Table, rows: pa.Table, directory: str = ".", **options: Any
 ) -> tuple[str, int]:
-    """A new file among the table's data, below ``directory``: its path and size."""
+    """Write a Parquet file below ``directory`` in the table's data. Return its path and size."""
     path = f"{table.location()}/data/{directory}/{count_of_files()}.parquet"
     path = path.replace("/./", "/")
     content = io.BytesIO()
@@ -118,7 +118,7 @@ _files = count()
 
 
 def count_of_files() -> str:
-    """A number that no other file's name has."""
+    """Return a unique file name."""
     return f"by-hand-{next(_files):05}"
 
 
@@ -129,15 +129,15 @@ def data_file(
     spec_id: int | None = None,
     **options: Any,
 ) -> DataFile:
-    """A data file of exactly these columns, to be appended."""
+    """Write a data file with exactly these columns. Return its manifest entry."""
     path, size = write_parquet(table, rows, **options)
     return _entry(table, DataFileContent.DATA, path, size, rows.num_rows, partition, spec_id)
 
 
 def append_rows(table: Table, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[DataFile]:
-    """Commit rows, in a file for each partition, with statistics.
+    """Commit rows with statistics, in one file per partition.
 
-    PyIceberg's own writer needs another package for most partitions.
+    For most partitions, PyIceberg's own writer needs an extra package.
     """
     groups: dict[Record, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -160,7 +160,7 @@ def _inside(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def append_files(table: Table, *files: DataFile) -> None:
-    """Commit data files as they are."""
+    """Commit data files without changes."""
     _commit(table, files, ())
 
 
@@ -171,7 +171,10 @@ def delete_positions(
     spec_id: int | None = None,
     names: tuple[str, str] = ("file_path", "pos"),
 ) -> None:
-    """One position delete file for rows of some data files, named by path."""
+    """Commit one position delete file.
+
+    ``positions`` maps each data file's path to its deleted rows.
+    """
     rows = sorted((path, position) for path, all_ in positions.items() for position in all_)
     schema = pa.schema(
         [with_id(names[0], pa.string(), _FILE_PATH), with_id(names[1], pa.int64(), _POS)]
@@ -190,7 +193,7 @@ def delete_equal(
     spec_id: int | None = None,
     append: Sequence[DataFile] = (),
 ) -> None:
-    """One equality delete file; what is appended with it is not deleted by it."""
+    """Commit one equality delete file. It does not apply to the files in ``append``."""
     path, size = write_parquet(table, rows)
     kind = DataFileContent.EQUALITY_DELETES
     entry = _entry(table, kind, path, size, rows.num_rows, partition, spec_id, list(field_ids))
@@ -203,7 +206,7 @@ def delete_vector(
     positions: Sequence[int],
     partition: Sequence[Any] = (),
 ) -> None:
-    """A deletion vector of one data file, somewhere in a file of its own."""
+    """Commit a deletion vector for one data file, in a Puffin file of its own."""
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     vector = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
     puffin = f"{table.location()}/data/{count_of_files()}.puffin"
@@ -267,7 +270,7 @@ def _commit(table: Table, files: Sequence[DataFile], deletes: Sequence[DataFile]
 
 
 class _RowDelta(_FastAppendFiles):
-    """Adds data files and delete files of any specification."""
+    """A snapshot producer that adds data files and delete files of any partition spec."""
 
     files: Sequence[DataFile]
     deletes: Sequence[DataFile]
@@ -320,12 +323,12 @@ class _Writer(ManifestWriterV2):
 
 
 def plain(table: Table) -> list[tuple[Any, ...]]:
-    """All rows of a table as PyIceberg reads them, in the order of :func:`rows_of`."""
+    """Return all rows as PyIceberg reads them, in the order of :func:`rows_of`."""
     return _sorted(table.scan().to_arrow())
 
 
 def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
-    """The rows of a DataFrame in an order of their own."""
+    """Return the rows of a DataFrame, sorted."""
     return _sorted(df.toArrow())
 
 
@@ -336,7 +339,7 @@ def _sorted(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """With instants in UTC, whatever zone the reader names them in."""
+    """Convert timestamps to UTC, because readers return them in different zones."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     return value

@@ -1,4 +1,4 @@
-"""What Spark need not read of Iceberg tables, thanks to conditions and join keys."""
+"""Conditions and join keys skip files, row groups and rows of Iceberg tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.integration.iceberg.lake import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-# its classes are built by metaclasses that type checkers do not follow
+# Type checkers cannot follow the metaclasses of these classes.
 ice: Any = importlib.import_module("pyiceberg.expressions")
 
 
@@ -55,7 +55,7 @@ def report_of(df):
 
 
 def rows_scanned(df):
-    """The rows that come out of files once ``df`` has run, before any condition on rows."""
+    """Run ``df`` and return how many rows its Parquet scans output, before row filters."""
     df.collect()
     leaves = df._jdf.queryExecution().executedPlan().collectLeaves()
     if leaves.head().nodeName() == "AdaptiveSparkPlan":
@@ -70,7 +70,10 @@ def rows_scanned(df):
 
 @pytest.fixture(scope="module")
 def measured(lake):
-    """Ten files of 1000 rows in ten row groups: ``k`` counts rows, ``day`` is ``k // 1000``."""
+    """Create ten files of 1000 rows in ten row groups.
+
+    ``k`` counts rows; ``day`` is ``k // 1000``.
+    """
     table = lake.create(
         Schema(
             NestedField(1, "k", LongType()),
@@ -97,7 +100,8 @@ def test_keys_skip_row_groups(spark, measured, read, how) -> None:
     assert sorted(row.k for row in df.collect()) == [5, 777, 3050, 3051]
     joined = df.join(dimension, df.k == dimension.key)
     assert sorted(row.k for row in joined.collect()) == [5, 777, 3050, 3051]
-    if how == "auto":  # where rows also meet the partitions of their paths, plans differ
+    # With ``paths``, the plan may contain other operators, so the metric is not comparable.
+    if how == "auto":
         assert rows_scanned(df) == 300
 
 
@@ -114,9 +118,9 @@ def test_many_keys_skip_row_groups_by_range(measured, read, how) -> None:
 
 
 @pytest.mark.parametrize("null_safe", [False, True])
-@pytest.mark.parametrize("how", ["auto"], indirect=True)  # by paths nothing but joins test rows
+@pytest.mark.parametrize("how", ["auto"], indirect=True)  # With ``paths``, only joins filter rows.
 def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> None:
-    """The keys are scattered, so a range drops nothing; a Bloom filter lets few others through."""
+    """The keys are scattered, so a range drops nothing. A Bloom filter drops most other rows."""
     wanted = set(range(0, 10_000, 2))
     df = read(measured).filtered_by(DynamicFilteringData.from_values({"k": sorted(wanted)})).load()
     found = {row.k for row in df.select("k").collect()}
@@ -146,7 +150,7 @@ def test_null_keys_keep_null_rows(measured, read) -> None:
 
 
 def test_keys_of_partition_values_alone_open_no_file(measured, read) -> None:
-    """Rows are not tested either: their partition value was."""
+    """Partition values decide the match, so no row filter is added."""
     keys = DynamicFilteringData.from_values({"day": [3, 4]})
     df = read(measured).filtered_by(keys).load()
     assert df.count() == 2000
@@ -160,7 +164,7 @@ def test_deleted_rows_stay_deleted(lake, read) -> None:
     file = data_file(table, table_of(ints("id", 1, range(1000))), row_group_size=100)
     append_files(table, file)
     delete_positions(table, {file.file_path: [550, 999]})
-    # a name that another column once had
+    # Reuse a former column name for another column.
     with table.update_schema() as update:
         update.rename_column("id", "was_id")
     with table.update_schema() as update:
@@ -213,14 +217,14 @@ def test_keys_of_any_type(lake, read, kind, arrow, values) -> None:
         assert arrow == pa.float64() or found == {i}
 
 
-# --- where
+# where
 
 DAYS = [datetime.datetime(2024, 1, day, 12, tzinfo=datetime.UTC) for day in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
 def events(lake):
-    """One file for each day; ``n`` is a hundred times the day's number."""
+    """Create one file per day. ``n`` is 100 times the day of the month."""
     inner = StructType(NestedField(6, "a", IntegerType(), required=False))
     table = lake.create(
         Schema(
@@ -288,14 +292,14 @@ def test_where(events, read, how, condition, files) -> None:
     df = read(events).where(condition).load()
     if isinstance(condition, str):
         everything = read(events).load()
-        # as text, in which NaN is like NaN
+        # Compare as text, so that NaN equals NaN.
         assert repr(rows_of(df)) == repr(rows_of(everything.where(condition)))
     else:
         assert sorted(rows_of(df.select("name"))) == _names(events, condition)
     report = report_of(df)
-    # by paths, conditions on data columns are not looked into
+    # With ``paths``, conditions on data columns do not prune files.
     assert report.metrics.files_selected <= (files if how == "auto" else 5)
-    assert report.filters  # used or not, it is spoken of
+    assert report.filters  # The report lists each filter, used or not.
 
 
 def test_where_takes_columns(events, read, how) -> None:
@@ -335,7 +339,7 @@ def test_conditions_and_keys_hold_together(events, read, how) -> None:
     assert sorted(row.n for row in df.collect()) == [300, 400]
     report = report_of(df)
     assert report.metrics.files_total == 5
-    selected = 2 if how == "auto" else 4  # by paths, by the keys alone
+    selected = 2 if how == "auto" else 4  # With ``paths``, only the keys prune files.
     assert report.metrics.files_selected == selected
     assert sum(report.metrics.files_dropped.values()) == 5 - selected
     assert "dropped: " in str(report)

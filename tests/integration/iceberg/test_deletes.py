@@ -1,4 +1,4 @@
-"""The rows of Iceberg tables that Spark sees once delete files have been applied."""
+"""Spark's rows of Iceberg tables with delete files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TWO = Schema(ID, NestedField(2, "v", IntegerType()))
 
 
 def numbered(table, first, count, **options):
-    """A file of ids from ``first``, whose v is ten times that; and its path."""
+    """Append a file of consecutive ids from ``first``, with ``v = 10 * id``. Return its path."""
     ids = list(range(first, first + count))
     rows = table_of(ints("id", 1, ids), ints("v", 2, [10 * i for i in ids]))
     file = data_file(table, rows, **options)
@@ -65,7 +65,7 @@ def ids_of(df):
 
 
 def joins_of(df):
-    """The kinds of the joins that Spark would run."""
+    """Return the join types in Spark's optimized plan."""
     plan = df._jdf.queryExecution().optimizedPlan().toString()
     return [line.split("Join ")[1].split(",")[0] for line in plan.splitlines() if "Join " in line]
 
@@ -78,7 +78,7 @@ def test_by_position(lake, read) -> None:
     numbered(table, 20, 2)
     df = read(table).load()
     assert rows_of(df) == plain(table)
-    # positions are those in the file, also where row groups are skipped
+    # Positions count from the start of the file, even if row groups are skipped.
     assert ids_of(df.where("v >= 70")) == [7, 8, 10, 11, 12, 13, 20, 21]
     assert ids_of(df.where("v = 90")) == []
     assert df.count() == 12
@@ -89,7 +89,7 @@ NAMES = ["plain", "a b", "a%20b", "é☃", "a+b=c", "50%"]
 
 @pytest.mark.parametrize("spelled", ["file://{}", "file:{}", "{}", "//{}"])
 def test_a_path_is_the_same_file_however_it_is_spelled(lake, read, spelled) -> None:
-    """A delete file whose path equals that of no data file would silently delete nothing."""
+    """A delete file deletes nothing if its path text does not match that of the data file."""
     table = lake.create(TWO)
     paths = [numbered(table, 2 * i, 2, directory=name) for i, name in enumerate(NAMES)]
     plainly = [path.removeprefix("file://").replace("/data/", "/data//") for path in paths]
@@ -114,7 +114,7 @@ def test_by_vector(lake, read) -> None:
     table = lake.create(TWO)
     one, two = numbered(table, 0, 10), numbered(table, 10, 3)
     delete_positions(table, {one: [0], two: [0]})
-    # which counts for all positions of its file
+    # A deletion vector replaces the position deletes of its data file.
     delete_vector(table, one, [0, 2, 8])
     assert ids_of(read(table).load()) == [1, 3, 4, 5, 6, 7, 9, 11, 12]
 
@@ -125,7 +125,7 @@ def test_by_value(lake, read) -> None:
     delete_equal(table, table_of(ints("id", 1, [1, 2, 99])), [1])
     delete_equal(table, table_of(ints("id", 1, [3, 4]), ints("v", 2, [30, 0])), [1, 2])
     assert ids_of(read(table).load()) == [0, 4, 5]
-    # what is older than data, or as old, does not delete it
+    # Equality deletes apply only to data files older than the delete file.
     numbered(table, 1, 1)
     again = data_file(table, table_of(ints("id", 1, [0]), ints("v", 2, [-1])))
     delete_equal(table, table_of(ints("id", 1, [0])), [1], append=[again])
@@ -191,7 +191,7 @@ def _same(one, other):
 
 
 def test_columns_compared_that_changed_since(lake, read) -> None:
-    """They were renamed, promoted or dropped, and other columns have their names now."""
+    """The compared columns were renamed, promoted or dropped, and new columns reuse their names."""
     table = lake.create(
         Schema(ID, NestedField(2, "v", IntegerType()), NestedField(3, "w", IntegerType()))
     )
@@ -226,7 +226,7 @@ def test_fields_of_structs_compared(lake, read) -> None:
 
 
 def test_only_the_partition_of_a_delete_or_all_of_them(lake, read) -> None:
-    """Equality deletes also compare a column that is in no file but is the partition's value."""
+    """Equality deletes can also compare a column that exists only as a partition value."""
     table = lake.create(TWO)
     numbered(table, 0, 4)
     with table.update_spec() as update:
@@ -279,7 +279,7 @@ def test_delete_files_that_are_not_read_are_refused(form) -> None:
 
 
 def test_a_position_delete_file_without_its_columns_is_an_error(lake, read) -> None:
-    """Read as it is, it would delete nothing."""
+    """Without the check, such a file would silently delete nothing."""
     table = lake.create(TWO)
     path = numbered(table, 0, 2)
     delete_positions(table, {path: [0]}, names=("path", "row"))

@@ -1,4 +1,4 @@
-"""Values of columns in rows that are older than the column."""
+"""Initial defaults of columns for rows that are older than the column."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.spark
 
 
 class _WithDefaults(IcebergConnector):
-    """Declares initial defaults, which only a format version has that PyIceberg cannot write."""
+    """A connector that adds initial defaults. PyIceberg cannot write their format version."""
 
     defaults: ClassVar[dict[str, object]] = {}
 
@@ -105,7 +105,7 @@ def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None
     df = read(table).load()
     assert rows_of(df) == [(1, {"a": 1}, *shown), (2, None, *shown)]
     assert df.where("text LIKE 'it%' AND n > 5").count() == 2
-    # Spark itself fills in the others
+    # Without the two binary defaults, Spark itself can fill in all others.
     for name in ("b", "u"):
         monkeypatch.delitem(_WithDefaults.defaults, name)
     by_spark = tuple(None if name in ("b", "u") else added[name][2] for name in added)

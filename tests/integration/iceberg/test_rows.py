@@ -1,4 +1,4 @@
-"""Rows of Iceberg tables as Spark sees them, against PyIceberg's own scan."""
+"""Rows of Iceberg tables as Spark reads them, compared with PyIceberg's scan."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ def test_every_type(lake, read) -> None:
 
 
 def test_a_partition_gives_the_value_of_its_column(lake, read) -> None:
-    """Even if a file lacks the column or has another value, as in tables migrated from Hive."""
+    """The partition value counts, even if a file lacks the column or has another value.
+
+    Tables migrated from Hive have such files.
+    """
     table = lake.create(
         Schema(
             NestedField(1, "id", IntegerType()),
@@ -229,7 +232,7 @@ def test_buckets_are_read_by_the_file_system_that_spark_has(spark, scheme) -> No
 
 
 def test_data_files_are_those_of_the_table(lake) -> None:
-    """The helpers of these tests list data files without the library."""
+    """The helper ``data_files`` finds the table's files without splitlib."""
     table = lake.create(Schema(NestedField(1, "id", IntegerType())))
     table.append(pa.table({"id": [1, 2]}, schema=table.schema().as_arrow()))
     path = Path(data_files(table)[0].file_path.removeprefix("file://"))

@@ -117,7 +117,11 @@ def test_nested_fields(lake, read, spark) -> None:
     )
 
     def more(first: int) -> None:
-        """Append three rows: every struct is null, then has null fields, then has values."""
+        """Append three rows.
+
+        Every struct is null in the first, has null fields in the second, and has values in the
+        third.
+        """
         schema = table.schema().as_arrow()
         kinds = {f.name: f.type for f in schema.field("s").type}
         nulls = dict.fromkeys(kinds)

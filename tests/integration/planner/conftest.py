@@ -1,5 +1,3 @@
-"""The two ways to the tables of a query."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,7 +14,10 @@ from tests.integration.planner.ways import Way, settings
 def way(
     request: pytest.FixtureRequest, spark: SparkSession, metastore: HiveMetastore
 ) -> Iterator[Way]:
-    """Both, one after the other; a module says with ``NAMED`` which tables have two names."""
+    """Run each test with session tables and with named-catalog tables.
+
+    A module's ``NAMED`` lists the tables that also have a named-catalog name.
+    """
     is_named = request.param == "named"
     with changed(spark, settings(metastore.uri) if is_named else {}):
         yield Way(spark, request.module.NAMED, is_named)

@@ -1,4 +1,4 @@
-"""The tables of ``tests/unit/planner/shapes`` with a few rows, so that their queries can be run."""
+"""The tables of ``tests/unit/planner/shapes`` with a few rows, so that their queries can run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FACTS = {
     "clicks": "SELECT id, id % 8 FROM range(24)",
     "ticks": "SELECT id, CAST(id % 8 AS TINYINT) FROM range(24)",
     "ratios": "SELECT id, CAST(id % 6 AS FLOAT) / 4 FROM range(18)",
-    # each of them a number and a date, as in "kinds": in ANSI mode any other text is an error
+    # Each text is both a number and a date, as in ``kinds``. ANSI mode raises an error for others.
     "labels": "SELECT id, element_at(array('2020', '0003', '0001', '2021'), int(id % 4 + 1)) "
     "FROM range(16)",
     "flags": "SELECT id, IF(id % 3 = 2, NULL, id % 3 = 0) FROM range(12)",
 }
-"""Those with partitions, 3 to 12 each."""
+"""Queries of the partitioned tables' rows. Each table gets up to 16 partitions."""
 _NAMES = "SELECT int(id), concat('n', id) FROM range(12)"
 _DIMENSIONS = {
     "days": """SELECT int(id), concat('n', id), int(id % 5), date_add(DATE'2020-01-01', int(id)),
@@ -56,9 +56,9 @@ _DIMENSIONS = {
 
 @contextmanager
 def shape_tables(spark: SparkSession) -> Iterator[None]:
-    """The tables in a database of their own, which is the current one for the block.
+    """Create the tables in a separate database, and make it the current database for the block.
 
-    The database stays, empty: DROP DATABASE ends in an error of the metastore.
+    The empty database remains: DROP DATABASE fails with an error of the metastore.
     """
     settings = {
         "spark.splitlib.plannerSmallFactPartitions": "0",
@@ -77,7 +77,7 @@ def shape_tables(spark: SparkSession) -> Iterator[None]:
     finally:
         spark.sql(f"USE {before}")
         for made in spark.catalog.listTables(DATABASE):
-            if made.isTemporary:  # of whatever other test of the process
+            if made.isTemporary:  # Temporary views belong to other tests of this process.
                 continue
             kind = "VIEW" if made.tableType == "VIEW" else "TABLE"
             spark.sql(f"DROP {kind} {DATABASE}.{made.name}")

@@ -1,4 +1,4 @@
-"""The tables of the planner's tests, and what became of a query on them."""
+"""The tables of the planner tests, and helpers that inspect an optimized query."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ CREATE TABLE p_weeks USING parquet AS SELECT CAST(id AS int) AS week, id * 10 AS
 CREATE VIEW p_view AS SELECT v, day AS tag FROM p_sales WHERE v >= 0;
 """
 FACTS = ("p_sales", "p_returns", "p_upper", "p_text", "p_two")
-"""Those with partitions."""
+"""The partitioned tables."""
 _TABLES = (*FACTS, "p_days", "p_weeks")
 
 INNER = "SELECT f.*, d.name FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
-"""Leaves one of 21 partitions."""
+"""A join that keeps one of 21 partitions."""
 
 TWICE = """SELECT a.v, b.v FROM p_sales a JOIN p_days d ON a.day = d.id AND d.week = 1
   JOIN p_sales b ON a.s = b.s JOIN p_days e ON b.day = e.id AND e.name = 'n7'"""
-"""One fact table at two places, of which one needs 4 partitions, and the other 1 of these."""
+"""A query that scans one table twice: one scan needs 4 partitions, the other one of these."""
 
 
 @contextmanager
 def planner_tables(spark: SparkSession) -> Iterator[None]:
-    """The tables; each has a partition per day."""
+    """Create the tables, and drop them after the block."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     yield
@@ -54,21 +54,21 @@ def planner_tables(spark: SparkSession) -> Iterator[None]:
 
 
 def rows_of(df: DataFrame) -> list[str]:
-    """The rows in an order of their own."""
+    """Return the rows as sorted text."""
     return sorted(map(str, df.collect()))
 
 
 def explained(df: DataFrame) -> PlanReport:
-    """The report of an optimized query."""
+    """Return the report of an optimized query."""
     report = splitlib.explain(df)
     assert isinstance(report, PlanReport)
     return report
 
 
 def pruned(df: DataFrame) -> list[tuple[str, int]]:
-    """Table and partitions left of the scans that were pruned.
+    """Return the table and the number of kept partitions for each pruned scan.
 
-    A report on a table of a named catalog has these numbers also where nothing was pruned.
+    A named catalog's report contains these numbers even for scans that are not pruned.
     """
     return sorted(
         (scan.table.rpartition(".")[2], scan.partitions_kept)

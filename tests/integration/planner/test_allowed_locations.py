@@ -1,4 +1,4 @@
-"""``allowed_locations``: no way to a table reads outside of them."""
+"""With ``allowed_locations``, no read method reads outside of these locations."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 FACTS, DAYS, TEXTS = "al_facts", "al_days", "al_texts"
 OUTSIDE = 6
-"""The day whose partition lies elsewhere; it is of week 1."""
+"""The day, in week 1, whose partition is outside the allowed locations."""
 JOIN = "SELECT f.v, f.day FROM {} f JOIN al_days d ON f.day = d.id WHERE d.week = {}"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Two fact tables of 15 partitions, one of which lies elsewhere, and their dimension."""
+    """Two fact tables of 15 partitions, and a dimension.
+
+    One partition of each fact table is outside the warehouse.
+    """
     spark.sql(f"""CREATE TABLE {FACTS} USING parquet PARTITIONED BY (day) AS
         SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
     spark.sql(f"""CREATE TABLE {TEXTS} (v bigint) PARTITIONED BY (day int)
@@ -68,7 +71,7 @@ def refused():
 
 @pytest.mark.parametrize("table", [FACTS, TEXTS])
 def test_only_what_matters_is_compared(spark: SparkSession, table: str) -> None:
-    """A query that does not need the partition elsewhere is pruned as ever."""
+    """A query that does not need the outside partition is pruned as usual."""
     found = rows_of(splitlib.sql(spark, JOIN.format(table, 2)))
     with changed(spark, {"spark.splitlib.allowedLocations": "none"}):
         assert found == rows_of(spark.sql(JOIN.format(table, 2)))
@@ -88,7 +91,7 @@ def test_only_what_matters_is_compared(spark: SparkSession, table: str) -> None:
     ],
 )
 def test_nothing_is_left_to_spark_in_silence(spark: SparkSession, query: str) -> None:
-    """Queries without a join, subqueries and commands read through Spark alone."""
+    """Spark alone reads queries without joins, subqueries and commands. They are checked too."""
     with refused():
         splitlib.sql(spark, query)
     with changed(spark, {"spark.splitlib.dynamicFilteringEnabled": "false"}), refused():
@@ -103,7 +106,7 @@ def test_a_dimension_is_not_run_for_its_keys(spark: SparkSession) -> None:
 
 
 def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """Spark has listed them by the time that splitlib sees the query."""
+    """Spark lists such directories before splitlib receives the query."""
     path = metastore.directory / "elsewhere" / FACTS
     with refused():
         splitlib.optimize(spark.read.parquet(str(path)))
@@ -145,7 +148,7 @@ def test_files_that_a_stream_has_written(
 @pytest.mark.parametrize("connector", ["hive", "session"])
 @pytest.mark.parametrize("table", [FACTS, TEXTS])
 def test_readers(spark: SparkSession, metastore: HiveMetastore, connector: str, table: str) -> None:
-    """By the session's own catalog and by address."""
+    """Both connectors check the locations of the partitions they read."""
     days = {"day": [1, 2]}
     way = way_of(metastore, connector)
     reader = splitlib.read(spark).table(f"default.{table}", **way)
@@ -192,7 +195,7 @@ def test_the_table_itself_is_elsewhere(
     ],
 )
 def test_statements_that_are_not_understood(spark: SparkSession, statement: str) -> None:
-    """Refused before they run, wherever they would read."""
+    """Statements that splitlib cannot check are refused before they run."""
     for table in (FACTS, DAYS):
         with pytest.raises(splitlib.LocationNotAllowed, match="cannot be checked"):
             splitlib.sql(spark, statement.format(table))
@@ -213,7 +216,7 @@ def test_statements_that_are(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("inner", [f"FROM {FACTS}", f"FROM {FACTS} WHERE day = {OUTSIDE}"])
 def test_dimensions(spark: SparkSession, inner: str) -> None:
-    """Whatever runs a query of the user's compares what it reads."""
+    """Every function that runs a user's query checks what the query reads."""
     dimension = spark.sql(f"SELECT v, day {inner}")
     with refused():
         splitlib.condition(dimension, on={"id": "day"})
@@ -234,7 +237,7 @@ def test_dimensions(spark: SparkSession, inner: str) -> None:
 
 
 def test_a_cached_dimension(spark: SparkSession) -> None:
-    """What is in the cache comes from where it was read."""
+    """Cached rows count as read from their original location."""
     dimension = spark.table(FACTS).where("v < 0").cache()
     try:
         with refused():
@@ -260,7 +263,8 @@ def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
         reader.option("allowedLocations", str(metastore.warehouse)).load(
             f"default.{FACTS}"
         ).collect()
-    # Spark shows it the session's setting in its tasks alone
+    # Spark passes the session's setting to tasks only, so the data source does not see it while
+    # planning.
     by_itself = spark.read.format("splitlib").options(connector="hive", uri=metastore.uri)
     with pytest.raises(Exception, match="outside of allowed_locations"):
         by_itself.load(f"default.{FACTS}").collect()

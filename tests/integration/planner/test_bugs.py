@@ -1,4 +1,4 @@
-"""Bugs of the planner cost no query, and do not go unnoticed; errors of others are no bugs."""
+"""A planner bug leaves the query to Spark and logs a warning. Expected errors log none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,12 @@ NAMED = FACTS
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     with planner_tables(spark):
         yield
 
 
 def raising(error: Exception) -> Callable[..., object]:
-    """A function that does nothing else."""
+    """Return a function that raises ``error``."""
 
     def function(*_: object, **__: object) -> object:
         raise error
@@ -50,7 +49,7 @@ def test_bug(
     way: Way,
     name: str,
 ) -> None:
-    """Wherever it is: the rows are Spark's, and a warning has all that a report needs."""
+    """The rows equal Spark's, and the warning contains the traceback."""
     monkeypatch.setattr(optimize, name, raising(KeyError("planted")))
     optimized = way.sql(INNER)
     assert rows_of(optimized) == rows_of(spark.sql(INNER))
@@ -76,7 +75,7 @@ def test_bug(
 def test_no_bug(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, way: Way, error: Exception
 ) -> None:
-    """What is raised on purpose leaves the query to Spark, which cannot read a named catalog."""
+    """An expected error leaves the query to Spark, which cannot read a named catalog."""
     monkeypatch.setattr(optimize, "decide", raising(error))
     if way.is_named and isinstance(error, splitlib.SplitlibError):
         with pytest.raises(type(error)):
@@ -88,7 +87,7 @@ def test_no_bug(
 
 
 def test_what_java_says(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception that PySpark has no class for is reported by its own name and message."""
+    """A Java exception without a PySpark class is reported with its own name and message."""
 
     def decided(*_: object, **__: object) -> None:
         spark.sparkContext._jvm.java.util.Optional.empty().get()  # type: ignore[union-attr]

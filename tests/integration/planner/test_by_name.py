@@ -1,4 +1,4 @@
-"""Partitions of the session's tables that a query has asked for by name, so that none is listed."""
+"""Queries that request partitions of session tables by name, so that no names are listed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ BY_NAME = "SELECT f.a, f.k FROM bn_facts f JOIN bn_keys d ON f.k = d.k WHERE d.g
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Partitions of a file each, where keys match; a table of two keys, and one of a number."""
+    """Create a table of 1,000 partitions, with files only where keys match, and two tables of two
+    partition keys.
+    """
     spark.sql("CREATE TABLE bn_facts (a INT) PARTITIONED BY (k STRING) STORED AS PARQUET")
     names = [(f"p{k}",) for k in range(PARTITIONS)]
     metastore.bulk_add_partitions("default", "bn_facts", names)
@@ -57,7 +59,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables of which all names were asked for since the test has begun."""
+    """The tables whose partition names were all listed during the test."""
     found = []
     names = CatalogPartitions.names
 
@@ -70,14 +72,14 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def planned(spark: SparkSession, query: str) -> tuple[DataFrame, PlanReport]:
-    """A query with the rows that Spark gives, and what was done for that."""
+    """Return the planned query and its report. Assert that its rows equal Spark's."""
     found = splitlib.sql(spark, query)
     assert rows_of(found) == rows_of(spark.sql(query))
     return found, explained(found)
 
 
 def test_keys_that_are_names(spark: SparkSession, listed: list[str]) -> None:
-    """One request for what matters, and none for names."""
+    """One request fetches the matching partitions. No request lists names."""
     spark.catalog.refreshTable("bn_facts")
     spark.table("bn_keys").count()
     made: list[DataFrame] = []
@@ -127,7 +129,9 @@ def test_names_are_listed_where_one_of_two_scans_needs_them(
 def test_sites_of_one_scan_ask_for_what_one_of_them_needs(
     spark: SparkSession, listed: list[str], joined: str, asked_for: str
 ) -> None:
-    """What a lateral subquery compares with is read a second time, to know which values it has."""
+    """A lateral subquery reads its outer table a second time, to collect the values to compare
+    with.
+    """
     query = f"""SELECT f.k, f.a, x.least FROM
           (SELECT f.* FROM bn_facts f JOIN bn_keys d ON {joined} WHERE d.grp = 1 AND d.day < 3) f,
           LATERAL (SELECT min(r.a) AS least FROM bn_two r WHERE r.a > f.a) x"""
@@ -183,7 +187,7 @@ def test_no_keys(spark: SparkSession, listed: list[str]) -> None:
 
 
 def test_too_many_names_for_one_request(spark: SparkSession, listed: list[str]) -> None:
-    """All names are listed after all, and nothing is lost."""
+    """All names are listed instead."""
     many = "SELECT concat('p', id) AS k FROM range(290, 6000) WHERE id % 2 = 0"
     _, report = planned(spark, f"SELECT f.a FROM bn_facts f JOIN ({many}) d ON f.k = d.k")
     assert listed == ["bn_facts"]

@@ -1,4 +1,4 @@
-"""What is asked of catalog and storage for a query, and for the reader of the same table."""
+"""Numbers of catalog and storage requests for a query, and for a reader of the same table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 PARTITIONS, FILES, MATCHING = 1_000, 2, 30
 FIRST = range(0, 10 * MATCHING, 10)
-"""The partitions of group 1."""
+"""Partitions of group 1."""
 SECOND = range(100, 100 + 10 * MATCHING, 10)
-"""Those of group 2: 20 of the first, and 10 more."""
+"""Partitions of group 2: 20 from group 1, and 10 others."""
 BOTH = sorted({*FIRST, *SECOND})
 
 ONE_SCAN = "SELECT f.a FROM cn_facts f JOIN cn_keys d ON f.k = d.k WHERE d.grp = 1"
@@ -31,7 +31,10 @@ TWO_SCANS = f"""{ONE_SCAN} UNION ALL
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Partitions of two files each; directories exist only for those that keys match."""
+    """Create a table with two files per partition.
+
+    Only partitions that match keys have directories.
+    """
     spark.sql("CREATE TABLE cn_facts (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     metastore.bulk_add_partitions("default", "cn_facts", [(str(k),) for k in range(PARTITIONS)])
     first = None
@@ -48,14 +51,15 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
     groups = [f"({k}, {g})" for g, keys in ((1, FIRST), (2, SECOND)) for k in keys]
     spark.sql("CREATE TABLE cn_keys (k INT, grp INT) USING parquet")
     spark.sql(f"INSERT INTO cn_keys VALUES {', '.join(groups)}")
-    spark.table("cn_keys").count()  # Spark keeps the listing of a table that is not partitioned
+    # Cache the file listing of this table, so that later reads do not change the counters.
+    spark.table("cn_keys").count()
     yield
     spark.sql("DROP TABLE cn_facts")
     spark.sql("DROP TABLE cn_keys")
 
 
 def counted(spark: SparkSession, make: list[DataFrame], query: str) -> QueryCounts:
-    """What a query takes with nothing remembered; its DataFrame is left in ``make``."""
+    """Measure a query with empty caches. Append its DataFrame to ``make``."""
     spark.catalog.refreshTable("cn_facts")
     spark.table("cn_keys").count()
 
@@ -67,7 +71,7 @@ def counted(spark: SparkSession, make: list[DataFrame], query: str) -> QueryCoun
 
 
 def test_one_scan(spark: SparkSession) -> None:
-    """One request for names, and one for details of what matters."""
+    """One request lists the names, and one fetches the matching partitions."""
     made: list[DataFrame] = []
     counts = counted(spark, made, ONE_SCAN)
     assert len(counts.result) == MATCHING * FILES * 3
@@ -76,23 +80,24 @@ def test_one_scan(spark: SparkSession) -> None:
     assert (scan.partitions_total, scan.partitions_kept) == (PARTITIONS, MATCHING)
     assert scan.files == counts.files_read == MATCHING * FILES
     assert explained(made[0]).storage_requests == MATCHING
-    # Spark's counter of partitions is raised by splitlib itself, for what its client has fetched
+    # splitlib itself increments Spark's counter for the partitions that it fetches.
     assert (counts.partitions_fetched, counts.files_discovered) == (MATCHING, 0)
 
 
 def test_two_scans(spark: SparkSession) -> None:
-    """Names are asked for once, and what both scans need is fetched and listed once."""
+    """Names are listed once. Partitions that both scans need are fetched and listed once."""
     made: list[DataFrame] = []
     counts = counted(spark, made, TWO_SCANS)
     assert len(counts.result) == 2 * MATCHING * FILES * 3
     assert [scan.partitions_kept for scan in explained(made[0]).scans] == [MATCHING] * 2
-    assert explained(made[0]).catalog_requests <= 1 + 2  # the names, and the details for each scan
+    # One request for the names, and one for the details of each scan.
+    assert explained(made[0]).catalog_requests <= 1 + 2
     assert explained(made[0]).storage_requests == len(BOTH)
     assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), 0)
 
 
 def test_reader(spark: SparkSession) -> None:
-    """The same numbers, which a reader reports itself."""
+    """A reader makes the same number of requests and reports it in its metrics."""
     days = spark.table("cn_keys").where("grp = 1")
     made: list[DataFrame] = []
 

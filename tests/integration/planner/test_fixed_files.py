@@ -1,4 +1,4 @@
-"""What a planned query reads: the files of when it was planned, whatever is inserted later."""
+"""A planned query reads the files that existed when it was planned, even after later inserts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ _PRUNED = "SELECT * FROM ff_many f JOIN ff_dim d ON f.p = d.k"
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     yield
@@ -69,7 +68,10 @@ def tables(spark: SparkSession) -> Iterator[None]:
     ],
 )
 def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str) -> None:
-    """Also of what the planner leaves whole; planned again, it is."""
+    """This includes tables that the planner does not prune.
+
+    After ``replan``, the new rows are read.
+    """
     before = rows_of(spark.sql(sql))
     planned = splitlib.sql(spark, sql)
     assert explained(planned).listed_later == ()
@@ -81,7 +83,7 @@ def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str)
 
 
 def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
-    """Its files cannot be fixed, and the explanation says so."""
+    """The file list of a Hive text table cannot be fixed, and the report says so."""
     planned = splitlib.sql(
         spark, "SELECT f.v FROM ff_text f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1"
     )
@@ -91,7 +93,10 @@ def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
 
 
 def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
-    """A condition of its own keeps one partition, of which alone the files are looked up."""
+    """The query's own condition keeps one partition.
+
+    Only the files of that partition are listed.
+    """
     sql = "SELECT f.v FROM ff_many f JOIN ff_few d ON f.v = d.v WHERE f.p = 7"
     planned = splitlib.sql(spark, sql)
     assert rows_of(planned) == rows_of(spark.sql(sql))
@@ -103,7 +108,9 @@ def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
 def test_statistics_are_still_those_of_the_table(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark chooses joins by what ANALYZE TABLE has found."""
+    """Spark chooses joins by the statistics of ANALYZE TABLE, so the planned scan must keep
+    them.
+    """
     spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
     planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
     spark.conf.set("spark.sql.cbo.enabled", "true")

@@ -1,4 +1,4 @@
-"""Joins by an interval: exactly the partitions that some row's interval meets."""
+"""Interval joins keep exactly the partitions that some interval of the dimension contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import explained, rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]  # test_joins has one of each
+# ``test_joins`` tests one interval join of each kind on every Spark version.
+pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 DAYS = range(24)
 LOWER, UPPER = {">": gt, ">=": ge}, {"<": lt, "<=": le}
@@ -23,7 +24,9 @@ BOUND = st.none() | st.integers(-3, 27)
 
 @pytest.fixture(scope="module", autouse=True)
 def fact(spark: SparkSession) -> Iterator[None]:
-    """A partition for each of some days, in four types, and one without a day."""
+    """Create a table with a partition per day, with keys of four types, and one partition of
+    nulls.
+    """
     spark.sql(
         f"""CREATE TABLE i_fact USING parquet PARTITIONED BY (number, day, month, text) AS
             SELECT id AS v, CAST(id AS INT) AS number, DATE_ADD(DATE'2024-02-20', id) AS day,
@@ -44,7 +47,7 @@ OF_TYPE = {
 
 
 def kept(spark: SparkSession, query: str) -> int:
-    """The partitions that are left of the fact, after its rows were compared."""
+    """Return the number of kept partitions. Assert that the rows equal Spark's."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     (scan,) = explained(planned).scans
@@ -55,7 +58,10 @@ def kept(spark: SparkSession, query: str) -> int:
 
 
 def dimension(rows: list[tuple[int | None, int | None]]) -> str:
-    """Rows of bounds as a table; the condition says that it is worth looking at."""
+    """Return the bounds as a subquery.
+
+    The LIMIT makes the planner treat the dimension as selective.
+    """
     values = ", ".join(f"({lo}, {hi})" for lo, hi in rows).replace("None", "NULL")
     return f"(SELECT * FROM VALUES {values}, (0, 0) AS t(lo, hi) LIMIT {len(rows)}) d"
 
@@ -72,7 +78,7 @@ def dimension(rows: list[tuple[int | None, int | None]]) -> str:
 def test_what_an_interval_meets_is_kept_and_nothing_else(
     spark: SparkSession, column: str, rows, after: str, before: str
 ) -> None:
-    if column == "text":  # negative numbers are other texts
+    if column == "text":  # Negative numbers sort differently as text.
         rows = [(lo and max(lo, 0), hi and max(hi, 0)) for lo, hi in rows]
     low, high = (OF_TYPE[column].format(f"d.{end}") for end in ("lo", "hi"))
     query = (
@@ -89,7 +95,7 @@ def test_what_an_interval_meets_is_kept_and_nothing_else(
 
 
 def test_too_many_intervals_are_one(spark: SparkSession) -> None:
-    """From the least to the greatest bound, as Spark's own conditions would be."""
+    """Too many intervals become one range from the lowest to the highest bound."""
     query = (
         f"SELECT f.v, d.lo FROM i_fact f JOIN {dimension([(1, 2), (5, 6), (20, 21)])} "
         "ON f.number BETWEEN d.lo AND d.hi"
@@ -100,7 +106,7 @@ def test_too_many_intervals_are_one(spark: SparkSession) -> None:
 
 
 def test_what_has_valid_from_and_valid_to(spark: SparkSession) -> None:
-    """A slowly changing dimension: of one customer's versions, those of one kind."""
+    """A slowly changing dimension: the validity periods of some versions of one row."""
     query = """
         SELECT f.v, c.plan FROM i_fact f JOIN (
           SELECT * FROM VALUES

@@ -1,6 +1,6 @@
-"""Which joins prune, which never do, and that the rows stay those of plain Spark.
+"""Joins that prune, joins that never prune, and the rows of both, compared with plain Spark.
 
-More shapes of queries are in ``tests/unit/planner``, and are run by ``test_shapes.py``.
+More query shapes are in ``tests/unit/planner``. ``test_shapes.py`` runs them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ NAMED = FACTS
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     with planner_tables(spark):
         yield
 
 
 @dataclass(frozen=True)
 class Case:
-    """A query, and how many partitions it leaves of each scan that is pruned, by table."""
+    """A query, and the number of kept partitions of each pruned scan."""
 
     sql: str
     kept: tuple[tuple[str, int], ...]
@@ -118,7 +117,8 @@ PRUNES = {
     "several lower bounds": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day >= d.id AND f.day > d.week "
         "AND f.day < d.id + 4 WHERE d.name IN ('n3', 'n15')",
-        # the greater of the bounds is left out by one of them only, and stays
+        # Only one of the two lower bounds excludes its own value, so the higher bound's day is
+        # kept.
         (("p_sales", 8),),
     ),
     "less than": Case(
@@ -168,7 +168,7 @@ PRUNES = {
     "self-chained": Case(
         "SELECT count(*) FROM p_sales f JOIN p_returns r ON f.day = r.day JOIN p_days d "
         "ON f.day = d.id WHERE d.week = 1",
-        # each is narrowed by what is left of the other
+        # The partitions left of each table prune the other table.
         (("p_returns", 3), ("p_sales", 3)),
     ),
     "one fact twice with different filters": Case(TWICE, (("p_sales", 1), ("p_sales", 4))),
@@ -303,21 +303,21 @@ NEVER = {
 
 
 NAMED_SAYS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
-    # it is splitlib's own scan, so that conditions prune it without a join
+    # splitlib itself scans the table, so conditions prune it without a join.
     "no join": ((("p_sales", 1),), "partitions 1 of 21"),
-    # the join drops the partition of no day
+    # The join drops the partition of nulls.
     "what is computed of a null that an outer join has left": ((("p_sales", 20),), "20 of 21"),
-    # the report has no sentence about it
+    # The report has no reason for this query.
     "a null that an outer join has left is a key": ((), "partitions 21 of 21"),
     "all keys present": ((), "partitions 15 of 15"),
     "also read where no keys reach": ((), "partitions 21 of 21"),
 }
-"""Which reports are other ones in a named catalog: what was pruned, and a sentence."""
+"""Expected results that differ in a named catalog: the pruned scans, and text in the report."""
 
 
 @pytest.mark.parametrize("name", PRUNES)
 def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
-    """The same rows from just the partitions that matter."""
+    """The rows equal Spark's, and only the expected partitions are kept."""
     case = PRUNES[name]
     optimized = way.sql(case.sql)
     plain = spark.sql(case.sql)
@@ -328,7 +328,7 @@ def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
 
 @pytest.mark.parametrize("name", NEVER)
 def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
-    """All partitions are left to Spark, with a reason in a sentence."""
+    """No partition is pruned, and the report gives the reason."""
     sql, reason = NEVER[name]
     kept: tuple[tuple[str, int], ...] = ()
     if way.is_named:
@@ -341,7 +341,7 @@ def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
 
 def test_what_a_join_as_of_looks_into_is_pruned(spark: SparkSession) -> None:
     left, right = spark.sql("SELECT id, d FROM p_days WHERE week = 2"), spark.table("p_sales")
-    joined = left._joinAsOf(  # as merge_asof of the pandas API calls it
+    joined = left._joinAsOf(  # ``merge_asof`` of the pandas API on Spark calls this method.
         right,
         leftAsOfColumn=left["id"] * 10,
         rightAsOfColumn=right["v"],

@@ -1,4 +1,4 @@
-"""The latest partition: asked for by a subquery, or by the query itself."""
+"""Queries of the latest partition, in a subquery or in the query itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ DAYS = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Partitions of days; the last one has no row, and there is one without a day."""
+    """Create a table with a partition per day.
+
+    The first and the last partition are empty, and one day is null.
+    """
     spark.sql(
         f"""CREATE TABLE l_sales USING parquet PARTITIONED BY (day, country) AS
             SELECT id AS v, id % 3 AS s, CAST(id % {DAYS} AS INT) AS day,
@@ -45,7 +48,8 @@ def tables(spark: SparkSession) -> Iterator[None]:
         spark.sql(f"DROP TABLE {table}")
 
 
-# a query; the partitions that are read of each scan, in the order of the plan, in all looked at
+# Each query with the expected number of kept partitions of each pruned scan, in plan order. With
+# None, only the rows are compared.
 ASKED = {
     "of the table itself": (
         "SELECT * FROM l_sales WHERE day = (SELECT max(day) FROM l_sales)",
@@ -161,7 +165,7 @@ ASKED = {
 
 
 def looked_at(way: Way, query: str) -> list[int]:
-    """Partitions of each scan that was pruned, if it was."""
+    """Return the number of kept partitions of each pruned scan."""
     return [
         scan.partitions_kept
         for scan in explained(way.sql(query)).scans
@@ -172,7 +176,6 @@ def looked_at(way: Way, query: str) -> list[int]:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_rows_and_partitions(spark: SparkSession, way: Way, name: str) -> None:
-    """The same rows, from one partition or two."""
     query, expected = ASKED[name]
     assert rows_of(way.sql(query)) == rows_of(spark.sql(query))
     if expected is not None:
@@ -181,7 +184,7 @@ def test_rows_and_partitions(spark: SparkSession, way: Way, name: str) -> None:
 
 @pytest.mark.parametrize("source", ["l_own", "l_log"])
 def test_a_value_is_that_of_the_plan(spark: SparkSession, source: str) -> None:
-    """Of rows that came later neither the subquery nor the fact knows, until it is replanned."""
+    """The planned query keeps the value from planning time. Only ``replan`` reads later rows."""
     spark.sql(
         "CREATE TABLE l_own USING parquet PARTITIONED BY (day) AS SELECT id AS v, "
         "CAST(id % 6 AS INT) AS day FROM RANGE(12)"
@@ -201,7 +204,7 @@ def test_a_value_is_that_of_the_plan(spark: SparkSession, source: str) -> None:
 
 
 def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
-    """What the query would draw again is left to it."""
+    """A random condition would give another result when the query runs, so nothing is pruned."""
     query = "SELECT max(day) FROM l_sales WHERE rand(3) < 0.5"
     assert not [s for s in explained(splitlib.sql(spark, query)).scans if s.is_pruned]
 
@@ -216,7 +219,7 @@ def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
     ],
 )
 def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, subquery: str) -> None:
-    """Which row comes first is chance, deep inside the subquery too."""
+    """The first row is not deterministic, even deep inside the subquery."""
     planned = splitlib.sql(spark, f"SELECT v FROM l_sales WHERE day = ({subquery})")
     (scan,) = [scan for scan in explained(planned).scans if scan.table.endswith("l_sales")]
     assert not scan.is_pruned
@@ -232,7 +235,9 @@ def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, sub
     ],
 )
 def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> None:
-    """As plain Spark does, though the plan reads a few partitions of it, or a row in its place."""
+    """Spark refuses the overwrite. splitlib's plan must do so too, though it reads only some
+    partitions or constants.
+    """
     for rows in (spark.sql(query), splitlib.sql(spark, query)):
         with pytest.raises(AnalysisException) as refused:
             rows.write.insertInto("l_sales", overwrite=True)
@@ -240,7 +245,7 @@ def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> No
 
 
 def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
-    """After a few looks it is not worth more of them."""
+    """The planner gives up after it finds several partitions without rows."""
     spark.sql(
         "CREATE TABLE l_long USING parquet PARTITIONED BY (day) AS "
         "SELECT id AS v, CAST(id AS INT) AS day FROM RANGE(30)"
@@ -257,7 +262,7 @@ def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
 
 
 def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
-    """As in a join: of a few partitions none is worth being looked for."""
+    """Small tables are not pruned, as in joins."""
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "20"}):
         planned = splitlib.sql(spark, "SELECT max(day) FROM l_sales")
     assert not [scan for scan in explained(planned).scans if scan.is_pruned]
@@ -267,7 +272,7 @@ def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
 def test_the_report_says_what_was_asked_for_by_name(
     spark: SparkSession, metastore: HiveMetastore
 ) -> None:
-    """How many partitions there are besides is not known, and not told."""
+    """Partitions requested by name have an unknown total."""
     with changed(spark, settings(metastore.uri)):
         way = Way(spark, NAMED, is_named=True)
         planned = way.sql(ASKED["of text"][0])
@@ -277,7 +282,7 @@ def test_the_report_says_what_was_asked_for_by_name(
 
 
 def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:
-    """By the column, and which of its values."""
+    """The report contains the column and the value that was looked for."""
     report = str(explained(way.sql("SELECT max(day) FROM l_sales")))
     assert "filter day: the last partition with a row" in report
     assert "partitions 2 of 15" in report

@@ -1,4 +1,4 @@
-"""Settings that limit or forgive, which mean the same for a query and for a reader."""
+"""Limits and the handling of missing partitions are the same for queries and readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 SQL = "SELECT f.v, f.day FROM {} f JOIN li_days d ON f.day = d.id WHERE d.week = 1"
 KEPT = (1, 6, 11)
-"""The days of that week."""
+"""The days of week 1."""
 MISSING = 6
 
 Query = Callable[[SparkSession, HiveMetastore], DataFrame]
@@ -47,7 +47,7 @@ def by_reader(spark: SparkSession, metastore: HiveMetastore) -> DataFrame:
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """A fact of 15 partitions, of which the directory of one is gone, and its dimension."""
+    """Create a fact table of 15 partitions and its dimension."""
     spark.sql("""CREATE TABLE li_facts USING parquet PARTITIONED BY (day) AS
         SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
     spark.sql("""CREATE TABLE li_days USING parquet AS
@@ -59,7 +59,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def without_directory(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """The catalog knows a partition that matters, and the storage does not."""
+    """Move the directory of a matching partition away. The catalog still lists the partition."""
     directory = metastore.warehouse / "li_facts" / f"day={MISSING}"
     shutil.move(directory, aside := metastore.directory / "aside")
     spark.catalog.refreshTable("li_facts")
@@ -73,7 +73,7 @@ ALL = [by_sql, by_optimize, by_name, by_reader]
 
 @pytest.mark.parametrize("query", ALL)
 def test_too_many_partitions(spark: SparkSession, metastore: HiveMetastore, query: Query) -> None:
-    """More than ``max_partitions`` is an error, not a query that is left to Spark."""
+    """Exceeding ``max_partitions`` raises an error; the query is not left to Spark."""
     with (
         changed(spark, {"spark.splitlib.maxPartitions": str(len(KEPT) - 1)}),
         pytest.raises(splitlib.TooManyPartitions, match="max_partitions"),
@@ -85,7 +85,7 @@ def test_too_many_partitions(spark: SparkSession, metastore: HiveMetastore, quer
 def test_just_as_many_partitions(
     spark: SparkSession, metastore: HiveMetastore, query: Query
 ) -> None:
-    """Those that are kept count, not those that there are."""
+    """Only kept partitions count towards the limit."""
     with changed(spark, {"spark.splitlib.maxPartitions": str(len(KEPT))}):
         rows = rows_of(query(spark, metastore))
     assert rows == rows_of(spark.sql(SQL.format("li_facts")))
@@ -95,7 +95,7 @@ def test_just_as_many_partitions(
 def test_missing_partition_is_an_error(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:
-    """If the session says so; the error names the partition."""
+    """With ``missing_partition="error"``, the error names the partition."""
     with (
         changed(spark, {"spark.splitlib.missingPartition": "error"}),
         pytest.raises(splitlib.MissingPartition, match=f"day={MISSING}"),
@@ -107,7 +107,7 @@ def test_missing_partition_is_an_error(
 def test_missing_partition_is_skipped(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:
-    """The rows of the other partitions."""
+    """With ``missing_partition="skip"``, the rows of the other partitions are returned."""
     with changed(spark, {"spark.splitlib.missingPartition": "skip"}):
         rows = query(spark, metastore).collect()
     assert {row.day for row in rows} == set(KEPT) - {MISSING}
@@ -118,7 +118,7 @@ def test_missing_partition_is_skipped(
 def test_queries_are_as_lenient_as_spark(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:
-    """With no setting a query gives the rows that plain Spark gives."""
+    """By default, a query over session tables returns the same rows as plain Spark."""
     rows = rows_of(query(spark, metastore))
     assert rows == rows_of(spark.sql(SQL.format("li_facts")))
     assert len(rows) == 6
@@ -128,6 +128,6 @@ def test_queries_are_as_lenient_as_spark(
 def test_other_reads_are_strict(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:
-    """With no setting a reader gives no rows if some are missing."""
+    """By default, a missing partition is an error for readers and named catalogs."""
     with pytest.raises(splitlib.MissingPartition, match=f"day={MISSING}"):
         query(spark, metastore)

@@ -1,4 +1,4 @@
-"""Unusual locations of partitions, and options of tables and readers: read as Spark reads them."""
+"""Unusual partition locations, and options of tables and readers, give the same rows as Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOIN = "SELECT f.v, f.day FROM {} f JOIN lo_days d ON f.day = d.id WHERE d.week 
 
 @pytest.fixture(scope="module", autouse=True)
 def dimension(spark: SparkSession) -> Iterator[None]:
-    """A dimension of days, with the week of each."""
+    """Create a dimension of days with the week of each day."""
     spark.sql("""CREATE TABLE lo_days USING parquet AS
         SELECT CAST(id AS int) AS id, id % 5 AS week FROM range(20)""")
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "0"}):
@@ -33,7 +33,9 @@ def dimension(spark: SparkSession) -> Iterator[None]:
 def test_partition_at_the_root_of_its_table(
     spark: SparkSession, way: Way, tmp_path: Path, how: str
 ) -> None:
-    """Its files lie beside the directories of the other partitions."""
+    """The files of one partition are in the table's root, next to the other partitions'
+    directories.
+    """
     root = tmp_path / "lo root"
     if how == "hive":
         columns, rest = "v bigint", "PARTITIONED BY (day int) STORED AS parquet"
@@ -71,7 +73,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items(), ids=OPTIONS)
 def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: str) -> None:
-    """Spark heeds them only if a table has no partitions."""
+    """Spark applies these options only to tables without partitions."""
     spark.sql(f"""CREATE TABLE lo_options (v bigint, day int) USING parquet
         OPTIONS ('{option}' = '{value}') PARTITIONED BY (day)""")
     try:
@@ -86,7 +88,7 @@ def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: st
 
 
 def test_options_of_readers(spark: SparkSession, tmp_path: Path) -> None:
-    """Options of a reader hold for the files that are left of it."""
+    """Options of the reader also apply to the files that remain after pruning."""
     where = str(tmp_path / "files")
     spark.sql("SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(20)").repartition(
         1, "day"
@@ -112,7 +114,7 @@ RAISING = {
 def test_value_that_an_expression_raises_for(
     spark: SparkSession, tmp_path: Path, condition: str, files: bool
 ) -> None:
-    """The partition that raises is kept, the others are pruned as usual."""
+    """A partition whose value makes the expression fail is kept. Others are pruned as usual."""
     spark.sql("""CREATE TABLE lo_text USING parquet PARTITIONED BY (p) AS
         SELECT id AS v, IF(id % 8 = 7, 'x', CAST(id % 8 AS STRING)) AS p FROM range(32)""")
     try:
@@ -128,7 +130,8 @@ def test_value_that_an_expression_raises_for(
         report = explained(optimized)
         assert not report.reasons
         if "f.n" not in condition:
-            # the condition on the text leaves the raising one out as well, where it stands alone
+            # In some shapes, the condition on the text also drops the partition with the invalid
+            # value.
             assert [scan.partitions_kept for scan in report.scans] in ([1], [2])
         if table == "lo_text":
             assert rows_of(optimized) == rows_of(spark.sql(sql))

@@ -1,4 +1,4 @@
-"""Dimensions that are run once, and those that would give other rows each time."""
+"""Dimensions that are computed once, and dimensions that are not deterministic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ NAMED = FACTS
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     with planner_tables(spark):
         yield
 
@@ -38,7 +37,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 def test_dimension_with_other_rows_each_time_is_computed_once(
     spark: SparkSession, way: Way, days: str
 ) -> None:
-    """Both the keys and the join are of the same rows."""
+    """The keys and the join use the same rows."""
     sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
     optimized = way.sql(sql)
     assert "LocalRelation" in optimized._jdf.queryExecution().analyzed().toString()
@@ -53,12 +52,12 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
 def test_query_that_is_not_deterministic_itself_is_left_alone(
     spark: SparkSession, way: Way
 ) -> None:
-    """Which rows rand() meets depends on which files are read."""
+    """The rows that ``rand()`` selects depend on which files are read."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1 AND rand() < f.v"
     )
     optimized = way.sql(sql)
-    # in a named catalog the query's own condition leaves out the partition without a day
+    # In a named catalog, the query's own condition drops the partition of nulls.
     assert pruned(optimized) == ([("p_sales", 20)] if way.is_named else [])
     assert "not deterministic" in str(explained(optimized))
     frozen = splitlib.freeze(spark.sql("SELECT * FROM p_days WHERE rand() < 0.3"))
@@ -84,7 +83,7 @@ def test_dimension_of_local_rows(spark: SparkSession) -> None:
 
 
 def test_cached_dimension(spark: SparkSession) -> None:
-    """What is cached is not computed for its keys."""
+    """A cached dimension gives its keys from the cache."""
     cached = spark.table("p_days").where("week = 1").cache()
     try:
         joined = spark.table("p_sales").join(cached, F.col("day") == F.col("id"))
@@ -96,7 +95,7 @@ def test_cached_dimension(spark: SparkSession) -> None:
 
 
 def test_dimension_runs_once(way: Way) -> None:
-    """Its rows are in the plan, where its table was."""
+    """The dimension's rows replace its table in the plan."""
     optimized = way.sql(INNER)
     text = optimized._jdf.queryExecution().optimizedPlan().toString()
     assert "p_days" not in text
@@ -120,7 +119,9 @@ WHOLE_ROWS = {
 def test_columns_that_nothing_names(
     spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
 ) -> None:
-    """Those of a dimension that has been run are the table's, whatever the optimizer leaves."""
+    """A materialized dimension keeps all columns of its table, whatever columns the optimizer
+    prunes.
+    """
     rule = "spark.sql.optimizer.excludedRules"
     df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
     spark.conf.set(rule, excluded)
@@ -134,7 +135,7 @@ def test_columns_that_nothing_names(
 
 
 def unread(df: DataFrame) -> list[list[bool]]:
-    """Of each dimension that was run, which columns of its first row are null."""
+    """Return, for each materialized dimension, whether each column of its first row is null."""
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
     nodes = [leaves.apply(i) for i in range(leaves.size())]
     rows = [(n.data().head(), n.output().size()) for n in nodes if n.nodeName() == "LocalRelation"]
@@ -142,16 +143,19 @@ def unread(df: DataFrame) -> list[list[bool]]:
 
 
 def test_dimension_is_read_for_what_the_query_reads(way: Way) -> None:
-    """Not every column of a wide one; in two places what either of them reads."""
+    """Only the columns that the query uses are read.
+
+    With two uses, the columns of both are read.
+    """
     join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
     one = way.sql(f"SELECT f.v {join.format('p_sales')}")
-    assert unread(one) == [[False, True, False, True]]  # id, name, week, d
+    assert unread(one) == [[False, True, False, True]]  # The columns are id, name, week and d.
     two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
     assert unread(way.sql(two)) == [[False] * 4] * 2
 
 
 def test_subquery_of_a_dimension_is_run_once(spark: SparkSession, way: Way) -> None:
-    """It decides the keys, and then the join."""
+    """The subquery determines the keys. The same result is then used in the join."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
         "WHERE d.week > (SELECT max(week) + 1 FROM p_weeks WHERE no = 20) AND d.week < 90"
@@ -165,7 +169,7 @@ def test_subquery_of_a_dimension_is_run_once(spark: SparkSession, way: Way) -> N
 
 
 def test_current_time_is_that_of_planning(way: Way) -> None:
-    """A condition on it holds for the keys as for the rows."""
+    """``current_date()`` has the same value for the keys and for the join."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
         "WHERE d.d < current_date() AND d.week = 1"

@@ -44,7 +44,7 @@ LOST = [
     "CAST(f.z AS timestamp_ntz) > d.ntz",
     "CAST(f.i AS string) = d.txt",
     "f.i = d.f",
-    "CAST(f.f AS double) = d.f",  # normalized by Spark, because of -0.0 and NaN
+    "CAST(f.f AS double) = d.f",  # Spark normalizes these values because of -0.0 and NaN.
 ]
 KEPT = [
     "CAST(f.i AS bigint) = d.big",
@@ -56,10 +56,11 @@ KEPT = [
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """A fact and a dimension, in the session's catalog and in one called ``lake``."""
+    """Create a fact and a dimension, in the session's catalog and in a catalog called ``lake``."""
     few = {"spark.splitlib.plannerSmallFactPartitions": "0"}
     setup = _SETUP
-    if spark.version.startswith("4.0."):  # it tells Hive of no timestamps without a zone
+    # Spark 4.0 cannot store TIMESTAMP_NTZ partition keys in the metastore.
+    if spark.version.startswith("4.0."):
         setup = setup.replace("s, t, z", "s, z")
     for statement in filter(str.strip, setup.split(";")):
         spark.sql(statement)
@@ -75,7 +76,7 @@ JOINED = "SELECT f.v, d.id FROM {} f JOIN nt_days d ON "
 @pytest.mark.parametrize("condition", LOST + KEPT)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
-    """Only a cast that loses nothing is as good as the column itself."""
+    """Only a lossless cast of a column prunes as the column itself does."""
     sql = f"{JOINED}{condition} WHERE d.week = 2"
     with changed(spark, {"spark.sql.ansi.enabled": ansi}):
         optimized = splitlib.sql(spark, sql.format("lake.default.nt_facts"))
@@ -84,10 +85,10 @@ def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
         assert scan.filters or condition in LOST, scan
 
 
-@pytest.mark.newest_spark  # the oldest writes some of these in another way
+@pytest.mark.newest_spark  # Spark 4.0 writes some of these values in another form.
 @pytest.mark.parametrize("condition", LOST)
 def test_casts_prune_by_what_spark_says(spark: SparkSession, condition: str) -> None:
-    """As in the session's catalog: the same partitions are left."""
+    """The same partitions are kept as in the session's catalog."""
     sql = f"{JOINED}{condition} WHERE d.week = 2"
     (named,) = explained(splitlib.sql(spark, sql.format("lake.default.nt_facts"))).scans
     (scan,) = explained(splitlib.sql(spark, sql.format("nt_facts"))).scans
@@ -110,7 +111,7 @@ VIEW_BESIDE = {
 
 @pytest.mark.parametrize("query", VIEW_BESIDE.values(), ids=VIEW_BESIDE)
 def test_view_of_the_same_name(spark: SparkSession, query: str) -> None:
-    """A global view of the user's with the table's name stays as it is."""
+    """A global temporary view with the same name as the table is not replaced."""
     spark.sql("SELECT 1 AS one").createGlobalTempView("nt_facts")
     before = spark.catalog.listTables("global_temp")
     try:
@@ -141,7 +142,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("statement", CHANGES)
 def test_named_tables_are_read_only(spark: SparkSession, statement: str) -> None:
-    """The error says so, and names the table."""
+    """The error names the table and says that it cannot be changed."""
     with pytest.raises(splitlib.UnsupportedTable, match="can be read, not changed") as caught:
         splitlib.sql(spark, statement.format("lake.default.nt_facts"))
     assert caught.value.table == "lake.default.nt_facts"
@@ -160,7 +161,7 @@ COPIES = {
 
 @pytest.mark.parametrize("statement", COPIES.values(), ids=COPIES)
 def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
-    """A statement runs at once, and reads all rows that it asks for."""
+    """The statement runs immediately and reads all requested rows."""
     spark.sql("CREATE TABLE nt_copy (v bigint) USING parquet")
     try:
         splitlib.sql(spark, statement, args={"most": 7})
@@ -191,7 +192,7 @@ def test_partition_columns_that_are_not_null(spark: SparkSession, query: str) ->
 
 
 def test_table_made_of_a_named_table(spark: SparkSession) -> None:
-    """CREATE TABLE AS SELECT, and EXPLAIN of it."""
+    """CREATE TABLE AS SELECT, and EXPLAIN of a query."""
     spark.sql("DROP TABLE IF EXISTS nt_made")
     splitlib.sql(
         spark, "CREATE TABLE nt_made USING parquet AS SELECT v, day FROM lake.default.nt_facts"

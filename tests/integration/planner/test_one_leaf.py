@@ -1,4 +1,6 @@
-"""A query and a reader make the same scan of the same keys, so that one is as good as the other."""
+"""For the same keys, a query and a reader produce equal scans, so Spark can reuse one for the
+other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SQL += "ON f.day = d.id"
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """A fact and its dimension."""
+    """Create a fact table and its dimension."""
     spark.sql("""CREATE TABLE ol_facts USING parquet PARTITIONED BY (day) AS
         SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
     spark.sql("""CREATE TABLE ol_days USING parquet AS
@@ -29,7 +31,10 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def leaf_of(df: DataFrame) -> Any:
-    """The scan of given files; the relations of tables stand beside it, and are not read."""
+    """Return the scan of explicit files.
+
+    The plan also contains table relations that are not read.
+    """
     leaves = df._jdf.queryExecution().optimizedPlan().collectLeaves()
     found = [leaves.apply(i) for i in range(leaves.size())]
     (leaf,) = [leaf for leaf in found if leaf.nodeName().startswith("LogicalRelation")]
@@ -37,21 +42,21 @@ def leaf_of(df: DataFrame) -> Any:
 
 
 def read_of(spark: SparkSession, week: int) -> DataFrame:
-    """What a reader makes of the keys of a week."""
+    """Return the reader's DataFrame for the keys of a week."""
     days = spark.table("ol_days").where(f"week = {week}")
     reader = splitlib.read(spark).table("default.ol_facts")
     return reader.filtered_by(days, {"day": "id"}).load()
 
 
 def root_and_files(leaf: Any) -> tuple[list[str], list[str]]:
-    """Where the files of a scan lie, and which they are."""
+    """Return the root paths and the files of a scan."""
     location = leaf.relation().location()
     roots = location.rootPaths()
     return [roots.apply(i).toString() for i in range(roots.size())], sorted(location.inputFiles())
 
 
 def test_same_root_and_files(spark: SparkSession) -> None:
-    """Of the same keys; with others Spark takes neither for the other."""
+    """The same keys give the same root path and files. Other keys give other root paths."""
     by_query = root_and_files(leaf_of(splitlib.sql(spark, SQL.format(1))))
     by_reader = root_and_files(leaf_of(read_of(spark, 1)))
     others = root_and_files(leaf_of(read_of(spark, 2)))
@@ -61,7 +66,9 @@ def test_same_root_and_files(spark: SparkSession) -> None:
 
 
 def test_same_result(spark: SparkSession) -> None:
-    """Spark takes the two for one, and neither for a scan of other keys or of the whole table."""
+    """Spark treats the two scans as equal, but not as equal to scans of other keys or of the whole
+    table.
+    """
     by_query = leaf_of(splitlib.sql(spark, SQL.format(1)))
     assert by_query.sameResult(leaf_of(read_of(spark, 1)))
     assert leaf_of(read_of(spark, 1)).sameResult(by_query)

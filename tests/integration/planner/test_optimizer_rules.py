@@ -27,7 +27,6 @@ CREATE TABLE or_days USING parquet AS
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     yield

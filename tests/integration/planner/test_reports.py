@@ -1,4 +1,4 @@
-"""What is reported of a query, what is asked of the catalog for it, and what is not pruned."""
+"""Reports of planned queries, catalog requests for them, and queries that are not pruned."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ NAMED = (*FACTS, "p_odd")
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     with planner_tables(spark):
         yield
 
 
 def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, way: Way) -> None:
-    """Spark reads it as null, or fails: it is not for the planner to say."""
+    """Spark reads an invalid partition value as null or fails, so the planner must not drop the
+    partition.
+    """
     lenient = {
         "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
         "spark.sql.ansi.enabled": "false",
@@ -56,7 +57,7 @@ def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, 
 
 
 def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Facts that no catalog knows: what is listed already is not listed again, but not read."""
+    """Facts outside the catalog: their file listing is reused, and only matching files are read."""
     where = str(tmp_path / "a b%20é")
     spark.table("p_sales").write.partitionBy("day").parquet(where)
     days = spark.table("p_days").where("week = 1")
@@ -80,7 +81,7 @@ def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_small_table_is_left_alone(spark: SparkSession) -> None:
-    """Of a few partitions nothing can be saved."""
+    """Tables with few partitions are not pruned."""
     sql = "SELECT v FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 1)"
     spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "21")
     try:
@@ -93,7 +94,7 @@ def test_small_table_is_left_alone(spark: SparkSession) -> None:
 def test_large_dimension_is_left_alone_but_partitions_are_keys(
     spark: SparkSession, way: Way
 ) -> None:
-    """What a dimension leaves of one fact table are keys for another one."""
+    """A large dimension gives no keys, but the partitions left of one fact prune another fact."""
     sql = (
         "SELECT r.v, f.n FROM p_returns r JOIN (SELECT day, count(*) AS n FROM p_sales GROUP BY "
         "day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM p_days WHERE week = 1)"
@@ -105,7 +106,7 @@ def test_large_dimension_is_left_alone_but_partitions_are_keys(
 
 
 def test_report(spark: SparkSession) -> None:
-    """For people, for notebooks, for machines."""
+    """The report as text, as HTML and as a dict."""
     optimized = splitlib.sql(spark, INNER)
     report = explained(optimized)
     (scan,) = report.scans
@@ -117,7 +118,8 @@ def test_report(spark: SparkSession) -> None:
     assert len(scan.strip) == 21
     assert report._repr_html_().count("<rect") == 21
     assert json.loads(json.dumps(report.to_dict()))["scans"][0]["partitions_kept"] == 1
-    assert report.catalog_requests == 2  # the names, then the one that matches
+    # One request lists the names, and one fetches the matching partition.
+    assert report.catalog_requests == 2
 
 
 CONDITIONS = {
@@ -125,7 +127,7 @@ CONDITIONS = {
     "in subquery": "d IN (SELECT d FROM p_days WHERE week = 1)",
     "in subquery with a limit": "d IN (SELECT d FROM p_days LIMIT 100)",
     "scalar subquery of itself": "d > (SELECT max(d) FROM p_two WHERE v < 3)",
-    # Spark takes subqueries of the same table together, so that one of two scans is gone
+    # Spark merges subqueries of the same table, so the plan loses one of two scans.
     "two subqueries of itself": "v < (SELECT sum(v) FROM p_two) AND d < (SELECT max(d) FROM p_two)",
     "no partition column": "v < 100",
 }
@@ -139,7 +141,7 @@ def test_conditions(spark: SparkSession, way: Way, condition: str) -> None:
 
 
 def test_names_that_qualify_columns(spark: SparkSession, way: Way) -> None:
-    """A table without an alias, and a text that looks like a table."""
+    """A table without an alias, and a string literal that looks like a table name."""
     sql = (
         "SELECT p_two.v, 'FROM lake.x.y' AS t FROM p_two JOIN p_days d ON p_two.d = d.d "
         "WHERE p_two.k > 'k0' AND d.week = 1"
@@ -151,7 +153,7 @@ def test_names_that_qualify_columns(spark: SparkSession, way: Way) -> None:
 
 
 def test_no_such_table(way: Way) -> None:
-    """The error is that of the catalog which has been asked."""
+    """The error comes from the catalog that was searched."""
     wanted = splitlib.TableNotFound if way.is_named else AnalysisException
     name = "lake.default.no_such_table" if way.is_named else "no_such_table"
     with pytest.raises(wanted, match="no_such_table"):
@@ -159,16 +161,20 @@ def test_no_such_table(way: Way) -> None:
 
 
 def test_each_table_is_asked_once(spark: SparkSession) -> None:
-    """Names once however often a table is read in a query."""
+    """Partition names are listed once, even if a query reads the table twice."""
     report = explained(splitlib.sql(spark, TWICE))
-    assert report.catalog_requests <= 1 + 2  # the names, and the partitions of each scan
+    # One request for the names, and one for the partitions of each scan.
+    assert report.catalog_requests <= 1 + 2
 
 
 @pytest.mark.parametrize("refused", [(), ("by_name",), ("by_name", "by_condition")])
 def test_ways_to_ask_for_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
 ) -> None:
-    """By name, else by a filter, else one by one: not every catalog knows all of them."""
+    """Partitions are requested by name, else by a filter, else one by one.
+
+    Not every catalog supports all three.
+    """
     for way in refused:
         monkeypatch.setattr(CatalogPartitions, way, lambda *_: None)
     sql = "SELECT s.v FROM p_sales s JOIN p_days d ON s.day = d.id WHERE d.week IN (1, 2)"
@@ -176,12 +182,12 @@ def test_ways_to_ask_for_partitions(
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     ((_, kept),) = pruned(optimized)
     assert kept > 4
-    requests = 1 + kept if len(refused) == 2 else 1  # the filter is asked for once, and refused
+    requests = 1 + kept if len(refused) == 2 else 1  # The refused filter is one more request.
     assert explained(optimized).catalog_requests == 1 + requests
 
 
 def test_key_in_upper_case(spark: SparkSession, way: Way) -> None:
-    """Hive has it in lower case, and the plan as it was written."""
+    """Hive stores the key in lower case, but the plan has it as written."""
     sql = "SELECT s.v, s.Day FROM p_upper s JOIN p_days d ON s.Day = d.id WHERE d.week IN (1, 2)"
     optimized = way.sql(sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
@@ -189,7 +195,7 @@ def test_key_in_upper_case(spark: SparkSession, way: Way) -> None:
 
 
 def test_commands_and_streams_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    """What is no query is left as it is."""
+    """Commands and streams are left to Spark."""
     shown = splitlib.sql(spark, "SHOW TABLES")
     assert "p_sales" in str(rows_of(shown))
     assert explained(shown).reasons
@@ -198,7 +204,7 @@ def test_commands_and_streams_are_sparks(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> None:
-    """Spark goes by the root directories of what a query reads."""
+    """Spark compares root directories to detect an overwrite of a table that the query reads."""
     optimized = splitlib.sql(
         spark,
         "SELECT f.v, f.s, f.day FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
@@ -210,7 +216,7 @@ def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> Non
 
 
 def test_too_many_keys_are_a_reason(spark: SparkSession, way: Way) -> None:
-    """Nothing is compared, not even by Spark, and nothing is said to be pruned by them."""
+    """Too many keys do not prune, and the report says why."""
     limits = {"spark.splitlib.filterMaxValues": "1", "spark.splitlib.filterOnExceed": "all"}
     sql = "SELECT v FROM p_sales WHERE {} IN (SELECT id FROM p_days WHERE week = 1)"
     for key in ("day", "day + 1"):

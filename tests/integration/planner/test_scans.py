@@ -1,4 +1,4 @@
-"""Scans that are read in several places, in none, or in the place of others."""
+"""Scans that occur several times, are not needed, or stand in for other scans."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ NAMED = FACTS
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """The tables of all tests here."""
     with planner_tables(spark):
         yield
 
 
 def test_broadcast_that_joins_share_stays_shared(spark: SparkSession, way: Way) -> None:
-    """What is left of a fact is smaller than the dimension, which others broadcast anyway."""
+    """After pruning, a fact is smaller than the dimension.
+
+    Spark must still reuse the dimension's broadcast.
+    """
     sql = " UNION ALL ".join(
         f"SELECT f.v, c.no FROM {fact} f JOIN p_customers c ON f.v = c.id "
         f"JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
@@ -46,7 +48,7 @@ def test_broadcast_that_joins_share_stays_shared(spark: SparkSession, way: Way) 
 
 
 def test_same_scan_read_whole_elsewhere(spark: SparkSession) -> None:
-    """One DataFrame in two places: both have the same columns, only one has keys."""
+    """One DataFrame in two places with the same columns. Keys reach only one of them."""
     sales = spark.table("p_sales")
     days = spark.table("p_days").where("week = 1")
     narrow = sales.join(days, sales.day == days.id, "left_semi")
@@ -61,14 +63,17 @@ DEAD = """
     SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
     WHERE t.kind = 's' AND d.week = 2
 """
-"""A branch that a condition rules out: Spark finds that out after it has listed its tables."""
+"""A condition rules out one branch of the union.
+
+Spark finds this out after it lists the branch's table.
+"""
 
 
 def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
-    """What became of both branches."""
+    """The ruled-out branch is not read, and the other one is pruned."""
     optimized = way.sql(DEAD)
     assert rows_of(optimized) == rows_of(spark.sql(DEAD))
-    if way.is_named:  # the other scan is opened as any other
+    if way.is_named:  # In a named catalog, the ruled-out scan is opened like any other.
         assert pruned(optimized) == [("p_sales", 4)]
         return
     assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]
@@ -77,7 +82,7 @@ def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
 
 
 def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> None:
-    """Spark reads the table by columns of its own, not by those that stand for it in the query."""
+    """Spark's scan has other column ids than the placeholder in the query."""
     named = re.sub(r"\b(p_sales|p_returns)\b", r"own.default.\1", DEAD)
     with changed(spark, {"spark.splitlib.catalog.own.connector": "session"}):
         optimized = splitlib.sql(spark, named)
@@ -86,7 +91,7 @@ def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> Non
 
 
 def test_scans_that_another_one_serves_for_are_read(spark: SparkSession, way: Way) -> None:
-    """Spark takes subqueries of the same table together, so that one of two scans is gone."""
+    """Spark merges subqueries of the same table, so the plan loses one of two scans."""
     sql = """
         SELECT (SELECT sum(v) FROM p_sales), (SELECT max(v) FROM p_sales),
                (SELECT count(s) FROM p_sales), r.v
@@ -99,7 +104,10 @@ def test_scans_that_another_one_serves_for_are_read(spark: SparkSession, way: Wa
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, adaptive: str) -> None:
-    """Spark reads what is the same only once, and tells files apart by their root directories."""
+    """Spark reuses equal scans and identifies files by root directory.
+
+    An empty scan must not be reused for a directory.
+    """
     described = spark.sql("DESCRIBE FORMATTED p_sales").where("col_name = 'Location'")
     directory = spark.read.parquet(described.collect()[0][1])
     days, join = spark.table("p_days"), F.col("day") == F.col("id")
@@ -116,7 +124,10 @@ def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, ada
 
 
 def test_scan_that_spark_answers_from_the_catalog_is_read(spark: SparkSession, way: Way) -> None:
-    """Partition values in the place of a scan depend on it, though it is gone from the plan."""
+    """Spark replaces one scan by partition values from the catalog.
+
+    They must not be pruned, though the scan is gone from the plan.
+    """
     sql = """
         SELECT f.v, m.last FROM p_sales f JOIN p_days d ON f.day = d.id
         CROSS JOIN (SELECT count(DISTINCT day) AS last FROM p_returns) m WHERE d.week = 2

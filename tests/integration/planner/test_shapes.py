@@ -1,6 +1,6 @@
-"""The queries of ``tests/unit/planner/shapes``, run: plain, planned, and in a named catalog.
+"""Run the queries of ``tests/unit/planner/shapes`` with plain Spark, splitlib and a named catalog.
 
-A third of them by default; ``SHAPES=1`` in the environment runs all.
+By default, a third of the queries run. ``SHAPES=1`` in the environment runs all.
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ _BY_CHANCE = re.compile(r"\brand\(|TABLESAMPLE", re.IGNORECASE)
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """The tables of all shapes, in two catalogs."""
+    """Create the tables of all shapes, and configure the named catalog."""
     with changed(spark, settings(metastore.uri)), shape_tables(spark):
         yield
 
 
 def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
-    """How many rows plain Spark finds; and where others are found, which shape that is."""
+    """Return the number of rows with plain Spark, and a description of the first difference, if
+    any.
+    """
     try:
         expected = rows_of(spark.sql(shape.sql))
-    except PySparkException:  # a text that is no number; without rows of some partitions it is none
+    # Invalid numeric text fails in plain Spark, but a pruned query may never read it.
+    except PySparkException:
         return 0, ""
     for is_named in (False, True):
         way = Way(spark, FACTS, is_named, DATABASE)
         where = f"{shape.name}: {way.text(shape.sql)}:"
         try:
             found = rows_of(way.sql(shape.sql))
-        except Exception as error:  # whatever it is, the shape's name must be with it
+        except Exception as error:  # Catch every error to report it with the name of the shape.
             return len(expected), f"{where} {type(error).__name__}: {error}"
         if found != expected and not _BY_CHANCE.search(shape.sql):
             return len(expected), f"{where} {found} instead of {expected}"
@@ -56,7 +59,7 @@ def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_rows_of_shapes(spark: SparkSession, file: str) -> None:
-    """Several at a time, as most of the time goes into planning, which waits a lot."""
+    """Plan several queries at a time, because planning mostly waits for the JVM."""
     chosen = [s for s in SHAPES[::EVERY] if s.name.startswith(f"{file}:")]
     with ThreadPoolExecutor(4) as executor:
         found = list(executor.map(lambda s: rows_of_shape(spark, s), chosen))

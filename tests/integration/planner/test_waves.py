@@ -1,4 +1,4 @@
-"""Keys that come from tables which are pruned themselves."""
+"""Keys that come from tables that are pruned themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.planner.tables import pruned, rows_of
 
 pytestmark = pytest.mark.spark
 
-# Each order tells the line of its items, each item the kind of its stock.
+# Orders join items by line, and items join stock by kind.
 _SETUP = """
 CREATE TABLE w_days USING parquet AS SELECT CAST(id AS int) AS id, id DIV 2 AS week FROM range(16);
 CREATE TABLE w_orders USING parquet PARTITIONED BY (day) AS
@@ -42,7 +42,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
     for table in _TABLES[1:]:
         spark.sql(f"ANALYZE TABLE {table} COMPUTE STATISTICS")
     limits = {
-        # a few partitions are little enough to be read for their keys, a whole table is not
+        # A few partitions are small enough to be read for their keys; a whole table is not.
         "spark.splitlib.plannerDimensionBytes": "60000",
         "spark.splitlib.plannerSmallFactPartitions": "5",
     }
@@ -53,7 +53,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def kept(spark: SparkSession, query: str) -> dict[str, int]:
-    """Partitions that are left, by table, once the rows were compared with plain Spark's."""
+    """Return the number of kept partitions by table. Assert that the rows equal Spark's."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     return dict(pruned(planned))
@@ -81,12 +81,13 @@ def test_no_partition_is_read_for_keys_that_does_not_matter(spark: SparkSession)
         assert location is not None
         for file in Path(urlparse(location.data_type).path).glob("day=1*/*.parquet"):
             file.write_bytes(b"whoever reads this fails")
-        # small enough to be read as a whole
+        # The whole table is small enough to be read.
         with changed(spark, {"spark.splitlib.plannerDimensionBytes": "1000000"}):
             query = f"SELECT i.kind FROM {ITEMS} WHERE d.week = 3".replace("w_orders", "w_gone")
             planned = splitlib.sql(spark, query)
             assert dict(pruned(planned)) == {"w_gone": 2, "w_items": 4}
-            assert planned.count() == 2 * 200 * 100  # orders, each with the items of its line
+            # 200 orders, each with the 100 items of its line.
+            assert planned.count() == 2 * 200 * 100
     finally:
         spark.sql("DROP TABLE w_gone")
 

@@ -1,6 +1,7 @@
-"""``python -m tests.integration.randomized``: random queries by plain Spark and by splitlib.
+"""Run random queries with plain Spark and with splitlib, and compare the results.
 
-Whatever differs is made smaller, and printed as a test to paste.
+``python -m tests.integration.randomized`` simplifies each query with a difference and prints it as
+a test.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ _FILES = {"Program": "test_star_joins.py", "Trial": "test_reads.py"}
 
 
 class Runner(Protocol):
-    """Draws queries of one kind, and compares their outcomes."""
+    """Draws queries of one kind, and compares their results."""
 
     verdicts: Counter[str]
     pruned: int
 
     def draw(self, seed: int, drawn: Choices, more: SettingsDraw) -> Program | Trial:
-        """What a seed, or recorded choices, draw."""
+        """Draw a query from a seed, or from recorded choices."""
 
     def verdict(self, drawn: Any, /) -> Verdict:
-        """Whether plain Spark and splitlib agree on it."""
+        """Run the query with plain Spark and with splitlib, and compare the results."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.jobs > 1:
         sys.exit(_in_processes(options))
-    # PySpark logs every error of a query, which is an outcome like others here
+    # PySpark logs every query error, but here an error is an ordinary result.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with (
         tempfile.TemporaryDirectory(prefix="splitlib-differential-") as directory,
@@ -62,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace, spark: SparkSession, metastore: HiveMetastore) -> int:
-    """All seeds by all runners.
+    """Run all seeds.
 
     Returns:
-        How many were different.
+        The number of queries whose results differ.
     """
     more = any_of_spark(spark)
     with ExitStack() as stack:
@@ -99,7 +100,7 @@ def _run(options: argparse.Namespace, spark: SparkSession, metastore: HiveMetast
 def _shrunk(
     runner: Runner, seed: int, made: Sequence[float], more: SettingsDraw
 ) -> Program | Trial:
-    """The simplest of what fewer and smaller choices draw, and that is still different."""
+    """Return the simplest variant of a query that still gives a difference."""
 
     def differs(choices: Sequence[float]) -> bool:
         return runner.verdict(runner.draw(seed, Choices(seed, choices), more)).kind == "different"
@@ -118,7 +119,7 @@ def _as_test(drawn: Program | Trial) -> str:
 
 
 def _in_processes(options: argparse.Namespace) -> int:
-    """The same in several processes, each with a share of the seeds; 0 if all agree."""
+    """Run the seeds in several processes. Return 0 if no result differs."""
     share = -(-options.number // options.jobs)
     processes = []
     for first in range(0, options.number, share):

@@ -1,4 +1,4 @@
-"""Chance that is recorded, so that what was drawn can be drawn again, and made smaller."""
+"""Random numbers that are recorded, so that a drawn query can be replayed and simplified."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class Choices(random.Random):
-    """A source of chance whose every choice is a number from 0 up to, not including, 1.
+    """A random generator that records each choice as a number in the range from 0 (inclusive) to 1
+    (exclusive).
 
-    The same numbers draw the same thing; smaller ones mostly draw a simpler one.
+    Replaying the same numbers draws the same query. Smaller numbers usually draw a simpler query.
 
     Args:
-        seed: Where the numbers come from.
-        replayed: The numbers instead, each in turn; after the last there are only zeros.
+        seed: Seed of new numbers.
+        replayed: Numbers to replay instead. After the last one, every choice is zero.
     """
 
     def __init__(self, seed: int, replayed: Sequence[float] | None = None) -> None:
         super().__init__(seed)
         self._replayed = replayed
         self.made: list[float] = []
-        """The numbers so far."""
+        """All choices made, in order."""
 
     def random(self) -> float:
         """See :meth:`random.Random.random`."""
         return self._made(super().random)
 
     def getrandbits(self, k: int, /) -> int:
-        """See :meth:`random.Random.getrandbits`; for up to 53 bits, as a number has no more."""
+        """See :meth:`random.Random.getrandbits`. At most 53 bits, the precision of a float."""
         return int(self._made(lambda: super(Choices, self).getrandbits(k) / 2**k) * 2**k)
 
     def _made(self, draw: Callable[[], float]) -> float:
@@ -43,15 +44,16 @@ class Choices(random.Random):
 def smallest(
     choices: Sequence[float], fails: Callable[[Sequence[float]], bool], attempts: int
 ) -> list[float]:
-    """Fewer and smaller choices that still fail: blocks left out, then single ones made zero.
+    """Return a shorter list of smaller choices that still fails.
 
-    That is how Hypothesis shrinks, in short; David R. MacIver and Alastair F. Donaldson describe it
-    in "Test-Case Reduction via Test-Case Generation" (ECOOP 2020).
+    Blocks are removed first, then single choices are set to zero. This is a short form of
+    Hypothesis's shrinking, described by David R. MacIver and Alastair F. Donaldson in "Test-Case
+    Reduction via Test-Case Generation" (ECOOP 2020).
 
     Args:
-        choices: What fails.
-        fails: Whether other choices fail as well.
-        attempts: How often that may be asked.
+        choices: Choices that fail.
+        fails: Whether the given choices fail.
+        attempts: Maximum number of calls to ``fails``.
     """
     best = list(choices)
     tried = 0

@@ -1,4 +1,4 @@
-"""Directories of data files, drawn at random and written by six different writers."""
+"""Random directories of data files, written by six different writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY_NAMES: Final = (
     "k", "dt", "Hour", "a b", "x=y", "p/q", "t:z", "per%cent", "café", "order", "null", "n.m",
     "back`tick", "star*", "[b]", "#h", "quote'", 'double"',
 )  # fmt: skip
-"""Names of partition keys; most of them are escaped in the names of directories."""
+"""Names of partition keys. Most of them are escaped in directory names."""
 
 KEY_VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "int": (0, 6, 12, -3),
@@ -44,13 +44,13 @@ KEY_VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "foreign": ("café", "日本", "ß", "Straße", "emoji 😀"),
     "blank": ("a", " a", "a "),
 }
-"""Values of one partition key, by what they are like."""
+"""Partition values by kind."""
 
 _NULLS: Final = 0.25
 
 
 def _data(kind: str, rows: int) -> pa.Array:
-    """A data column with a null among its values."""
+    """Return a data column with values of one kind and a null."""
     numbers: list[int | None] = [*range(1, rows), None]
     make: Mapping[str, Callable[[], pa.Array]] = {
         "text": lambda: pa.array([None if n is None else f"t{n}" for n in numbers]),
@@ -84,30 +84,30 @@ DATA_KINDS: Final = {
     "duckdb": (*_EVERYWHERE, *_UNSIGNED, "timestamp"),
     "pandas": (*_EVERYWHERE, *_UNSIGNED, "timestamp", "millis"),
 }
-"""Data columns that each writer can write."""
+"""Kinds of data columns that each writer supports."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory to write: who writes it, and what is in it."""
+    """A random directory: its writer and its contents."""
 
     seed: int
     writer: str
     keys: tuple[tuple[str, str], ...]
-    """Name of each partition key, and what its values are like."""
+    """Name of each partition key, and the kind of its values."""
     data: tuple[str, ...]
     """Kinds of the data columns."""
     rows: int
     nulls: bool
-    """Whether one row has a null in each key."""
+    """Whether the last row has null keys."""
     moved: str
-    """Name of a sub-directory to which one file of each partition is moved, empty for none."""
+    """Subdirectory to which some files of each partition are moved; empty for none."""
     extra: str
-    """Name of a file without rows of the table that lies there, too; empty for none."""
+    """Name of an additional file without rows; empty for none."""
 
 
 def draw_directory(seed: int) -> Directory:
-    """The directory of a seed."""
+    """Draw the directory for a seed."""
     drawn = random.Random(seed)
     writer = drawn.choice(list(DATA_KINDS))
     names = drawn.sample(KEY_NAMES, drawn.choice((0, 1, 1, 1, 2)))
@@ -120,7 +120,7 @@ def draw_directory(seed: int) -> Directory:
 
 
 def rows_of(directory: Directory) -> pa.Table:
-    """The rows to write: ``id``, data columns, then keys."""
+    """Return the rows to write: ``id``, data columns, then partition keys."""
     columns = {"id": pa.array(range(directory.rows), pa.int64())}
     columns |= {f"c{i}": _data(kind, directory.rows) for i, kind in enumerate(directory.data)}
     for place, (name, kind) in enumerate(directory.keys):
@@ -133,12 +133,12 @@ def rows_of(directory: Directory) -> pa.Table:
 
 
 def write(spark: SparkSession, directory: Directory, root: Path) -> None:
-    """Write it.
+    """Write the directory.
 
     Args:
-        spark: Session of the writers ``spark`` and ``hive``.
-        directory: Which rows, and how.
-        root: Where; it does not exist yet.
+        spark: The session of the writers ``spark`` and ``hive``.
+        directory: The drawn directory.
+        root: Path of the directory. It must not exist yet.
     """
     rows, names = rows_of(directory), [name for name, _ in directory.keys]
     _WRITERS[directory.writer](spark, rows, names, root)
@@ -163,7 +163,7 @@ def _by_spark(spark: SparkSession, rows: pa.Table, names: list[str], root: Path)
 
 def _by_hive(spark: SparkSession, rows: pa.Table, names: list[str], root: Path) -> None:
     df = spark.createDataFrame(rows)
-    # Hive's SerDe takes names of columns in lower case, and no dots or quotes in them
+    # Hive's SerDe lowercases column names and does not accept dots or quotes in them.
     table = f"default.hive_writer_{root.name}"
     columns = ", ".join(
         f"{quoted(f.name)} {f.dataType.simpleString()}" for f in df.schema if f.name not in names

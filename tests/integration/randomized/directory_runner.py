@@ -1,4 +1,4 @@
-"""Directories drawn at random, read by plain Spark and in each way of splitlib's."""
+"""Read random directories with plain Spark and with each read method of splitlib."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _FEW = 2
 
 @dataclass
 class Comparison:
-    """The outcome for one directory: for each way of reading ``same``, or what differs."""
+    """The results for one directory: for each read method, ``same`` or a description."""
 
     directory: Directory
     found: dict[str, str] = field(default_factory=dict)
 
     @property
     def different(self) -> dict[str, str]:
-        """The ways that differ from Spark."""
+        """The read methods with a difference from Spark."""
         return {way: text for way, text in self.found.items() if text.startswith("different")}
 
 
 class DirectoryRunner:
-    """Writes and compares directories, and counts the outcomes."""
+    """Writes and reads random directories, and counts the results."""
 
     def __init__(self, spark: SparkSession, metastore: HiveMetastore, scratch: Path) -> None:
         self._spark = spark
@@ -49,12 +49,12 @@ class DirectoryRunner:
     @classmethod
     @contextmanager
     def in_scratch(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryRunner]:
-        """With a temporary directory for all of them."""
+        """Create a runner with a temporary directory."""
         with tempfile.TemporaryDirectory(prefix="splitlib-directories-") as scratch:
             yield cls(spark, metastore, Path(scratch))
 
     def compare(self, seed: int) -> Comparison | None:
-        """Write the directory of a seed, and read it in each way; None if nobody can write it."""
+        """Write a seed's directory and read it in each way. Return None if it cannot be written."""
         directory = draw_directory(seed)
         root = self._scratch / f"d{seed}"
         try:
@@ -84,7 +84,7 @@ class DirectoryRunner:
     ) -> None:
         found = _read(load)
         if isinstance(expected, _Read) and isinstance(found, _Read):
-            # Spark leaves keys that are columns of the files, too, in their place among these
+            # Spark leaves keys that are also columns of the files in the files' column order.
             same = {*expected.df.columns} == {*found.df.columns}
             if same and expected.df.columns != found.df.columns and way.startswith("files"):
                 found = found.in_order_of(expected.df)
@@ -96,7 +96,7 @@ class DirectoryRunner:
             self.reasons[f"{way}: {kind}: {' '.join(text.split())[:240]}"] += 1
 
     def _keys(self, comparison: Comparison, root: Path, plain: _Read) -> None:
-        """With keys of the first partition column, from a DataFrame and in its own type."""
+        """Read the directory with join keys of the first partition column."""
         key = comparison.directory.keys[0][0]
         if key not in plain.df.columns:
             return
@@ -113,7 +113,7 @@ class DirectoryRunner:
         self._add(comparison, "files, by keys", expected, loaded)
 
     def _in_catalog(self, comparison: Comparison, root: Path, plain: _Read | str) -> None:
-        """The same directory as a table of the metastore, by its connectors and by SQL."""
+        """Read the directory as a metastore table, through both connectors and SQL."""
         if not isinstance(plain, _Read):
             return
         name = f"default.random_directory_{comparison.directory.seed}"
@@ -152,7 +152,7 @@ class _Read:
 
     @classmethod
     def of(cls, df: DataFrame) -> _Read:
-        """The rows of a DataFrame, in an order of their own."""
+        """Collect a DataFrame, and sort its rows."""
         fields = [
             f"{field.name} {field.dataType.simpleString()}"
             + ("" if field.nullable else " NOT NULL")
@@ -161,12 +161,12 @@ class _Read:
         return cls(df, ", ".join(fields), tuple(sorted(map(str, df.collect()))))
 
     def in_order_of(self, other: DataFrame) -> _Read:
-        """The same with its columns in the order of another DataFrame."""
+        """Return the same result with the column order of another DataFrame."""
         return self.of(self.df.select(*map(quoted, other.columns)))
 
 
 def _read(load: Callable[[], DataFrame]) -> _Read | str:
-    """The rows of a DataFrame, or the text of its error."""
+    """Return the result of a DataFrame, or the text of its error."""
     try:
         return _Read.of(load())
     except SplitlibError as error:

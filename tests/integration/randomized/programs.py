@@ -1,4 +1,4 @@
-"""Small programs that run twice, with plain Spark and with splitlib, and are compared."""
+"""Small programs that run with plain Spark and with splitlib, whose results are compared."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.spark.plan_report import PlanReport
 from tests.integration.randomized.star_tables import location
 
-# What a value can raise under ANSI. Which rows a query looks at before it drops them is Spark's
-# choice, and another one where there are fewer.
+# Errors that values cause in ANSI mode. Spark may evaluate rows before it drops them, so pruning
+# can avoid such an error.
 _OF_VALUES = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"
     r"|DATETIME_OVERFLOW|INVALID_INDEX|DIVIDE_BY_ZERO"
 )
-# A column that is not there: told by Spark, or by splitlib before it.
+# A missing column: Spark or splitlib reports it.
 _OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
 _UNREADABLE = "FAILED_READ_FILE"
-# With metastorePartitionPruningFastFallback Spark fails at any condition on a partition column of
-# which the metastore does not know the type, as of TIMESTAMP_NTZ.
+# With metastorePartitionPruningFastFallback, Spark fails on conditions over partition columns of
+# types that the metastore lacks, such as TIMESTAMP_NTZ.
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
@@ -37,14 +37,14 @@ _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one step came to: rows, or an error."""
+    """The result of one step: its rows or an error."""
 
     rows: tuple[str, ...] = ()
     error: str = ""
-    """The kind of error: Spark's condition, or the class; '' = none."""
+    """Spark's error condition or the class name; empty for no error."""
     message: str = ""
     refused: bool = False
-    """Whether splitlib says that it does not read such a table, or under such settings."""
+    """Whether splitlib refused to read the table, or to read it with these settings."""
 
     def __str__(self) -> str:
         if self.error:
@@ -53,43 +53,49 @@ class Outcome:
 
 
 class Step(NamedTuple):
-    """One thing that a program does."""
+    """One step of a program."""
 
     kind: str
     """``rows``, ``view``, ``cache``, ``do``, ``command``, ``write``, ``insert`` or ``file``."""
     text: str
-    """A query, or a statement, or a table."""
+    """A query, a statement or a table name, depending on the kind."""
     name: str = ""
-    """Of the view that is made, or of the table that is written."""
+    """Name of the view to create or of the table to write."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Settings, tables of its own, and what to do with them."""
+    """Settings, tables and steps of one random program."""
 
     seed: int
     steps: tuple[Step, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
-    """Statements that make tables of its own; each starts with CREATE TABLE and the name."""
+    """Statements that create the program's own tables.
+
+    Each CREATE statement starts with CREATE TABLE and the name.
+    """
     how: str = "optimize"
-    """``optimize``, ``sql`` or ``twice``."""
+    """How splitlib plans queries: ``optimize``, ``sql`` or ``twice``."""
     ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def caches(self) -> bool:
-        """Whether the program caches anything."""
+        """Whether a step caches its result."""
         return any(step.kind == "cache" for step in self.steps)
 
     def without_caches(self) -> Program:
-        """The same, computing everything each time."""
+        """Return the program with each cache step replaced by a plain query."""
         return replace(
             self,
             steps=tuple(s._replace(kind="rows") if s.kind == "cache" else s for s in self.steps),
         )
 
     def __str__(self) -> str:
-        """All that is needed to do it by hand, with RANDOM_SEED for the shared tables."""
+        """Return the text needed to run the program by hand.
+
+        ``RANDOM_SEED`` recreates the shared tables.
+        """
         lines = [f"RANDOM_SEED={self.seed} RANDOM_QUERIES=1, by splitlib.{self.how}"]
         lines += [f"SET {key}={value};" for key, value in self.settings.items()]
         lines += [f"{statement};" for statement in self.tables]
@@ -98,12 +104,12 @@ class Program:
 
 
 Frames = Callable[[str], DataFrame]
-"""From a query to its DataFrame."""
+"""A function from a query to its DataFrame."""
 
 
 @dataclass
 class Optimizing:
-    """Queries with splitlib, and what its reports say."""
+    """Runs queries with splitlib, and collects their reports."""
 
     spark: SparkSession
     how: str
@@ -122,23 +128,23 @@ class Optimizing:
 
     @property
     def pruned(self) -> bool:
-        """Whether anything was pruned."""
+        """Whether any scan was pruned."""
         return any(scan.is_pruned for report in self.reports for scan in report.scans)
 
     def given_up(self) -> list[str]:
-        """The reasons reported when splitlib failed, and left the whole query to Spark."""
+        """Return the reasons of queries that were left to Spark because of an error."""
         reasons = [str(reason) for report in self.reports for reason in report.reasons]
         return [r for r in reasons if "Error" in r or "Exception" in r]
 
 
 def plain(spark: SparkSession, catalogs: Iterable[str]) -> Frames:
-    """Queries as Spark runs them, the tables of splitlib's catalogs by their own names."""
+    """Return a function that runs queries with plain Spark, with the named catalogs removed."""
     named = re.compile(rf"\b({'|'.join(catalogs)})\.default\.")
     return lambda query: spark.sql(named.sub("", query))
 
 
 def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
-    """The rows of what ``work`` returns, in an order of their own; or its error."""
+    """Return the sorted rows of the DataFrame that ``work`` returns, or its error."""
     try:
         df = work()
         return Outcome(() if df is None else rows_of(df))
@@ -147,7 +153,10 @@ def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
 
 
 def rows_of(df: DataFrame) -> tuple[str, ...]:
-    """Every row as text, with times as Spark prints them: Python lacks some."""
+    """Return the rows as sorted text.
+
+    Dates and times are formatted by Spark, because Python cannot represent all of them.
+    """
     shown = []
     for name, kind in df.dtypes:
         column = F.col("`" + name.replace("`", "``") + "`")
@@ -158,7 +167,7 @@ def rows_of(df: DataFrame) -> tuple[str, ...]:
 
 
 def failed(error: Exception) -> Outcome:
-    """The outcome that is an error."""
+    """Convert an error to an outcome."""
     text = str(error)
     found = _CONDITION.search(text)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
@@ -170,7 +179,7 @@ def failed(error: Exception) -> Outcome:
 
 
 def run(spark: SparkSession, program: Program, frame: Frames) -> list[Outcome]:
-    """The outcome of every step; its own tables, views and caches are gone afterwards."""
+    """Return the outcome of each step. Drop the program's tables, views and caches afterwards."""
     with changed(spark, program.settings), _own_tables(spark, program):
         return [outcome(_step(spark, step, frame)) for step in program.steps]
 
@@ -200,7 +209,7 @@ def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFr
 
 
 def _copy_of_a_file(spark: SparkSession, table: str) -> None:
-    """Copy the file of a table's first partition, as another writer's rows in it."""
+    """Copy the file of the table's first partition, as if another writer added its rows again."""
     files = sorted(location(spark, table).glob("*/*.parquet"))
     if files:
         shutil.copy(files[0], files[0].with_name(f"copy-{files[0].name}"))
@@ -233,7 +242,7 @@ class Verdict(NamedTuple):
 
 
 def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
-    """The first step that differs; errors of the same kind do not."""
+    """Compare the outcomes step by step. Errors of the same kind count as equal."""
     verdict = Verdict("same")
     for number, (one, other) in enumerate(zip(expected, found, strict=True)):
         if other.refused:
@@ -246,8 +255,8 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
             verdict = Verdict("spared", f"step {number}: {one}")
             continue
         elif one.error.startswith(_UNREADABLE) and not other.error:
-            # a file of a partition that is pruned, or one that a subquery of the query reads and
-            # that Spark has overwritten by then
+            # The file belongs to a pruned partition. Or a subquery reads it, and Spark has already
+            # overwritten it.
             return Verdict("spared", f"step {number}: {one}")
         elif _UNKNOWN_TO_HIVE in one.message and not other.error:
             return Verdict("spared", f"step {number}: {one}")
@@ -258,7 +267,10 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
-    """Whether two errors are both of values, as any may fail first, or both of missing names."""
+    """Whether both errors come from values, or both from missing names.
+
+    Which value fails first may differ.
+    """
     return any(
         kind.search(one.error + one.message) and kind.search(other.error + other.message)
         for kind in (_OF_VALUES, _OF_NAMES)

@@ -1,4 +1,4 @@
-"""Tables read at random, by plain Spark and by splitlib."""
+"""Random reads of tables, by plain Spark and by splitlib."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.hive_tables import way_of
 
 
 class ReadRunner:
-    """What has been tried so far, on tables that are there while it is in use."""
+    """Runs random reads, and counts the results."""
 
     def __init__(self, spark: SparkSession, metastore: HiveMetastore) -> None:
         self._spark = spark
@@ -42,7 +42,7 @@ class ReadRunner:
     @classmethod
     @contextmanager
     def on_tables(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[Self]:
-        """With the tables that are read."""
+        """Create the tables, and drop them after the block."""
         read_tables.create(spark)
         with changed(spark, QUICK):
             yield cls(spark, metastore)
@@ -55,7 +55,7 @@ class ReadRunner:
         return draw_trial(seed, drawn, more)
 
     def verdict(self, trial: Trial) -> Verdict:
-        """Whether a trial has the same outcome by plain Spark and by splitlib."""
+        """Run a trial with plain Spark and with splitlib, and compare the results."""
         with changed(self._spark, trial.settings):
             expected = outcome(lambda: self._joined(trial, self._plain(trial)))
             found = outcome(lambda: self._joined(trial, self._loaded(trial)))
@@ -110,7 +110,7 @@ class ReadRunner:
         return reader.config(**trial.config)
 
     def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
-        """The join that the keys were collected for; rows in the order of the columns' names."""
+        """Join the fact with each dimension. Return its columns sorted by name."""
         names = sorted(fact.columns)
         if trial.narrow:
             used = {name.lower() for d in trial.dimensions for name in d.on}
@@ -126,7 +126,7 @@ class ReadRunner:
 def _equal(dimension: Dimension) -> Column:
     found = F.lit(True)
     for name, column in dimension.on.items():
-        # a field of a struct is no name to quote
+        # A struct field must not be quoted as one name.
         other = F.col("d.st.id" if column.lower() == "st.id" else f"d.`{column}`")
         one = F.col(f"f.`{name}`")
         found = found & (one.eqNullSafe(other) if dimension.null_safe else one == other)

@@ -1,4 +1,4 @@
-"""One small table for each type of partition key, all with data columns of many types."""
+"""One small table for each type of partition key, each with data columns of many types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = "1", "2", "3", "-1", "70000", "0"
 _FLOATS = "double('NaN')", "-0.0D", "0.0D", "1.5D", "2.0D", "-3.0D"
 _TEXTS = "'a'", "'A'", "'b'", "'it''s'", r"'a\\b'", "'\"q\"'", "'a%'", "'1'", "'01'", "'2020-02-27'"
 _PADDED = "'a'", "'A'", "'a '", "'b'", "'B '", "'é'"
-# in New York; some of them are midnight in UTC, or in India
+# Local times of New York; some of them are midnight in UTC or in India.
 _ZONELESS = (
     "TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-27 19:00:00'",
     "TIMESTAMP_NTZ'2020-02-27 13:30:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'",
@@ -24,8 +24,8 @@ _ZONELESS = (
 )  # fmt: skip
 _DATES = "DATE'2020-02-27'", "DATE'2020-02-28'", "DATE'2020-03-08'", "DATE'1969-12-31'"
 
-# What the literals below have to be cast to, what values there are, and how far apart the columns
-# of one row are, so that not every column says the same.
+# For each kind: the SQL type and its literals. Different shifts give the columns of a row different
+# values.
 _KINDS = {
     "i": ("int", _NUMBERS),
     "l": ("bigint", _NUMBERS),
@@ -46,7 +46,7 @@ _KINDS = {
     "x.y": ("int", _NUMBERS),
 }
 
-# Keys may not be collated, and Derby takes 'a' and 'a ' for one name of a partition.
+# Partition keys cannot have a collation. Derby treats 'a' and 'a ' as the same partition name.
 KEYS = {
     "q_int": (("k", "int", "i"),),
     "q_long": (("k", "bigint", "l"),),
@@ -63,30 +63,30 @@ KEYS = {
     "q_two": (("k", "int", "i"), ("day", "date", "d")),
     "q_none": (),
 }
-"""Names, types and kinds of the partition keys of each table; kinds are names of data columns."""
+"""Name, type and kind of each table's partition keys. A kind is the name of a data column."""
 ORC = ("q_date", "q_double", "q_none")
 DIMENSION = "q_dim"
-"""A table with the data columns alone, of which dimensions are taken."""
+"""A table of only data columns, from which dimensions are taken."""
 KINDS = ("v", *_KINDS)
-"""Of data columns, which are called like them; ``v`` is a number of its own for each row."""
+"""Kinds of data columns. Each column is named after its kind, and ``v`` is unique in each row."""
 KINDS_OF_ORC = tuple(kind for kind in KINDS if kind not in ("lc", "ci", "rt", "uc", "x.y"))
-"""Those of tables in ORC."""
+"""Kinds of data columns in ORC tables."""
 
 
 def create(spark: SparkSession) -> None:
-    """Make the tables."""
+    """Create the tables."""
     for statement in statements():
         spark.sql(statement)
 
 
 def drop(spark: SparkSession) -> None:
-    """Remove them."""
+    """Drop the tables."""
     for table in (*KEYS, DIMENSION):
         spark.sql(f"DROP TABLE {table}")
 
 
 def statements(only: str | None = None) -> list[str]:
-    """The statements that make all tables, or one."""
+    """Return the statements that create all tables, or only one."""
     found = []
     for table, keys in {**KEYS, DIMENSION: ()}.items():
         if only not in (None, table):
@@ -98,14 +98,18 @@ def statements(only: str | None = None) -> list[str]:
             f"USING {'orc' if table in ORC else 'parquet'}"
             + (f" PARTITIONED BY ({names})" if keys else "")
         )
-        # zeros of both signs are one value to the writer, and two partitions
+        # A Parquet writer treats 0.0 and -0.0 as one value within a task, but they are two
+        # partitions.
         parts = ("id % 6 != 1", "id % 6 = 1") if table in ("q_float", "q_double") else ("true",)
         found += [f"INSERT INTO {table} {_rows(keys, part)}" for part in parts]
     return found
 
 
 def _columns(table: str) -> str:
-    """The data columns, for ORC without those that Spark's ORC reader fails on."""
+    """Return the data columns.
+
+    ORC tables omit features that Spark's ORC reader does not support.
+    """
     if table not in ORC:
         return _DATA
     return re.sub(r" COLLATE \w+", "", _DATA).replace("`x.y`", "x_y")
@@ -121,7 +125,10 @@ def _rows(keys: tuple[tuple[str, str, str], ...], part: str) -> str:
 
 
 def _value(kind: str, shift: int) -> str:
-    """A value of a kind, chosen by the number of the row; now and then null."""
+    """Return an SQL expression for a value of the kind.
+
+    The row number selects the value or null.
+    """
     type_name, values = _KINDS[kind]
     position = f"CAST((id + {shift}) % {len(values)} + 1 AS int)"
     null = "id = 29" if shift % 7 == 0 else f"(id + {shift}) % 11 = 0"
@@ -130,5 +137,5 @@ def _value(kind: str, shift: int) -> str:
 
 
 def literals(kind: str) -> tuple[str, ...]:
-    """Values of a kind as SQL spells them."""
+    """Return SQL literals of the kind."""
     return tuple(map(str, range(0, 30, 4))) if kind == "v" else _KINDS[kind][1]

@@ -1,4 +1,4 @@
-"""Reads drawn at random: tables, connectors, conditions, dimensions, zones, settings."""
+"""Random reads: tables, connectors, conditions, dimensions, time zones and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.randomized.read_tables import (
 )
 from tests.integration.randomized.star_programs import ZONES
 
-# What a key may be of that is compared with a column of a kind.
+# Types of dimension keys that are compared with a column of each kind.
 _NUMERIC = ("int", "bigint", "smallint", "decimal(10, 0)", "decimal(12, 4)", "double", "string")
 _TEMPORAL = ("date", "timestamp", "timestamp_ntz", "string")
 _TYPES = {
@@ -41,7 +41,7 @@ _TYPES = {
     "b": ("boolean", "string"),
 }
 _TEXTUAL = ("s", "lc", "ci", "rt", "uc", "ch", "vc")
-# Columns whose functions say something of them, and to what.
+# Functions of each kind of column, with the kind of their result.
 _FUNCTIONS = {
     **dict.fromkeys(_TEXTUAL, (("upper({})", "s"), ("trim({})", "s"), ("substr({}, 1, 1)", "s"))),
     **dict.fromkeys(("i", "l", "v", "x.y"), (
@@ -58,7 +58,7 @@ _FUNCTIONS = {
     "n": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("hour({})", "i")),
     "b": (("NOT {}", "b"),),
 }  # fmt: skip
-# What is more easily got wrong is drawn more often.
+# Error-prone tables and kinds are drawn more often.
 _TABLES = (*KEYS, "q_text", "q_text", "q_time", "q_zoneless", "q_date", "q_double", "q_float")
 _MORE = ("t", "t", "n", "d", "g", "f", "lc", "ci", "rt", "uc")
 _PATTERNS = ("'a%'", "'%a'", "'_'", "'%''%'", r"'a\\\\%'", r"'a\\%%'", "'a!%' ESCAPE '!'")
@@ -79,7 +79,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a table is filtered by, and joined with afterwards."""
+    """A dimension that filters the table, and is joined with it afterwards."""
 
     query: str
     on: Mapping[str, str]
@@ -90,7 +90,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Trial:
-    """One table, read in one way."""
+    """One random read of a table."""
 
     seed: int
     table: str
@@ -100,9 +100,9 @@ class Trial:
     conditions: tuple[str, ...]
     dimensions: tuple[Dimension, ...]
     narrow: bool
-    """Whether only few columns are compared."""
+    """Whether only a few columns are compared."""
     forms: tuple[str, ...] = ()
-    """Conditions that are each of one form and of one partition key."""
+    """Names of conditions that test a single partition key."""
     ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __str__(self) -> str:
@@ -123,7 +123,8 @@ _COMPARISONS = (
     "IS NULL", "IS NOT NULL", "<=>", "<=> NULL", "= or =", "NOT =", "NOT <", "LIKE", "NOT LIKE",
     "startswith", "COLLATE", "RLIKE",
 )  # fmt: skip
-_COMMON = [kind for kind in KINDS if kind not in ("v", "x.y")]  # which are numbers like others
+# The kinds left out are integers like others.
+_COMMON = [kind for kind in KINDS if kind not in ("v", "x.y")]
 EVERY_INGREDIENT = frozenset(
     [
         *(f"{name}={value}" for name, value in _SETTINGS.items()),
@@ -149,7 +150,7 @@ EVERY_INGREDIENT = frozenset(
         *("a dimension that is a table", "many keys"),
     ]
 )
-"""All that a trial may be made of; each has to be drawn if there are enough of them."""
+"""All ingredients of trials. Enough trials must draw each of them."""
 
 
 def draw_trial(
@@ -157,18 +158,18 @@ def draw_trial(
     drawn: random.Random | None = None,
     more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
 ) -> Trial:
-    """The trial of this seed.
+    """Draw the trial for a seed.
 
     Args:
-        seed: What it is known by.
-        drawn: Where chance comes from instead.
-        more: Draws settings beside those that are always drawn.
+        seed: Seed of the trial.
+        drawn: Random generator to use instead of a new one.
+        more: Function that draws additional settings.
     """
     return _Draw(seed, drawn or random.Random(seed)).trial(more)
 
 
 class _Draw:
-    """One trial in the making."""
+    """Draws one trial."""
 
     def __init__(self, seed: int, drawn: random.Random) -> None:
         self._seed = seed
@@ -180,11 +181,11 @@ class _Draw:
         self._data = (*kinds, *(kind for kind in _MORE if kind in kinds))
 
     def trial(self, more: Callable[[random.Random], Mapping[str, str]]) -> Trial:
-        """The finished trial."""
+        """Return the finished trial."""
         choice = self._random.choice
         connector = choice(("hive", "session", "hive", "session", "files"))
         if connector == "files" and not {"ch", "vc"}.isdisjoint(self._keys.values()):
-            connector = "hive"  # a directory has no text of a fixed length
+            connector = "hive"  # Directories have no CHAR or VARCHAR columns.
         settings = {
             **more(self._random),
             "spark.sql.session.timeZone": choice(ZONES),
@@ -219,7 +220,7 @@ class _Draw:
         )  # fmt: skip
 
     def _column(self) -> tuple[str, str]:
-        """A column's name as SQL quotes it, and its kind; often a partition key."""
+        """Return a column's quoted name and its kind. Partition keys are preferred."""
         if self._keys and self._random.random() < 0.5:
             name = self._random.choice(list(self._keys))
             return name, self._keys[name]
@@ -229,7 +230,7 @@ class _Draw:
         return f"`{name}`", name
 
     def _of_one_form(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """A condition that must prune partitions, if one has a value that fails it."""
+        """Return a condition that must prune partitions if some value fails it."""
         key, kind = self._random.choice(list(self._keys.items()))
         one, other = (self._random.choice(literals(kind)) for _ in range(2))
         forms = {
@@ -274,7 +275,7 @@ class _Draw:
     def _simple(self, column: str, kind: str) -> str:
         values = literals(kind)
         if self._random.random() < 0.12:
-            # of another kind, which Spark coerces
+            # A literal of another kind, which Spark coerces.
             values = literals(self._random.choice([k for k in KINDS if _near(k, kind)]))
         one, other, third = (self._random.choice(values) for _ in range(3))
         forms = {
@@ -343,7 +344,10 @@ class _Draw:
         return name, kind
 
     def _of_values(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """A dimension of literals, of other types than the columns, with nulls; sometimes empty."""
+        """Return a dimension of literals with nulls, cast to other types.
+
+        Some dimensions are empty.
+        """
         count = self._random.choice((0, 1, 2, 3, 3, 5))
         rows = []
         for _ in range(max(count, 1)):
@@ -360,7 +364,7 @@ class _Draw:
         return query, _numbered(fact)
 
     def _of_the_table(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """A dimension of columns of a table, cast to other types or in their own."""
+        """Return a dimension of table columns, cast to other types or unchanged."""
         self._ingredients["a dimension that is a table"] += 1
         where = self._random.choice(("v % 5 = 1", "v < 4", "b", "v = 7", "d IS NULL"))
         if self._random.random() < 0.5:
@@ -377,7 +381,10 @@ class _Draw:
         return f"SELECT * FROM {DIMENSION} WHERE {where}", on
 
     def _many(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """A dimension of more keys than are listed one by one; most equal nothing."""
+        """Return a dimension with more keys than splitlib lists one by one.
+
+        Most keys match no row.
+        """
         self._ingredients["many keys"] += 1
         texts = {"d": "date_add(DATE'2031-01-01', CAST(id AS int))",
                  "t": "timestamp_seconds(1900000000 + id)",
@@ -399,10 +406,10 @@ def _numbered(fact: Iterable[str]) -> dict[str, str]:
 
 
 def _near(one: str, other: str) -> bool:
-    """Whether Spark compares columns of two kinds."""
+    """Whether Spark can compare columns of two kinds."""
     groups = (("v", "i", "l", "m", "g", "f", "x.y"), ("d", "t", "n"), _TEXTUAL, ("b",))
     return any(one in group and other in group for group in groups)
 
 
 FORMATS = {table: "orc" if table in ORC else "parquet" for table in KEYS}
-"""In which each table's files are."""
+"""File format of each table."""

@@ -1,4 +1,4 @@
-"""Settings of Spark for random queries: those that are quick, and any that its optimizer has."""
+"""Spark settings for random queries: fast defaults, and random planner settings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-# Queries over so few rows take much longer to compile, and to plan again and again, than to run.
+# Queries over few rows take much longer to compile and to replan than to run.
 QUICK: Final = {
     "spark.splitlib.plannerSmallFactPartitions": "0",
     "spark.splitlib.runtimeFilterBytes": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Spark itself fails where a subquery that is null is pushed down
+    # Spark itself fails when it pushes a null subquery result down.
     "spark.sql.orc.filterPushdown": "false",
 }
 
 SettingsDraw = Callable[[random.Random], Mapping[str, str]]
-"""Draws settings."""
+"""A function that draws settings."""
 
 _OF_PLANS: Final = re.compile(
     r"^spark\.sql\.(optimizer|adaptive|codegen|cbo|execution|exchange|join|statistics|parquet|orc"
@@ -32,15 +32,15 @@ _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 
 
 def no_settings(drawn: random.Random) -> Mapping[str, str]:
-    """None at all."""
+    """Draw no settings."""
     return {}
 
 
 def any_of_spark(spark: SparkSession) -> SettingsDraw:
-    """Draws from what Spark's own list has: flags of its planning that are turned, rules left out.
+    """Return a function that draws inverted planner flags and excluded optimizer rules.
 
     Args:
-        spark: Whose version says which there are.
+        spark: A session, which determines the available settings.
     """
     flags = _flags(spark)
     rules = _rules(spark)
@@ -57,7 +57,7 @@ def any_of_spark(spark: SparkSession) -> SettingsDraw:
 
 
 def _flags(spark: SparkSession) -> dict[str, str]:
-    """Flags that a session may change, each with what it is not."""
+    """Return the planner flags that a session may change, each with its inverted default."""
     opposite = {"true": "false", "false": "true"}
     listed = spark.sql("SET -v").collect()
     return {
@@ -68,7 +68,7 @@ def _flags(spark: SparkSession) -> dict[str, str]:
 
 
 def _rules(spark: SparkSession) -> list[str]:
-    """The rules of the optimizer that may be left out."""
+    """Return the optimizer rules that may be excluded."""
     optimizer: Any = spark._jsparkSession.sessionState().optimizer()
     batches = optimizer.defaultBatches()
     named = {

@@ -1,4 +1,4 @@
-"""Comparisons drawn at random: of columns of one kind, cast to one kind, or coerced by Spark."""
+"""Random comparisons of columns of one kind, cast to one kind, or coerced by Spark."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ LITERALS = {
     "t": ("TIMESTAMP'2020-02-27 00:00:00'", "TIMESTAMP'2020-02-28 05:00:00Z'"),
     "z": ("TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'"),
 }
-"""By kind of column; for the kinds see :mod:`tests.integration.randomized.star_tables`."""
+"""SQL literals by kind of column. :mod:`tests.integration.randomized.star_tables` describes the
+kinds.
+"""
 
 COLLATIONS = ("UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UNICODE_CI_RTRIM")
 
-# From a kind to what a conversion makes of it; most of them lose something.
+# Conversions of each kind, with the kind of their result. Most of them lose information.
 _CASTS = {
     "n": (
         ("CAST({} AS string)", "q"), ("CAST({} AS double)", "f"), ("{} % 3", "n"),
@@ -56,13 +58,13 @@ _CASTS = {
     "z": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("to_date({})", "d")),
 }  # fmt: skip
 
-# Kinds that Spark itself brings to one type for a comparison.
+# Pairs of kinds that Spark coerces to a common type for a comparison.
 _COERCED = (
     ("n", "m"), ("n", "f"), ("m", "f"), ("n", "q"), ("m", "q"), ("f", "q"), ("s", "c"), ("c", "l"),
     ("d", "t"), ("d", "z"), ("t", "z"),
 )  # fmt: skip
 
-# Where an interval ends that begins with a value.
+# End of an interval that starts at a given value, by kind.
 _NEXT = {"n": "{} + 2", "m": "{} + 1", "d": "date_add({}, 2)", "s": "concat({}, '~')"}
 
 EVERY_EXPRESSION = frozenset(
@@ -78,28 +80,30 @@ EVERY_EXPRESSION = frozenset(
         "BETWEEN columns",
     ]
 )
-"""The ingredients that are counted here."""
+"""The ingredients that this module counts."""
 
 
 @dataclass
 class Scope:
-    """The columns that conditions and the select list may use."""
+    """Columns that conditions and the select list may use."""
 
     columns: dict[str, str] = field(default_factory=dict)
-    """``alias.column`` to its kind."""
+    """Kind of each ``alias.column``."""
 
     def of(self, kind: str) -> list[str]:
-        """The columns of a kind."""
+        """Return the columns of a kind."""
         return [name for name, k in self.columns.items() if k == kind]
 
     def keys(self, kind: str) -> list[str]:
-        """The columns of a kind that are partition keys or keys of a dimension."""
+        """Return the columns of a kind that are partition keys or dimension keys, if there
+        are any.
+        """
         names = self.of(kind)
         return [n for n in names if not n.endswith((".v", ".a"))] or names
 
 
 class Expressions:
-    """Draws comparisons and conditions, and counts what they are made of."""
+    """Draws comparisons and conditions, and counts their ingredients."""
 
     def __init__(self, drawn: random.Random, ingredients: Counter[str]) -> None:
         self._random = drawn
@@ -107,12 +111,14 @@ class Expressions:
         self._theme = ""
 
     def draw_theme(self) -> str:
-        """What kinds of column to prefer from now on; '' = none."""
+        """Draw the preferred kinds of columns, as a string of kinds; empty for no preference."""
         self._theme = self._random.choice(("", "", "f", "f", "cls", "cl", "tzd", "tz", "mqn", "q"))
         return self._theme
 
     def comparison(self, left: Scope, right: Scope) -> str | None:
-        """A comparison of a column of each scope; None if no two can be compared."""
+        """Return a comparison between a column of each scope; None if no columns can be
+        compared.
+        """
         match self._random.random():
             case x if x < 0.25:
                 return self._with_casts(left, right)
@@ -151,7 +157,7 @@ class Expressions:
         return self._random.choice((f"{one} BETWEEN {other} AND {_NEXT[kind].format(other)}", text))
 
     def _with_casts(self, left: Scope, right: Scope) -> str | None:
-        """Two columns that are of one kind once at least one of them has been converted."""
+        """Return a comparison of two columns of the same kind, after at least one is converted."""
         pairs = [
             (one, other)
             for one, other in itertools.product(self._converted(left), self._converted(right))
@@ -159,7 +165,7 @@ class Expressions:
         ]
         if not pairs:
             return None
-        # each conversion as often as any other, whatever the number of columns that it is for
+        # Draw each conversion with equal probability, whatever the number of columns that it fits.
         casts = sorted({cast for pair in pairs for _, _, cast in pair if cast})
         cast = self._random.choice([c for c in casts if c[0] in self._theme] or casts)
         one, other = self._random.choice([p for p in pairs if cast in (p[0][2], p[1][2])])
@@ -171,7 +177,7 @@ class Expressions:
         return self._compared(one[0], other[0], one[1])
 
     def _converted(self, scope: Scope) -> list[tuple[str, str, str]]:
-        """Columns as they are and converted: the text, its kind, and what converts it."""
+        """Return columns, unchanged and converted: the SQL text, its kind and the conversion."""
         found = []
         for kind in LITERALS:
             for name in scope.keys(kind):
@@ -198,7 +204,7 @@ class Expressions:
         return f"{left_name} {sign} {right_name}"
 
     def condition(self, scope: Scope) -> str:
-        """A condition that compares one column with constants."""
+        """Return a condition that compares one column with constants."""
         column = self._random.choice(list(scope.columns))
         kind = scope.columns[column]
         self._ingredients[f"condition on kind {kind}"] += 1

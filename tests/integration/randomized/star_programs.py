@@ -1,4 +1,4 @@
-"""Programs drawn at random around star joins: settings, views, caches, changes, overwrites."""
+"""Random programs around star joins: settings, views, caches, data changes and overwrites."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
 from tests.integration.randomized.star_queries import StarQueries
 
 CATALOGS = {"r_lake": "hive", "r_own": "session"}
-"""Names of the catalogs under which splitlib itself reads some tables, and their connectors."""
+"""Connector of each named catalog, through which splitlib itself reads some tables."""
 
 ZONES = (
     "UTC",
@@ -23,7 +23,7 @@ ZONES = (
     "+05:45",
 )
 
-# Where there are several values, one is drawn; rules that copy, move or merge scans first.
+# If a setting has several values, one is drawn. Rules that copy, move or merge scans come first.
 _SETTINGS = {
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": ("true", "false"),
     "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled": ("false",),
@@ -91,7 +91,7 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     "the greatest or least key",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
 }
-"""All that a program may be made of; each has to be drawn if there are enough of them."""
+"""All ingredients of programs. Enough programs must draw each of them."""
 
 
 def draw_program(
@@ -99,12 +99,12 @@ def draw_program(
     drawn: random.Random | None = None,
     more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
 ) -> Program:
-    """The program of this seed.
+    """Draw the program for a seed.
 
     Args:
-        seed: What it is known by.
-        drawn: Where chance comes from instead.
-        more: Draws settings beside those that are always drawn.
+        seed: Seed of the program.
+        drawn: Random generator to use instead of a new one.
+        more: Function that draws additional settings.
     """
     drawn, ingredients = drawn or random.Random(seed), Counter[str]()
     settings = {**more(drawn), **_settings(drawn, ingredients)}
@@ -134,7 +134,7 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
         "spark.sql.session.timeZone": drawn.choice(ZONES),
         "spark.sql.ansi.enabled": drawn.choice(("true", "false")),
     }
-    # it copies the right side of a join for each branch of a union on the left
+    # This rule copies the right side of a join for each branch of a union on the left.
     if drawn.random() < 0.5:
         settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
     if drawn.random() < 0.5:
@@ -147,7 +147,7 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
 
 
 def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """Views that other queries are drawn over: joined, joined with themselves, in a union."""
+    """Draw queries over views: joined, joined with themselves, or in a union."""
     steps: list[Step] = []
     views: dict[str, dict[str, str]] = {}
     for number in range(drawn.choice((1, 1, 2))):
@@ -169,7 +169,7 @@ def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ..
 
 
 def _of_own(drawn: random.Random) -> str:
-    """A query over the tables of the program, with the columns of the fact."""
+    """Return a query over the program's own tables, with the columns of the fact."""
     key = drawn.choice(("d.id", "d.id", "try_cast(d.f AS int)"))
     condition = drawn.choice((f"d.grp = {drawn.choice((1, 2))}", "d.id > 1", "d.f > 1"))
     match drawn.randrange(4):
@@ -188,7 +188,7 @@ def _of_own(drawn: random.Random) -> str:
 
 
 def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """A query that is cached, changes to what it reads, and the query planned anew."""
+    """Draw a cached query, changes to its tables, and new queries on them."""
     query = _of_own(drawn)
     steps = [Step("cache", query)]
     for _ in range(drawn.choice((1, 1, 2))):
@@ -197,7 +197,7 @@ def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step
         if statement:
             steps.append(Step("do", statement))
         else:
-            # plain Spark, too, may keep what it knows until it is told
+            # Plain Spark, too, may keep its file listing until a refresh.
             steps += [Step("file", "o_fact"), Step("do", "REFRESH TABLE o_fact")]
         steps.append(Step("rows", query if drawn.random() < 0.7 else _of_own(drawn)))
     if drawn.random() < 0.3:
@@ -206,7 +206,10 @@ def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step
 
 
 def _that_overwrites(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """A query whose result overwrites what it reads: if Spark refuses, nothing may be lost."""
+    """Draw a query whose result overwrites a table that it reads.
+
+    If Spark refuses it, no rows may be lost.
+    """
     query = _of_own(drawn)
     steps = []
     if drawn.random() < 0.4:

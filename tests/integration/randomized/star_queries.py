@@ -1,4 +1,4 @@
-"""Star joins drawn at random over a few small tables."""
+"""Random star joins over a few small tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _VALUES = ("v", "a")
 
 
 class StarQueries:
-    """An endless row of queries; the same ones for the same seed.
+    """Draws random queries. The same seed gives the same queries.
 
     Args:
-        drawn: Where chance comes from.
-        ingredients: Where to count what the queries are made of.
-        more_facts: Columns by name, with their kinds, of relations beside those of the tables.
-        named: The catalog under whose name some tables are read, if any.
+        drawn: Random generator.
+        ingredients: Counter of the queries' ingredients.
+        more_facts: Additional relations: the kind of each column by name.
+        named: Named catalog through which some tables are read; None for none.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class StarQueries:
         self._more_facts = 0.25
 
     def draw(self) -> str:
-        """A query whose rows, in any order, are the same each time it runs."""
+        """Return a query that gives the same rows each time, in any order."""
         return self.draw_with_columns()[0]
 
     def draw_with_columns(self) -> tuple[str, dict[str, str]]:
-        """The same, and the kinds of its columns."""
+        """Return such a query and the kinds of its columns."""
         self._aliases = 0
         self._theme = self._expressions.draw_theme()
         self._more_facts = self._random.choice((0.1, 0.25, 0.7))
@@ -69,7 +69,7 @@ class StarQueries:
             query = f"SELECT{self._hint()} {key} AS c0, count(*) AS c1 FROM {text} GROUP BY {key}"
             return query, {"c0": kind, "c1": "n"}
         if self._random.random() < 0.15:
-            # Spark takes subqueries of one table together
+            # Spark merges scalar subqueries over the same table.
             table = self._random.choice(FACTS)
             for _ in range(2):
                 kinds[f"c{len(names)}"] = "n"
@@ -81,7 +81,10 @@ class StarQueries:
         return query, kinds
 
     def _hint(self) -> str:
-        """A broadcast hint, as some rules copy only what is broadcast; no table's size is known."""
+        """Return a broadcast hint or an empty text.
+
+        Some rules copy only broadcast tables, and the tables have no size statistics.
+        """
         if self._random.random() < 0.6:
             return ""
         self._ingredients["a broadcast"] += 1
@@ -99,7 +102,7 @@ class StarQueries:
         return self._random.choice(fitting if fitting and self._random.random() < 0.75 else tables)
 
     def _in_from(self, table: str) -> str:
-        """A table by its name in the session's catalog, or in the named one."""
+        """Return the table's name in the session's catalog or in the named catalog."""
         if self._named is None or table in VIEWS or table not in COLUMNS:
             return table
         if self._random.random() < 0.6:
@@ -108,7 +111,10 @@ class StarQueries:
         return table
 
     def _grouped(self, column: str, kind: str) -> tuple[str, str]:
-        """What to group by; collated text is normalized, as a group shows any of equal texts."""
+        """Return the expression and the kind to group by.
+
+        Collated text is normalized, because a group returns any one of its equal texts.
+        """
         if kind == "l":
             return f"lower(rtrim(CAST({column} AS string)))", "s"
         return column, kind
@@ -143,7 +149,10 @@ class StarQueries:
         return [name for name in columns if name not in _VALUES] or columns
 
     def _union(self) -> tuple[str, dict[str, str]]:
-        """A union of two tables with a tag; a condition on it may rule out a branch, or both."""
+        """Return a union of two tables with a tag column.
+
+        A condition on the tag may rule out one or both branches.
+        """
         self._ingredients["union"] += 1
         one = self._random.choice(("r_int", *self._facts))
         kind = COLUMNS.get(one, self._columns[one])[self._keys(one)[-1]]
@@ -159,7 +168,10 @@ class StarQueries:
         return text, {"tag": "s", "v": "n", "k": kind}
 
     def _union_of_dimensions(self, scope: Scope) -> str:
-        """A union of dimensions joined with a fact, which a rule may copy below each branch."""
+        """Return a union of dimensions.
+
+        When it is joined with a fact, a rule may copy the fact for each branch.
+        """
         self._ingredients["union of dimensions"] += 1
         table = self._table(fact=False)
         columns = COLUMNS[table]
@@ -202,7 +214,7 @@ class StarQueries:
         return self._expressions.condition(scope)
 
     def _extreme(self, scope: Scope) -> str:
-        """A comparison with the greatest or least key of a table, which may be partitioned."""
+        """Return a comparison with the greatest or least key of a table."""
         table = self._random.choice((*FACTS, *FACTS, *DIMENSIONS))
         key = list(COLUMNS[table])[-1]
         columns = scope.of(COLUMNS[table][key])

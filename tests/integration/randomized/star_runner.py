@@ -1,4 +1,4 @@
-"""Programs around star joins, run with plain Spark and with splitlib."""
+"""Run programs of star joins with plain Spark and with splitlib."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.hive_tables import way_of
 
 
 class StarRunner:
-    """What has been tried so far, on tables that are there while it is in use."""
+    """Runs programs, and counts the results."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -31,7 +31,7 @@ class StarRunner:
     @classmethod
     @contextmanager
     def on_tables(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[Self]:
-        """With the tables of the queries, all small, though none too small to be pruned."""
+        """Create the tables, and drop them after the block. No table is too small for pruning."""
         star_tables.create(spark)
         catalogs = {
             f"spark.splitlib.catalog.{name}.{option}": value
@@ -52,14 +52,14 @@ class StarRunner:
         return draw_program(seed, drawn, more)
 
     def verdict(self, program: Program) -> Verdict:
-        """Whether a program has the same outcome by both."""
+        """Run a program with plain Spark and with splitlib, and compare the results."""
         spark = self._spark
         optimizing = Optimizing(spark, program.how)
         expected = run(spark, program, plain(spark, CATALOGS))
         found = run(spark, program, optimizing)
         verdict = compare(expected, found)
         if verdict.kind == "different" and program.caches:
-            # Spark itself serves what it has cached to some queries after a change
+            # After a change, Spark itself may still answer some queries from its cache.
             verdict = compare(run(spark, program.without_caches(), plain(spark, CATALOGS)), found)
         if verdict.kind == "same" and (reasons := optimizing.given_up()):
             verdict = Verdict("different", f"left to Spark: {reasons}")

@@ -1,7 +1,7 @@
-"""Small tables for random star joins, with the values that joins get wrong most easily.
+"""Small tables for random star joins, with values on which joins often go wrong.
 
-NaN and both zeros, text that is equal under some collations only, instants around midnight and
-around a change of the clock, numbers as text, and tables whose files lie in unusual places.
+They contain NaN, both zeros, text that is equal only under some collations, timestamps near
+midnight and near clock changes, and numbers as text. Some tables have files in unusual locations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.tpcds.settings import changed
 _FLOAT = "element_at(array(double('NaN'), -0.0D, 0.0D, 1.0D, 2.5D, 2.0D), CAST({} % 6 + 1 AS int))"
 _CASE = "element_at(array('g1', 'G1', 'g1 ', 'g2', 'G2 ', 'g3'), CAST({} % 6 + 1 AS int))"
 _TEXT_NUMBER = "element_at(array('1', '01', '1.0', '2', ' 2', '5', 'x'), CAST({} % 7 + 1 AS int))"
-# in New York; some of them are midnight in UTC, or in India
+# Local times of New York; some of them are midnight in UTC or in India.
 _ZONELESS = (
     "element_at(array(TIMESTAMP_NTZ'2020-02-27 00:00:00', TIMESTAMP_NTZ'2020-02-27 19:00:00',"
     " TIMESTAMP_NTZ'2020-02-27 13:30:00', TIMESTAMP_NTZ'2020-02-28 00:00:00',"
@@ -39,7 +39,7 @@ STATEMENTS = (
        SELECT id AS v, id % 3 AS a, CAST({_FLOAT.format("(id + 2)")} AS float) AS x,
               {_FLOAT.format("id")} AS f FROM range(0, 24, 1, 1) WHERE id % 6 != 1
        UNION ALL SELECT 500, 1, 1, NULL""",
-    # Spark takes both zeros for one partition, and then for two, when one task writes them
+    # Written by one task, 0.0 and -0.0 would be one partition to Spark at first, and two later.
     "INSERT INTO r_float SELECT id, id % 3, -0.0, -0.0D FROM range(30, 33, 1, 1)",
     """CREATE TABLE r_case (v bigint, a bigint, lc string COLLATE UTF8_LCASE,
          ci string COLLATE UNICODE_CI, c string) USING parquet PARTITIONED BY (c)""",
@@ -80,8 +80,9 @@ STATEMENTS = (
 )
 NAMES = tuple(s.split()[2] for s in STATEMENTS if s.startswith("CREATE"))
 DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
-"""A view of the directory of another table, read by its path."""
-# Views of what splitlib does not list: a database, and directories of Spark's second interface.
+"""A view that reads another table's directory by path."""
+# Views over sources that splitlib does not list: a JDBC table, and a directory read through Spark's
+# V2 sources.
 DATABASE, _FILES = "r_jdbc", "r_v2"
 VIEWS = frozenset({DIRECTORY, DATABASE, _FILES})
 _DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m,
@@ -90,8 +91,8 @@ _DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) 
 _URL = "jdbc:derby:memory:randomized;create=true"
 _DRIVER = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 
-# Kinds: n whole number, m decimal, f double or float, s text, c text in upper and lower case,
-# l the same with a collation of its own, q numbers as text, d date, t timestamp, z without zone.
+# Kinds: n whole number, m decimal, f double or float, s text, c text in mixed case, l collated text
+# in mixed case, q numbers as text, d date, t timestamp, z timestamp without time zone.
 COLUMNS = {
     "r_int": {"v": "n", "a": "n", "k": "n"},
     "r_dir": {"v": "n", "a": "n", "k": "n"},
@@ -114,13 +115,13 @@ COLUMNS = {
     },
     "r_group": {"grp": "n", "s": "s", "id": "n", "d": "d", "f": "f", "lc": "l", "ci": "l"},
 }  # fmt: skip
-"""The kind of each column of each table; the last is a partition key, if the table has one."""
+"""Kind of each column by table. The last column is the partition key, if the table has one."""
 DIMENSIONS = ("r_dim", "r_group")
 FACTS = tuple(name for name in COLUMNS if name not in DIMENSIONS)
 
 
 def create(spark: SparkSession) -> None:
-    """Make the tables, and the views."""
+    """Create the tables and the views."""
     for statement in STATEMENTS:
         spark.sql(statement)
     create_views(spark, location(spark, _DIRECTORY_OF), location(spark, "r_two"))
@@ -131,12 +132,12 @@ def create(spark: SparkSession) -> None:
 
 
 def create_views(spark: SparkSession, one: Path, other: Path) -> None:
-    """Make the views.
+    """Create the views.
 
     Args:
         spark: The session.
-        one: A directory with the partitions of ``r_int``.
-        other: One with those of ``r_two``.
+        one: Directory with the partitions of ``r_int``.
+        other: Directory with the partitions of ``r_two``.
     """
     spark.sql(_DATABASE).write.jdbc(_URL, DATABASE, "overwrite", _DRIVER)
     spark.read.jdbc(_URL, DATABASE, properties=_DRIVER).createOrReplaceTempView(DATABASE)
@@ -146,7 +147,7 @@ def create_views(spark: SparkSession, one: Path, other: Path) -> None:
 
 
 def drop(spark: SparkSession) -> None:
-    """Remove what :func:`create` has made."""
+    """Drop the tables and views that :func:`create` makes."""
     for name in VIEWS:
         spark.catalog.dropTempView(name)
     for name in NAMES:
@@ -154,11 +155,11 @@ def drop(spark: SparkSession) -> None:
 
 
 def location(spark: SparkSession, table: str) -> Path:
-    """The directory of a table."""
+    """Return the directory of a table."""
     described = spark.sql(f"DESCRIBE FORMATTED {table}").where("col_name = 'Location'")
     return Path(str(described.collect()[0][1]).removeprefix("file:"))
 
 
 def statements() -> str:
-    """The statements that make the tables; some of these need more, see :func:`create`."""
+    """Return the statements that create the tables. :func:`create` also moves some files."""
     return ";\n".join(STATEMENTS)

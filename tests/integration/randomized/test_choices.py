@@ -1,4 +1,4 @@
-"""Choices draw the same again, and smaller ones are found that draw something simpler."""
+"""Recorded choices draw the same queries again, and can be reduced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.integration.randomized.star_programs import draw_program
 
 @given(st.integers(min_value=0, max_value=2**40))
 def test_recorded_choices_draw_the_same(seed: int) -> None:
-    """Also what plain chance draws for the seed, so that a seed says it all."""
+    """They also draw the same as a plain random generator with that seed, so the seed alone
+    reproduces a query.
+    """
     for draw in (draw_program, draw_trial):
         choices = Choices(seed)
         first = draw(seed, choices)
@@ -24,12 +26,12 @@ def test_recorded_choices_draw_the_same(seed: int) -> None:
 
 
 def test_no_choices_draw_the_simplest() -> None:
-    """Replayed choices may end early: zeros follow for as long as there are draws."""
+    """After the last replayed choice, every choice is zero."""
     assert draw_program(1, Choices(1, [])) == draw_program(1, Choices(1, [0.0] * 1000))
 
 
 def test_the_smallest_is_found() -> None:
-    """Three of a thousand choices matter, one of them by its place."""
+    """Only three of a thousand choices matter, one of them by its position."""
 
     def fails(choices: Sequence[float]) -> bool:
         return bool(choices) and choices[0] > 0.2 and sum(c > 0.9 for c in choices) >= 2
@@ -41,7 +43,7 @@ def test_the_smallest_is_found() -> None:
 
 
 def test_attempts_are_bounded() -> None:
-    """Each attempt runs a query twice."""
+    """The limit matters because each attempt runs a query twice."""
     asked = []
 
     def fails(choices: Sequence[float]) -> bool:

@@ -1,4 +1,4 @@
-"""Tables read in random ways, and joined with their dimensions, have the rows of plain Spark."""
+"""Random reads, joined with their dimensions, have the same rows as plain Spark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ _MANY = 3000
 
 @pytest.fixture(scope="module")
 def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[ReadRunner]:
-    """The tables, and the results of the trials so far."""
     with ReadRunner.on_tables(spark, metastore) as found:
         yield found
 
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(start: int, runner: ReadRunner) -> None:
-    """Each trial with plain Spark and with splitlib."""
     trials = [runner.draw(SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     done = [(trial, runner.verdict(trial)) for trial in trials]
     different = [
@@ -46,19 +44,19 @@ def test_enough_were_pruned(runner: ReadRunner) -> None:
     """If nothing were pruned, equal rows would prove nothing."""
     assert runner.pruned >= QUERIES // 4
     assert runner.verdicts["same"] >= QUERIES * 3 // 4, (runner.verdicts, runner.refused)
-    # each on one partition key, of which most values are out of it
+    # Each form tests one partition key and excludes most of its values.
     tried = {form for form, count in runner.forms.items() if count >= 4}
     assert tried <= runner.pruning.keys()
 
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(runner: ReadRunner) -> None:
-    """Only a long run has every ingredient."""
+    """Only a long run must have every ingredient."""
     missing = EVERY_INGREDIENT - runner.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """Drawn without running any."""
+    """The trials are only drawn, not run."""
     drawn = {name for seed in range(_MANY) for name in draw_trial(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

@@ -1,4 +1,4 @@
-"""Programs drawn at random give the same rows with pruning and without it."""
+"""Random programs give the same rows with plain Spark and with splitlib."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _MANY = 3000
 
 @pytest.fixture(scope="module")
 def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[StarRunner]:
-    """The tables, and the results of the programs so far."""
     with StarRunner.on_tables(spark, metastore) as found:
         yield found
 
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(start: int, runner: StarRunner) -> None:
-    """Each program with plain Spark and with splitlib, which gives up on none."""
+    """splitlib must not leave a query to Spark because of an error."""
     programs = [runner.draw(SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     done = [(program, runner.verdict(program)) for program in programs]
     different = [f"{v.text}\n{program}" for program, v in done if v.kind == "different"]
@@ -45,12 +44,12 @@ def test_enough_were_pruned(runner: StarRunner) -> None:
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(runner: StarRunner) -> None:
-    """Only a long run has every ingredient."""
+    """Only a long run must have every ingredient."""
     missing = EVERY_INGREDIENT - runner.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """Drawn without running any."""
+    """The programs are only drawn, not run."""
     drawn = {name for seed in range(_MANY) for name in draw_program(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

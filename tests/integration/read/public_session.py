@@ -1,4 +1,4 @@
-"""Tables of a session's own catalog, read through public API alone, by any session."""
+"""Checks of session tables that are read through Spark's public API alone, in any session."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ODD = ["a b", "it's", '"back\\slash"', "x/y=z", "ü%41 %", "{[*?]}\n~!", "`Ж€
 
 
 def check(spark: SparkSession, root: Path) -> None:
-    """Make tables in the session's current database, and read them.
+    """Create tables in the session's current database, and check their reads.
 
     Args:
         spark: A session.
-        root: An empty directory that its server sees, too.
+        root: An empty directory that the Spark server can read too.
     """
     odd_names(spark)
     char_keys_and_other_places(spark, root)
@@ -35,7 +35,7 @@ def check(spark: SparkSession, root: Path) -> None:
 def pruned(
     spark: SparkSession, table: str, keys: pa.Table, partitions: int, **settings: object
 ) -> DataFrame:
-    """The rows of some keys, after a look at what was asked for them."""
+    """Load the rows of some keys. Assert the number of matching partitions and of requests."""
     reader = splitlib.read(spark).config(spark_scan="paths", **settings).table(table)
     loaded = reader.filtered_by(keys).load()
     report = splitlib.explain(loaded)
@@ -47,7 +47,7 @@ def pruned(
 
 
 def same(loaded: DataFrame, reference: DataFrame) -> None:
-    """Both have the same columns and rows."""
+    """Assert that both DataFrames have the same schema and rows."""
     assert loaded.schema == reference.schema
     assert Counter(loaded.collect()) == Counter(reference.collect())
 
@@ -64,7 +64,7 @@ def odd_names(spark: SparkSession) -> None:
     whole = spark.table("odd")
     reader = splitlib.read(spark).config(spark_scan="paths").table("odd")
     same(reader.load(), whole)
-    # how a quote or a backslash is escaped is of no account
+    # The escaping of quotes and backslashes in literals must not matter.
     spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
     some = ODD[::2]
     same(pruned(spark, "odd", pa.table({"k": some}), len(some)), whole.where(F.col("k").isin(some)))

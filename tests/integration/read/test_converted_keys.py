@@ -1,4 +1,4 @@
-"""Keys of another type than the partition's prune as the join compares them."""
+"""Join keys of another type than the partition key prune as Spark's join compares them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_whole_numbers_against_a_double(spark, tables):
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_value_that_is_no_date(spark, tables, ansi):
-    """Where the join itself fails, or finds null, nothing is lost."""
+    """The join itself fails or finds null for this value. No matching row may be lost."""
     spark.sql("INSERT INTO ck_text VALUES (100, 'no day')")
     keys = {"d": [date(2024, 1, 3)]}
     with changed(spark, {"spark.sql.ansi.enabled": ansi}):

@@ -1,4 +1,4 @@
-"""Directories read by splitlib beside ``spark.read.parquet``: the same columns, types and rows."""
+"""Directories read by splitlib have the same columns, types and rows as ``spark.read.parquet``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written(root, paths):
 
 
 def rows_of(df):
-    """Rows as Spark's own text of each value."""
+    """Return the rows, sorted, with each value cast to text by Spark."""
     return sorted(
         map(str, df.select([F.col(f"`{c}`").cast("string") for c in df.columns]).collect())
     )
@@ -53,7 +53,7 @@ def rows_of(df):
 
 @pytest.fixture
 def settings(spark):
-    """Sets some of the session's settings for the length of a test."""
+    """Return a function that changes a setting of the session for the test."""
     before: dict[str, str] = {}
 
     def put(name, value):

@@ -1,4 +1,4 @@
-"""Types of columns that nobody has declared: those that Spark infers from the same file."""
+"""Inferred column types equal those that Spark infers from the same file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 
 @pytest.fixture
 def same_as_spark(spark, tmp_path):
-    """Checks that the files of a directory are read as Spark reads them; returns the schema."""
+    """Return a check that Spark and splitlib read a directory the same.
+
+    The check returns the schema.
+    """
 
     def check(form="parquet", *, how="auto"):
         reader = splitlib.read(spark).config(spark_scan=how)
@@ -149,7 +152,7 @@ def test_types_of_orc(spark, tmp_path, same_as_spark):
     same_as_spark("orc")
 
 
-@pytest.mark.newest_spark  # Spark 4.0 itself fails on the types of ORC's newer writers
+@pytest.mark.newest_spark  # Spark 4.0 itself fails on types of newer ORC writers.
 def test_timestamps_of_orc_by_other_writers(tmp_path, same_as_spark):
     times = {name: COLUMNS[name] for name in ("local_us", "instant_us", "date64", "large_list")}
     orc.write_table(pa.table(times), tmp_path / "f.orc")

@@ -1,4 +1,4 @@
-"""What a loaded DataFrame has in common with ``spark.table`` besides its rows."""
+"""Loaded DataFrames behave like those of ``spark.table``: nullability, names and metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOWS = ["auto", "paths"]
 
 @pytest.fixture(scope="module")
 def sales(spark):
-    """A table with a partition column that is NOT NULL, and the same as one of Hive's."""
+    """A table with NOT NULL partition columns, a Hive text table and an unpartitioned table."""
     spark.sql("CREATE DATABASE like_table")
     spark.sql(
         "CREATE TABLE like_table.sales (a INT, `a.x` INT, k INT NOT NULL, s STRING NOT NULL)"
@@ -127,7 +127,10 @@ def test_columns_are_named_by_their_table(spark, sales, name, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_names_in_backticks_as_regular_expressions(spark, sales, how):
-    """A key named `a.x` is no pattern that `a_x` matches as well, and `k` is one column."""
+    """With this setting, Spark reads a name in backticks as a regular expression.
+
+    Then `a.x` also matches ``a_x``.
+    """
     dimension = spark.sql("SELECT 2 AS k, 20 AS `a.x`, 30 AS a_x, NAMED_STRUCT('k', 3) AS n")
     with changed(spark, REGEX_NAMES):
         by = reader_of(spark, sales, how).filtered_by
@@ -153,7 +156,7 @@ def test_conditions_where_backticks_are_regular_expressions(spark, sales):
 
 
 def test_partitions_by_condition_where_backticks_are_regular_expressions(spark, sales):
-    """A table that the planner hands a condition, and a catalog that is asked by one."""
+    """splitlib passes a condition to a JDBC table without patterns in its names."""
     source = spark.sql("SELECT CAST(id AS INT) AS id, id % 5 AS g FROM RANGE(50)")
     with changed(spark, REGEX_NAMES):
         url = "jdbc:derby:memory:like_table;create=true"
@@ -226,7 +229,7 @@ def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
 
 
 def test_files_of_rows(spark, sales):
-    """What tells the file of a row, where a table is joined with what Spark finds it by."""
+    """Spark finds the file of a row even if the scan is joined with the table's files."""
     for how in HOWS:
         loaded = reader_of(spark, sales, how).load()
         own = {row[0] for row in spark.table(sales).select(F.input_file_name()).collect()}

@@ -1,4 +1,4 @@
-"""NaN equals NaN and -0.0 equals 0.0, as in Spark's joins, in every form that keys come in."""
+"""NaN equals NaN and -0.0 equals 0.0, as in Spark's joins, for every form of keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kind(request):
 
 @pytest.fixture(scope="module")
 def facts(spark, kind):
-    """The same rows, with ``k`` as a partition key and as a data column."""
+    """Create tables with the same rows, in which ``k`` is a partition key or a data column."""
     name = f"nan_{next(_names)}"
     rows = ", ".join(
         f"({i}, {'NULL' if v is None else repr(v)}, {i % 3})" for i, v in enumerate(VALUES)
@@ -41,7 +41,7 @@ def rows_of(df):
 
 
 def same(spark, query):
-    """The rows, once they are equal with and without splitlib."""
+    """Return the rows. Assert that they are equal with and without splitlib."""
     plain = rows_of(spark.sql(query))
     assert rows_of(splitlib.sql(spark, query)) == plain, query
     return plain
@@ -50,7 +50,7 @@ def same(spark, query):
 @pytest.mark.parametrize("keys", [["NaN"], ["-0.0", "NaN", None]])
 def test_every_join(spark, facts, keys):
     values = ", ".join("(NULL)" if k is None else f"('{k}')" for k in keys)
-    # a float is compared with a double as a double
+    # Spark compares a float with a double as double.
     dim = f"(SELECT CAST(d AS double) d FROM VALUES {values} AS v(d))"
     for suffix in ("_p", "_t"):
         fact = facts + suffix
@@ -58,9 +58,9 @@ def test_every_join(spark, facts, keys):
         assert expected
         same(spark, f"SELECT a, k FROM {fact} f JOIN {dim} d ON f.k <=> d.d")
         same(spark, f"SELECT a, k FROM {fact} WHERE k IN (SELECT d FROM {dim})")
-        # a null here would mean that the key was forgotten
+        # A null in the result would show that a matching partition was pruned.
         same(spark, f"SELECT d.d, f.a FROM {dim} d LEFT JOIN {fact} f ON f.k = d.d")
-    # keys that one fact hands to another
+    # Keys that one fact gives to another fact.
     wanted = f"SELECT k, a FROM {facts}_p WHERE a IN (0, 1, 2)"
     same(spark, f"SELECT f.a, o.a FROM {facts}_t f JOIN ({wanted}) o ON f.k = o.k")
     tuples = f"(SELECT CAST(d AS double) d, s FROM VALUES {values} v(d), VALUES (0), (1), (2) w(s))"
@@ -104,7 +104,7 @@ def test_nan_prunes_and_is_not_everything(spark, way, facts, kind):
 
 
 def test_more_keys_than_the_threshold(spark, way, facts, kind):
-    """Too many floats prune nothing, as they have no range; dates beyond Python's have one."""
+    """Floats beyond the threshold do not prune, because they do not become a range."""
     dim = spark.range(50).selectExpr(f"CAST(IF(id = 7, 'NaN', CAST(id AS string)) AS {kind}) d")
     reader = splitlib.read(spark).table(f"default.{facts}_p", **way)
     loaded = reader.config(filter_max_values=5).filtered_by(dim, on={"k": "d"}).load()
@@ -125,7 +125,7 @@ def test_dates_beyond_python_over_the_threshold(spark, way):
     pairs = spark.sql("SELECT d, 1 AS one FROM VALUES (DATE'2024-01-10' + 4000000) AS v(d)")
     empty = reader.filtered_by(pairs, on={"k": "d"}).load()
     assert empty.count() == 0
-    # conditions of the query itself; Hive's metastore has no such date, so Spark alone fails
+    # Conditions of the query itself. Only Spark's metastore call fails for such a date.
     for condition, kept in (
         ("k = DATE'2024-01-10' + 4000000", 0),
         ("k IN (DATE'2024-01-02', DATE'2024-01-10' + 4000000)", 1),

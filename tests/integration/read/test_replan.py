@@ -1,4 +1,4 @@
-"""A pruned DataFrame is planned once: later changes make it fail, or show once it is replanned."""
+"""A pruned DataFrame is planned once. Later changes make it fail, or show after ``replan``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GONE = r"FILE_NOT_EXIST(.|\n)*/r_fact/day=3/part-"
 
 @pytest.fixture(autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """A fact of five partitions with eight rows each, and its dimension."""
+    """Create a fact of five partitions with eight rows each, and its dimension."""
     spark.sql(
         "CREATE TABLE r_fact USING parquet PARTITIONED BY (day) "
         "AS SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
@@ -39,7 +39,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def reader(spark: SparkSession, way: dict[str, str]) -> TableReader:
-    """A reader of the fact, filtered by a condition on its dimension."""
+    """A reader of the fact, filtered by its dimension."""
     found = splitlib.read(spark).table("default.r_fact", **way)
     return found.filtered_by(spark.table("r_dim").where("name = 'n3'"), on={"day": "id"})
 
@@ -126,7 +126,7 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
             ):
                 splitlib.replan(by_text)
     finally:
-        # the database stays, as DROP DATABASE ends in an error of this metastore
+        # DROP DATABASE fails with this metastore, so the database remains.
         session.sql("DROP TABLE r_other.r_fact")
 
 

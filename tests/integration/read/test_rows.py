@@ -1,4 +1,4 @@
-"""``filtered_by`` and ``where`` with collations, time zones and odd names of columns."""
+"""``filtered_by`` and ``where`` with collations, time zones and unusual column names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(df):
     return Counter(map(tuple, df.collect()))
 
 
-# --- collations
+# Collations
 
 
 def _skip_without_collations(spark):
@@ -43,7 +43,7 @@ COLLATED = ["a", "A", "a ", "A  ", "ä", "Ä", "b", "B ", "", " ", None]
 )
 @pytest.mark.parametrize("how", HOW)
 def test_keys_of_a_collated_column(tables, collation, how):
-    """Few keys, which become an IN list; and many, which become a range and a Bloom filter."""
+    """Few keys become an IN list. Many keys become a range and a Bloom filter."""
     spark = tables.spark
     _skip_without_collations(spark)
     table = tables.create(f"(id INT, k STRING COLLATE {collation}) USING parquet")
@@ -72,7 +72,7 @@ def test_keys_of_a_collated_column_through_the_data_source(tables):
 
 
 def test_collated_keys_of_a_column_that_is_not(tables):
-    """Such a join names a collation, which may be that of the keys."""
+    """Such a join compares with a collation, which may be that of the keys."""
     table = tables.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
     keyed = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
     tables.spark.sql(f"INSERT INTO {keyed} VALUES (1, 'a')")
@@ -84,9 +84,10 @@ def test_collated_keys_of_a_column_that_is_not(tables):
         assert "collation" in str(splitlib.explain(loaded))
 
 
-# --- time zones
+# Time zones
 
-# of Havana and São Paulo midnights happen twice, or not at all; the last are no names to Arrow
+# In Havana and São Paulo, some midnights occur twice or not at all. Arrow does not accept the odd
+# zone names.
 ZONES = ["UTC", "Asia/Tokyo", "America/New_York", "America/Sao_Paulo", "America/Havana"]
 ODD_ZONES = ["GMT+8", "PST", "Z", "+8:00"]
 INSTANTS = [
@@ -98,7 +99,7 @@ INSTANTS = [
 
 @pytest.fixture(scope="module")
 def moments(tables):
-    """Moments of each zone as instants, as local times and, if they are midnight, as dates."""
+    """Create local times of each zone as timestamps with and without time zone, and as dates."""
     table = tables.create("(id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, day DATE) USING parquet")
     for number, zone in enumerate(ZONES):
         with changed(tables.spark, {"spark.sql.session.timeZone": zone}):
@@ -151,7 +152,9 @@ def test_keys_of_times_through_the_data_source(tables, moments, zone):
 
 
 def test_many_local_times_that_clocks_skip(tables):
-    """No instant of the session's zone has them; they still equal themselves."""
+    """These local times do not exist in the session's time zone, but they still equal
+    themselves.
+    """
     table = tables.create("(id INT, ntz TIMESTAMP_NTZ) USING parquet")
     tables.spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ'2024-03-10 02:30:00')")
     skipped = dt.datetime(2024, 3, 10, 2, 30)
@@ -163,7 +166,7 @@ def test_many_local_times_that_clocks_skip(tables):
             assert rows(tables.native(table, how).filtered_by(keys).load()) == {(1, skipped): 1}
 
 
-# --- conditions
+# Conditions
 
 TEXTS = ["it's", 'a"b', "back\\slash", "\\'", "line\nend", "%_", "plain", "a\\nb"]
 
@@ -225,11 +228,11 @@ def test_conditions_prune_partitions(tables, condition, partitions):
         assert "not used" in str(report) or partitions < 11
 
 
-# --- names
+# Column names
 
 
 def test_names_of_key_columns(tables):
-    """With dots, in another case, and inside a struct."""
+    """Names with dots, in another case, and of struct fields."""
     spark = tables.spark
     table = tables.create("(`v.a` INT, `k.b` INT) USING parquet PARTITIONED BY (`k.b`)")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")

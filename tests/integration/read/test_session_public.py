@@ -1,4 +1,4 @@
-"""Tables of the session's own catalog where no internals of Spark's may be used."""
+"""Tables of the session's catalog, read without Spark's internals."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ def test_over_spark_connect(over_connect, tmp_path):
 
 @pytest.fixture(scope="module")
 def database(spark):
-    """A database that is the session's current one."""
+    """Create a database and make it the current one."""
     spark.sql("CREATE DATABASE public_session")
     spark.sql("USE public_session")
     yield "public_session"
     for table in spark.catalog.listTables():
         if not table.isTemporary:
             spark.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} {table.name}")
-    spark.sql("USE default")  # and leave it empty: this metastore fails at dropping one
+    # DROP DATABASE fails with this metastore, so only the tables are dropped.
+    spark.sql("USE default")
 
 
 def test_on_a_metastore(spark, database, tmp_path):
@@ -109,7 +110,10 @@ def test_changes_while_it_is_open(spark, database):
 
 
 def test_directories_below_partitions_of_hive(spark, database, tmp_path):
-    """What Hive on Tez leaves after UNION ALL: its own reader and Spark's differ."""
+    """Hive on Tez creates such directories for UNION ALL.
+
+    Hive's reader and Spark's treat them differently.
+    """
     setting = "spark.sql.hive.convertMetastoreParquet"
     for form in ("TEXTFILE", "PARQUET"):
         name, place = f"below_{form.lower()}", tmp_path / form

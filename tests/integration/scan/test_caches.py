@@ -1,4 +1,4 @@
-"""Cached results are not served to queries that read other files, nor kept when a table changes."""
+"""Cached results are not used for queries of other files, and become stale when a table changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Make = Callable[[], DataFrame]
 
 @pytest.fixture(autouse=True)
 def fact(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Path]:
-    """The directory of a fact of five partitions with eight rows each; and a dimension."""
+    """Create a fact of five partitions with eight rows each, and a dimension.
+
+    Return the fact's directory.
+    """
     spark.sql(
         "CREATE TABLE c_fact USING parquet PARTITIONED BY (day) "
         "AS SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
@@ -49,7 +52,7 @@ def _reader(spark: SparkSession, reader: TableReader) -> DataFrame:
 
 @pytest.fixture(params=[(_query, "hive"), (_reader, "hive"), (_reader, "session")])
 def make(request, spark: SparkSession, metastore) -> Make:
-    """Plans the same query anew, by ``read`` or by ``sql``."""
+    """Return a function that plans the same query again, with ``read`` or ``sql``."""
     plan, connector = request.param
     reader = splitlib.read(spark).table("default.c_fact", **way_of(metastore, connector))
     return lambda: plan(spark, reader)
@@ -60,7 +63,7 @@ def rows_of(df: DataFrame) -> list[str]:
 
 
 def plain(spark: SparkSession) -> list[str]:
-    """What Spark reads with no cache and no remembered listing."""
+    """Return the rows that Spark reads with empty caches."""
     session = spark.newSession()
     session.catalog.refreshTable("c_fact")
     return rows_of(session.sql(JOIN))
@@ -91,7 +94,7 @@ def add_file(spark: SparkSession, root: Path) -> None:
 
 
 def replace_file(spark: SparkSession, root: Path) -> None:
-    """Replace a file by another under the same name."""
+    """Replace a file by another one with the same name."""
     old = min((root / "day=3").glob("*.parquet"))
     (old.parent / f".{old.name}.crc").unlink(missing_ok=True)
     pq.write_table(pa.table({"v": [100]}), old)
@@ -116,7 +119,9 @@ def test_a_query_planned_anew_reads_what_is_there_now(spark, fact, make, change)
 
 @pytest.mark.parametrize("change", [drop_partition, insert, insert_overwrite])
 def test_what_changes_the_table_makes_a_cached_result_stale(spark, fact, make, change):
-    """Run again, it has the rows that it was planned with, or fails and names the file."""
+    """A stale result is computed again from the planned files, or fails with the name of the
+    missing file.
+    """
     planned = make().cache()
     before = rows_of(planned)
     buffers = planned._jdf.queryExecution().withCachedData()
@@ -136,7 +141,7 @@ def test_refreshing_the_table_refreshes_results_and_loses_no_files(spark, fact, 
     before = rows_of(planned)
     buffers = planned._jdf.queryExecution().withCachedData()
     insert(spark, fact)
-    assert rows_of(planned) == before  # computed again, as planned
+    assert rows_of(planned) == before  # The result is computed again from the planned files.
     spark.sql(refresh.format(fact))
     assert not buffers.cacheBuilder().isCachedColumnBuffersLoaded()
     assert rows_of(planned) == before

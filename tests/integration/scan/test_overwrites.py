@@ -1,4 +1,6 @@
-"""Overwriting what the query reads: refused whenever plain Spark refuses it, with its error."""
+"""Overwriting a table that the query reads is refused with Spark's own error, whenever Spark does
+so.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,19 @@ JOIN = "FROM {0}_fact f JOIN {0}_dim d ON f.day = d.id WHERE d.name = 'n3'"
 
 @dataclass(frozen=True)
 class Star:
-    """A fact of five partitions, and its dimension."""
+    """A fact of five partitions and its dimension."""
 
     spark: SparkSession
     metastore: HiveMetastore
     name: str
 
     def query(self, table: str) -> str:
-        """A join that shows the columns of one of its tables."""
+        """Return a join that selects the columns of one table."""
         columns = "f.v, f.day" if table == "fact" else "d.id, d.name"
         return f"SELECT {columns} {JOIN.format(self.name)}"
 
     def read(self, connector: str = "hive") -> DataFrame:
-        """The fact, read by its name."""
+        """Return the fact, read with splitlib."""
         dim = self.spark.table(f"{self.name}_dim").where("name = 'n3'")
         reader = splitlib.read(self.spark).table(
             f"default.{self.name}_fact", **way_of(self.metastore, connector)
@@ -44,12 +46,12 @@ class Star:
         return reader.filtered_by(dim, on={"day": "id"}).load()
 
     def rows(self, table: str) -> list[str]:
-        """All rows of a table."""
+        """Return all rows of a table."""
         return sorted(map(str, self.spark.table(f"{self.name}_{table}").collect()))
 
 
 def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str) -> Star:
-    """The tables of a star."""
+    """Create the tables of a star."""
     fact = "SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
     if kind.startswith("USING"):
         spark.sql(f"CREATE TABLE {name}_fact {kind} PARTITIONED BY (day) AS {fact}")
@@ -63,7 +65,7 @@ def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str)
 
 @pytest.fixture(scope="module")
 def stars(spark: SparkSession, metastore: HiveMetastore) -> Iterator[dict[str, Star]]:
-    """A star of each kind, which all tests share: what is refused changes nothing."""
+    """A star of each kind, shared by all tests. Refused writes do not change the tables."""
     yield {k: created(spark, metastore, f"i_{k}", kind) for k, kind in KINDS.items()}
     for kind in KINDS:
         spark.sql(f"DROP TABLE IF EXISTS i_{kind}_fact")
@@ -87,7 +89,7 @@ def insert_from_view(rows: DataFrame, table: str) -> None:
 
 
 def refusal(write: Callable[[DataFrame, str], None], rows: DataFrame, table: str) -> str | None:
-    """The error condition with which Spark refuses."""
+    """Assert that the write fails with an AnalysisException. Return its error condition."""
     with pytest.raises(AnalysisException) as caught:
         write(rows, table)
     return caught.value.getCondition()
@@ -159,7 +161,10 @@ def test_a_table_of_a_named_catalog_that_the_session_knows(spark, metastore, sta
 
 
 def test_the_directory_of_a_table_that_the_session_does_not_know(spark, metastore, tmp_path):
-    """Only its location is known, by which Spark recognizes what would be overwritten."""
+    """The session knows only the table's location.
+
+    Spark compares locations to detect the overwrite.
+    """
     path = tmp_path / "events"
     spark.range(6).selectExpr("id AS v", "id % 3 AS k").write.partitionBy("k").parquet(str(path))
     spark.sql(f"CREATE TABLE i_other (v bigint, k bigint) USING parquet LOCATION '{path}'")
@@ -194,7 +199,7 @@ def test_a_pruned_scan_is_pruned_further(stars, spark, kind):
     for way, rows in {"sql": once, "hive": star.read(), "session": star.read("session")}.items():
         joined = rows.join(dim, F.col("day") == F.col("id"))
         again = splitlib.optimize(joined)
-        # Hive's own reader, once it was told its partitions, is told nothing more
+        # Once a Hive SerDe scan has a list of partitions, it cannot be pruned further.
         assert bool(splitlib.explain(again).reasons) == ((kind, way) == ("serde", "session"))
         assert sorted(map(str, again.collect())) == sorted(map(str, joined.collect()))
         assert again.count() == 8

@@ -1,4 +1,4 @@
-"""Texts that come from the JVM in pieces are whole, whatever is in them."""
+"""Long texts from the JVM arrive in parts and are joined without loss."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +9,7 @@ from splitlib.spark.jvm.scala import scala_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-# no surrogates alone, which are no characters
+# Lone surrogates are excluded because they are not characters.
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8)
 
 

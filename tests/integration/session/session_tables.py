@@ -1,4 +1,4 @@
-"""Tables read by their names alone, by splitlib and by plain Spark."""
+"""Tables of the session's catalog, read by splitlib and by plain Spark."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from tests.support.thrift_client import thrift_client
 
 
 class SessionTables(FilteredTables):
-    """Opens them through the session, too."""
+    """Also opens the tables through the ``session`` connector."""
 
     metastore: HiveMetastore
 
     def session_reader(self, table, **settings):
-        """A reader of the session's own table."""
+        """Return a reader of the table with the ``session`` connector."""
         return self.reader(table, "session", **settings)
 
     def same_in_session(self, table, dimension=None, on=None, **settings):
-        """Equal schema and rows; returns the number of rows."""
+        """Assert that the ``session`` connector gives Spark's schema and rows.
+
+        Return the number of rows.
+        """
         return self.same(table, dimension, on or {}, ways=("session",), **settings)
 
     def open(self, table):
-        """The session's own table."""
+        """Open the table with the ``session`` connector."""
         return splitlib.load_table(table, spark=self.spark)
 
     def altered(self, table, **properties):
-        """Properties that no SQL statement may set."""
+        """Set table properties that SQL statements may not set."""
         client = MetastoreClient(parse_uris(self.metastore.uri))
         described = client.get_table(*table.split("."))
         client.close()
@@ -38,6 +41,6 @@ class SessionTables(FilteredTables):
 
 
 def values_of(table, **settings):
-    """The partition values of all splits of an open table."""
+    """Return the partition values of all splits of an open table."""
     enumerator = DynamicFileEnumerator(table, SplitConfig(**settings))
     return [split.partition_values for split in enumerator.enumerate_splits()]

@@ -1,4 +1,4 @@
-"""Partitions that the session's catalog is asked for by name, by the start of the name, or not."""
+"""Partition requests to the session's catalog by full name, by name prefix, or for all names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY = {(region or None, day) for region, day in ROWS}
 
 @pytest.fixture(scope="module", params=MADE_BY)
 def visits(request, tables):
-    """The name of a table of a partition for each of :data:`EVERY`."""
+    """The name of a table with one partition for each value tuple in :data:`EVERY`."""
     rows = [(i, *row) for i, row in enumerate(ROWS)]
     visited = tables.spark.createDataFrame(rows, "a INT, region STRING, day STRING")
     visited.createOrReplaceTempView("visited")
@@ -44,14 +44,16 @@ def visits(request, tables):
 
 
 def keys(*rows, fields=("region", "day")):
-    """Join keys: tuples of the first fields."""
+    """Return join keys for the first ``fields``, one tuple per key."""
     fields = fields[: len(rows[0])]
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     return DynamicFilteringData.from_arrow(pa.table(columns, names=list(fields)))
 
 
 def enumerated(table, *filters):
-    """The values of the partitions that are left, the metrics, and how they were asked for."""
+    """Return the values of the partitions with splits, the metrics, and how partitions were
+    requested.
+    """
     enumerator = DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -176,7 +178,7 @@ def test_no_partition_has_a_value(tables, visits):
     with tables.open(visits) as table:
         found, metrics, plan = enumerated(table, keys(("nowhere", DAYS[0])))
         assert (found, metrics.metastore_requests, plan) == (set(), 1, "by name")
-        # of what is not there the catalog is not asked again
+        # Missing partitions are remembered, so the catalog is not queried again.
         _, again, _ = enumerated(table, keys(("nowhere", DAYS[0])))
         assert again.metastore_requests == 0
         none = keys(("eu", DAYS[0])), keys(("eu", DAYS[1]))
@@ -200,7 +202,7 @@ def test_names_that_are_known_are_not_asked_for(tables, visits):
 
 
 def test_a_catalog_that_gives_none_by_name(tables, visits, monkeypatch):
-    """Of whose partitions the first key still tells the names."""
+    """If requests by full name fail, the first key still allows a request by prefix."""
     monkeypatch.setattr(HivePartitions, "of", lambda *_: None)
     with tables.open(visits) as table:
         found, metrics, plan = enumerated(table, keys(("eu", DAYS[0]), ("eu", "no day")))
@@ -218,13 +220,13 @@ def test_a_catalog_that_only_lists_all(tables, visits, monkeypatch):
 
 
 def fails(*_):
-    """As a metastore that refuses a request."""
+    """Fail as a metastore that refuses a request."""
     raise PySparkException("too many partitions")
 
 
 @pytest.mark.parametrize("columns", ["region STRING", "region STRING, day STRING", None])
 def test_a_table_that_was_dropped_and_perhaps_created_anew(tables, columns):
-    """Which has nothing of that name is then not taken for having none."""
+    """A missing partition name must not hide that the table was replaced."""
     name = tables.create(MADE_BY["hive"], "INSERT INTO {t} VALUES (1, 'eu', 'd'), (2, 'us', 'd')")
     with tables.open(name) as table:
         tables.spark.sql(f"DROP TABLE {name}")
@@ -236,7 +238,7 @@ def test_a_table_that_was_dropped_and_perhaps_created_anew(tables, columns):
 
 
 def test_a_partition_that_came_since(tables):
-    """Names that no partition had are no reason to miss it once all are listed."""
+    """A name that had no partition before is found once all names are listed."""
     name = tables.create(MADE_BY["spark"], "INSERT INTO {t} VALUES (1, 'eu', 'd')")
     with tables.open(name) as table:
         assert enumerated(table, keys(("us", "d")))[0] == set()
@@ -279,7 +281,9 @@ def test_the_same_as_of_all_names(tables, visits, way, filters):
 
 @pytest.mark.parametrize("made_by", ["hive", "spark"])
 def test_keys_whose_names_are_escaped(tables, made_by):
-    """Of an escaped name the letters are in lower case, but not the digits of its escapes."""
+    """In an escaped partition name, Hive lowercases the letters but not the hex digits of the
+    escapes.
+    """
     odd, other = "x=Y", 'A/:"%3D é'
     columns = f"`{odd}` STRING, `{other}` STRING"
     definition = f"(a INT) PARTITIONED BY ({columns}) STORED AS PARQUET"
@@ -299,7 +303,7 @@ def test_keys_whose_names_are_escaped(tables, made_by):
     spark = tables.spark
     condition = f"`{odd}` = 'p' AND `{other}` = 'r'"
     assert [r.a for r in tables.session_reader(name).where(condition).load().collect()] == [2]
-    # no literals in a projection, which Spark would hand to a metastore that refuses such names
+    # Spark pushes a literal in a projection to the metastore, which rejects such column names.
     dimension = spark.createDataFrame([("p", "q")], f"`{odd}` STRING, `{other}` STRING")
     for how in ("session", "auto", "paths"):
         loaded = tables.reader(name, how).filtered_by(dimension, [odd, other]).load()

@@ -1,5 +1,3 @@
-"""An S3 server that all tests of the process share."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,6 +9,6 @@ from tests.support.s3_server import S3Server
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    """Its buckets are made by the tests, each of its own."""
+    """An S3 server shared by all tests of the process. Each test uses its own bucket."""
     with S3Server().running() as server:
         yield server

@@ -1,4 +1,7 @@
-"""Tables on Google Cloud Storage, which answers obstore as S3 does: the same server here."""
+"""Tables on Google Cloud Storage.
+
+Its API is compatible with S3, so the S3 test server stands in for it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def pond(s3: S3Server) -> S3Server:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, pond: S3Server) -> S3Server:
-    """Google's address is that of the server."""
+    """Redirect Google's clients to the test server."""
     options: dict[str, Any] = {"base_url": pond.endpoint, "client_options": {"allow_http": True}}
     monkeypatch.setattr("obstore.store.GCSStore", partial(GCSStore, **options))
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
@@ -57,7 +60,7 @@ def test_neighbours_come_in_pages(here: S3Server, scheme: str, keys: range, most
         path for one in enumerator.select_files() for path in one.files.files["path"].to_pylist()
     ]
     assert sorted(found) == [f"{scheme}://pond/t/k={k:03}/{n}.parquet" for k in keys for n in "ab"]
-    # pages, and what says which partitions there are
+    # The pages, and the requests that list the partitions.
     assert len(here.listings) <= most + 2
     assert (here.others, set(here.keys)) == (0, {""})
 

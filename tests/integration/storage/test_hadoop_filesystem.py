@@ -1,6 +1,6 @@
-"""Schemes that only Hadoop has a client of: Spark's own filesystems list them for any connector.
+"""Schemes that only Hadoop supports are listed through Spark's own filesystems.
 
-The real one here is ``viewfs``, which mounts local directories; HDFS itself is in ``make interop``.
+These tests use ``viewfs``, which mounts local directories. ``make interop`` tests HDFS itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _clusters = count()
 
 @pytest.fixture
 def cluster(spark, tmp_path):
-    """``viewfs://NAME``, whose ``/data`` is a directory with a partitioned table ``t``."""
-    name = f"cluster{next(_clusters)}"  # Hadoop keeps the filesystem of each
+    """The root ``viewfs://NAME``.
+
+    Its ``/data`` is mounted on a directory with a partitioned table ``t``.
+    """
+    name = f"cluster{next(_clusters)}"  # Hadoop caches the filesystem of each name.
     for number, value in enumerate(NAMES):
         directory = tmp_path / "t" / f"k={value}"
         directory.mkdir(parents=True)
@@ -102,7 +105,7 @@ def test_what_is_missing(spark, cluster, tmp_path):
     with pytest.raises(splitlib.TableNotFound):
         splitlib.read(spark).table(f"{cluster}/data/none", connector="files").load()
     shutil.rmtree(tmp_path)
-    # what nobody has mounted is no error of a missing directory
+    # A missing mount point is not reported as a missing directory.
     with pytest.raises(splitlib.SplitlibError, match="nobody"):
         storage.level("viewfs://nobody/data/t")
 

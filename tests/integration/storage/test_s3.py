@@ -1,4 +1,4 @@
-"""Tables on S3: which requests are made, counted at the server, and what they find."""
+"""Listing requests for tables on S3, counted at the server, and the files they find."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ["k=a%2Fb", "k=a b", "k=ü", "k=a#b", "k=a?b", "k=*", "k=a+b", "k=%", "k
 
 @pytest.fixture(scope="module")
 def lake(s3: S3Server) -> S3Server:
-    """A bucket with a table of many partitions, and whatever else a bucket may hold."""
+    """A bucket with a table of many partitions, and with other unusual keys."""
     objects = {
         f"t/k={k:04d}/part-{n}.parquet": b"x" * 10 for k in range(PARTITIONS) for n in range(FILES)
     }
@@ -35,7 +35,8 @@ def lake(s3: S3Server) -> S3Server:
     objects |= {"marked/": b"", "marked/k=1/": b"", "marked/k=1/f": b"x", "marked/k=2/": b""}
     objects |= {"slashes//k=1/f": b"x", "below/k=1/sub/f": b"x", "below/k=1/_x/f": b"x"}
     s3.fill("lake", objects)
-    Storage(s3.options).directories("s3://lake")  # looks once at how the store's pages end
+    # The first listing of a store also probes how its pages end.
+    Storage(s3.options).directories("s3://lake")
     s3.forget()
     return s3
 
@@ -57,10 +58,10 @@ def of_metastore(
 
 @pytest.fixture
 def create(metastore, monkeypatch):
-    """Makes tables of a metastore whose partitions are on S3.
+    """Return a function that creates metastore tables with partitions on S3.
 
-    So are the tables, as their connector sees them: this metastore itself does not reach S3, and
-    refuses to move a table there.
+    The tables' own location is replaced in the client's responses: the metastore cannot reach S3
+    and refuses such a location.
     """
     told = MetastoreClient.get_table
 
@@ -82,9 +83,9 @@ def _create(metastore: HiveMetastore, name: str, values: Sequence[str]) -> None:
 
 
 def least(keys: list[int]) -> int:
-    """The fewest pages that tell the files of partitions: each as long after the first as it can.
+    """Return the minimum number of listing pages that cover the partitions of the keys.
 
-    A page of 1,000 files that begins with a partition reaches over 500 of them.
+    A page of 1,000 files that starts at one partition covers 500 partitions.
     """
     pages, reached = 0, -1
     for key in keys:
@@ -117,7 +118,8 @@ def test_hardly_more_requests_than_s3_permits(lake, keys, more):
         found, enumerator = selected(table, keys)
     assert found == FILES * len(keys)
     metrics = enumerator.metrics
-    # the partitions themselves, then their files; the first tell how many a partition has
+    # One request lists the partitions, the others their files. The first pages show how many files
+    # a partition has.
     assert len(lake.listings) <= 1 + least(list(keys)) + more
     assert (metrics.storage_requests, lake.others) == (len(lake.listings), 0)
     assert metrics.files_listed == found
@@ -132,12 +134,14 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
 
     def with_statistics(*arguments):
         found = told(*arguments)
-        for partition in found[:3]:  # as many engines write them, but not all
+        # Many engines write this statistic, but not for every partition.
+        for partition in found[:3]:
             partition.parameters["numFiles"] = "2"
         return found
 
     monkeypatch.setattr(MetastoreClient, "get_partitions_by_names", with_statistics)
-    # too many to ask for them by name, so that all are named and it is known which are neighbours
+    # There are too many partitions to request them by name. All names are listed, which shows which
+    # partitions are neighbours.
     with of_metastore(metastore, lake, name, partitions_per_request=200) as table:
         lake.forget()
         found, enumerator = selected(table, range(300))
@@ -155,7 +159,9 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
     ids=["neighbours", "scattered", "far apart", "two places", "one"],
 )
 def test_partitions_by_name_take_no_more_pages_than_others(lake, metastore, create, keys):
-    """It is not known how many lie in between, but the first page tells."""
+    """splitlib does not know how many partitions lie between the requested ones, but the first page
+    shows it.
+    """
     name = f"s3_named_{len(keys)}_{max(keys)}"
     create(name, [f"{k:04d}" for k in range(PARTITIONS)])
     with of_metastore(metastore, lake, name) as table:
@@ -176,7 +182,7 @@ def test_a_partition_without_objects_has_no_rows(lake, metastore, create):
         alone.set_dynamic_filtering_data(DynamicFilteringData.from_arrow(gone))
         lake.forget()
         assert not list(alone.enumerate_splits())
-        # that nothing is there is confirmed
+        # A second request confirms that the partition has no objects.
         assert len(lake.listings) == 2
 
 

@@ -1,4 +1,4 @@
-"""A store that refuses more than some requests at once: 503, "SlowDown"."""
+"""A store that answers 503 "SlowDown" to too many concurrent requests."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ def proxy(tmp_path_factory):
 
 
 def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
-    # so many files in each, as is thought, that no page has two partitions
+    # With so many files expected in each partition, no page contains two partitions.
     enumeration = Enumeration(proxy.endpoint, PARTITIONS, range(PARTITIONS), files_each=999)
-    # the first listing of the bucket looks once at how its pages end
+    # The first listing of a bucket also probes how its pages end.
     Storage(storage_options(proxy.endpoint)).directories(f"s3://{BUCKET}")
     proxy.begin(Behaviour(delay_seconds=0.02, most_at_once=AT_ONCE))
-    enumeration.run()  # checks how many files there are
+    enumeration.run()  # ``run`` checks the number of files.
     counts = proxy.counts()
-    # 32 begin; had as many kept coming, more would have been refused than were answered
+    # 32 requests start at once. Without a lower concurrency later, refusals would outnumber
+    # answers.
     assert 0 < counts.refused < PARTITIONS
-    # what was refused is counted, too
+    # Refused requests count too.
     assert enumeration.enumerator.metrics.storage_requests == counts.listings
     notes = enumeration.enumerator.explain().notes
     assert f"{counts.refused} requests to the storage failed and were retried" in notes

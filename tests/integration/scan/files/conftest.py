@@ -1,11 +1,13 @@
-"""Both ways to scan files, in a session with a time zone that has summer time."""
+"""Fixtures of the file scan tests."""
 
 import pytest
 
 
 @pytest.fixture(scope="module")
 def spark(spark):
-    """The session of all tests, in a time zone with summer time, with Spark's own pruning."""
+    """The shared session, with a time zone that has daylight saving time, and with Spark's own
+    dynamic pruning.
+    """
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true")
     yield spark

@@ -1,4 +1,4 @@
-"""Values of partition keys, by both scans: they are those given, whatever the directories say."""
+"""Both scans return the given partition values, whatever the directory names contain."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from tests.integration.scan.files.given_files import files_table, keys, rows, sc
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
+    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
@@ -73,7 +73,7 @@ def test_values_of_another_type_are_refused(spark, how, tmp_path):
 
 @pytest.mark.parametrize("threshold", ["48MB", "1b"])
 def test_values_keep_their_order(spark, how, tmp_path, threshold):
-    """Even if there are so many that Spark hands them out in a job."""
+    """Values keep their order even if there are so many that Spark distributes them in a job."""
     paths = [(write(tmp_path / f"{i}.parquet", a=[i]), 36 - i) for i in range(37)]
     many = scan(files_table(*paths), {"k.`K": [str(i) for i in range(37)]}, keys("`k.``K` int"))
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", threshold)
@@ -86,7 +86,9 @@ def test_values_keep_their_order(spark, how, tmp_path, threshold):
 
 
 def test_directories_mean_nothing(spark, how, tmp_path):
-    """Files of several partitions lie in one directory, another lies in it, one is in two."""
+    """One directory holds files of several partitions, one file is nested, and one is in two
+    partitions.
+    """
     one, two, both, nested = (
         write(tmp_path / name, a=[i])
         for i, name in enumerate(["one.parquet", "two.parquet", "both.parquet", "k=9/deep.parquet"])

@@ -1,4 +1,4 @@
-"""The scan by paths: what it alone has to get right."""
+"""Cases that only the scan by paths has to handle."""
 
 import json
 
@@ -21,7 +21,7 @@ from tests.integration.scan.files.given_files import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
+    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
@@ -49,7 +49,7 @@ def test_rows_of_a_file_without_a_partition_are_an_error(spark, tmp_path):
 
 
 def test_spark_connect_reads_by_paths(spark, over_connect, tmp_path):
-    """In a process of its own, since a process has either kind of session."""
+    """A separate process is needed: a process supports only one kind of session."""
     paths = [(write(tmp_path / d / f"{i} f%20.parquet", a=[i]), i) for i, d in enumerate(NASTY)]
     nasty = scan(
         files_table(*paths),

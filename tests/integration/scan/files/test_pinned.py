@@ -1,4 +1,4 @@
-"""The pinned scan: what it costs, and how Spark plans queries over it."""
+"""The cost of the pinned scan, and Spark's plans of queries over it."""
 
 import pyarrow as pa
 import pytest
@@ -25,13 +25,13 @@ from tests.integration.scan.files.given_files import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
+    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 
 def test_pinning_looks_at_nothing(spark):
-    """The files exist nowhere, so that looking for one would fail."""
+    """The files do not exist, so any access to one would fail."""
     metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
 
     def counts():
@@ -57,7 +57,7 @@ def test_calls_to_the_jvm_do_not_grow_with_files(spark, monkeypatch):
     send = client.send_command
 
     def counted(command, *args, **kwargs):
-        # objects of the JVM are released whenever Python's collector gets to them
+        # Python's garbage collector releases JVM objects at arbitrary times.
         if not command.startswith(MEMORY_COMMAND_NAME):
             calls.append(1)
         return send(command, *args, **kwargs)
@@ -139,7 +139,8 @@ def test_refreshing_does_not_unpin(spark, tmp_path):
     frame.cache()
     try:
         frame.count()
-        frame.write.mode("append").parquet(str(tmp_path / "copy"))  # refreshes what reads there
+        # A write refreshes the cached plans that read this path.
+        frame.write.mode("append").parquet(str(tmp_path / "copy"))
         spark.catalog.refreshByPath(str(tmp_path))
         assert rows(frame) == [(0, 0), (1, 1), (2, 2)]
     finally:

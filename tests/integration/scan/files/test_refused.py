@@ -1,4 +1,4 @@
-"""Files, columns and sources that cannot be read as given."""
+"""Files, columns and sources that cannot be read as given are refused."""
 
 import pyarrow as pa
 import pytest
@@ -10,8 +10,8 @@ from tests.integration.scan.files.given_files import absent_files, keys, scan
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),  # which parses the schemas
-    # PySpark's remark on pandas, which it imports when it makes a DataFrame of Arrow data
+    pytest.mark.usefixtures("spark"),  # Parsing the schemas needs a session.
+    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
