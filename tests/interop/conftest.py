@@ -1,4 +1,4 @@
-"""The reference tables, and a Spark session without Iceberg to read them with."""
+"""The reference tables, and a Spark session without Iceberg that reads them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 
 DIRECTORY = "INTEROP_REFERENCE"
-"""Names the directory of the reference tables; ``make interop`` writes and passes it."""
+"""Environment variable with the directory of the reference tables, which ``make interop``
+writes.
+"""
 S3_JARS = "INTEROP_S3_JARS"
-"""Names the directory of the jars that reach S3; ``make interop`` fetches them."""
+"""Environment variable with the directory of the S3 jars, which ``make interop`` downloads."""
 AZURE_JARS = "INTEROP_AZURE_JARS"
-"""The same for Azure."""
+"""Environment variable with the directory of the Azure jars, which ``make interop`` downloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Reads tables both as they were recorded and with splitlib."""
+    """The recorded tables, and splitlib's readers of them."""
 
     spark: SparkSession
     catalog: dict[str, str]
     tables: dict[str, list[Version]]
 
     def schema(self, version: Version) -> StructType:
-        """As Iceberg's own reader showed it, everything nullable."""
+        """Return the schema that Iceberg's own reader reported, with every column nullable."""
         return StructType.fromJson(json.loads(version["schema"]))
 
     def expected(self, version: Version) -> list[Row]:
-        """The rows that Iceberg's own reader gave."""
+        """Return the rows that Iceberg's own reader returned."""
         return _collected(self.spark, version["schema"], version["rows"])
 
     def reader(self, table: str, version: Version) -> TableReader:
-        """splitlib's reader of the same table and version."""
+        """Return splitlib's reader of the same table and version."""
         options: dict[str, Any] = {**self.catalog, **version["options"]}
         return splitlib.read(self.spark).table(
             f"{NAMESPACE}.{table}", connector="iceberg", **options
@@ -59,7 +61,7 @@ def _collected(spark: SparkSession, schema: str, path: str) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The newest PySpark, without any jar of Iceberg's."""
+    """A session of the newest PySpark without Iceberg's jars."""
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -67,13 +69,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": tmp_path_factory.mktemp("events").as_uri(),
         "spark.eventLog.compress": "false",
-        # hundreds of tiny queries: compiling the JVM's code well costs more than it saves
+        # There are hundreds of tiny queries, so optimizing compilation in the JVM costs more than
+        # it saves.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, of 8 MB if Spark sizes it by this heap
+        # A hash table takes at least one page. Spark would choose 8 MB pages for this heap.
         "spark.buffer.pageSize": "256k",
-        # instants look the same in every zone when they are compared, and days differ
+        # Comparisons of timestamps do not depend on this zone, but date values do, so errors show.
         "spark.sql.session.timeZone": "America/New_York",
     }
     directories = [Path(jars) for name in (S3_JARS, AZURE_JARS) if (jars := os.environ.get(name))]
@@ -90,7 +93,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def index() -> dict[str, Any]:
-    """What was recorded of the reference tables."""
+    """The recorded index of the reference tables."""
     directory = os.environ.get(DIRECTORY)
     if not directory:
         pytest.fail(f"{DIRECTORY} is not set: run these tests by `make interop`")
@@ -100,5 +103,4 @@ def index() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def reference(spark: SparkSession, index: dict[str, Any]) -> Reference:
-    """All reference tables."""
     return Reference(spark, index["catalog"], index["tables"])

@@ -1,4 +1,4 @@
-"""Whatever is shown of a DataFrame, and what is not to be in it."""
+"""All visible texts of a DataFrame, and a check that they contain no secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import splitlib
 
 
 def shown(df: Any) -> list[str]:
-    """Whatever Spark and splitlib show of it."""
+    """Return all texts that Spark and splitlib show for a DataFrame."""
     execution = df._jdf.queryExecution()
     plans = (execution.analyzed(), execution.optimizedPlan(), execution.executedPlan())
     explained = df.sparkSession._jvm.PythonSQLUtils.explainString
@@ -29,7 +29,7 @@ def shown(df: Any) -> list[str]:
 
 
 def assert_not_shown(spark: Any, df: Any, secrets: Iterable[str]) -> None:
-    """That no secret is in a plan, an explanation or the event log."""
+    """Assert that no plan, explanation or event log contains a secret."""
     texts = shown(df)
     log = Path(urlparse(spark.conf.get("spark.eventLog.dir")).path)
     logs = [path for path in log.rglob("*") if path.is_file() and "events" in path.name]

@@ -1,4 +1,4 @@
-"""Tables on a real HDFS, which Spark's own client lists for connectors that have none."""
+"""Tables on a real HDFS. Spark's own client lists them for connectors without one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.hdfs_server import running_hdfs
 from tests.support.thrift_client import parquet_table, thrift_client
 
 JARS = "INTEROP_HDFS_JARS"
-"""Names the directory of the jars; ``make interop`` fetches them."""
+"""Environment variable with the directory of the jars, which ``make interop`` downloads."""
 VALUES = [*map(str, range(12)), "a b", "50%", "ü"]
 
 
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory):
-    """Its address; a table ``t`` is there, partitioned by a text."""
+    """The address of a running HDFS."""
     jars = os.environ.get(JARS)
     if not jars:
         pytest.fail(f"{JARS} is not set: run these tests by `make interop`")
@@ -31,7 +31,7 @@ def hdfs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(spark, hdfs):
-    """Where the table is."""
+    """The location of a table partitioned by a text key."""
     rows = spark.createDataFrame(
         [(n, v) for v in VALUES for n in range(3)], "n long, k string"
     ).repartition(1)
@@ -58,7 +58,8 @@ def test_directories(spark, table):
 
 def test_without_the_host(spark, hdfs, table):
     reader = splitlib.read(spark).table("hdfs:///t", connector="files")
-    # by another name, as Hadoop keeps the client of the first, which knows no default
+    # Hadoop caches the client of the first host name, which lacks a default filesystem. So use
+    # another name for the host.
     default = hdfs.replace("localhost", "127.0.0.1")
     with changed(spark, {"fs.defaultFS": default}):
         pruned = reader.filtered_by(keys(spark, "ü"), on="k").load()
@@ -70,7 +71,7 @@ def test_partitions_of_a_metastore(spark, table, tmp_path):
         with thrift_client(metastore) as client:
             columns = FieldSchema("n", "bigint", ""), [FieldSchema("k", "string", "")]
             client.create_table(parquet_table("on_hdfs", *columns))
-        # Spark has escaped what a directory may not be called in Hive
+        # Spark escapes characters that Hive does not allow in directory names.
         places = [f"{table}/k={value.replace('%', '%25')}" for value in VALUES]
         metastore.bulk_add_partitions("default", "on_hdfs", [(v,) for v in VALUES], places)
         reader = splitlib.read(spark).table("on_hdfs", connector="hive", uri=metastore.uri)
@@ -81,7 +82,7 @@ def test_partitions_of_a_metastore(spark, table, tmp_path):
 def test_what_is_missing(spark, hdfs, table):
     with pytest.raises(splitlib.TableNotFound):
         splitlib.read(spark).table(f"{hdfs}/none", connector="files").load()
-    with pytest.raises(splitlib.SourceUnavailable):  # as nobody listens there
+    with pytest.raises(splitlib.SourceUnavailable):  # No server listens on this port.
         splitlib.read(spark).config(retry_attempts=1, call_deadline_seconds=10).table(
             "hdfs://127.0.0.1:1/t", connector="files"
         ).load()

@@ -1,4 +1,4 @@
-"""The same tables through a REST catalog."""
+"""The reference tables through a REST catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.interop.rest.server import rest_catalog
 pytestmark = pytest.mark.spark
 
 JARS = "INTEROP_REST_JARS"
-"""Names the directory of the server's jars; ``make interop`` fetches them."""
+"""Environment variable with the directory of the server's jars, which ``make interop``
+downloads.
+"""
 TABLES = ("branches_and_tags_v3", "changed_specs_v2", "never_written_v2")
 
 

@@ -1,4 +1,4 @@
-"""What splitlib loads from Iceberg tables, against the rows that Iceberg's own reader gives."""
+"""splitlib's rows of Iceberg tables, compared with those of Iceberg's own reader."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ REFUSED = {name: recipe.refused for name, recipe in TABLES.items() if recipe.ref
 
 
 def _same(found, expected, *what):
-    """A sentence for each difference of two lists of rows."""
-    # repr tells types, scales and signs of zero apart, and takes NaN as equal to itself
+    """Describe each difference between two lists of rows."""
+    # ``repr`` distinguishes types, scales and signs of zero, and NaN has equal texts.
     found, expected = Counter(map(repr, found)), Counter(map(repr, expected))
     for label, rows in (("extra", found - expected), ("missing", expected - found)):
         if rows:
@@ -49,13 +49,13 @@ def test_what_cannot_be_read_is_refused(reference, table):
 
 
 def _types(schema):
-    """Files make nothing non-null."""
+    """Return names and types only, because columns read from files are always nullable."""
     return [(f.name, f.dataType.simpleString()) for f in schema]
 
 
 @pytest.mark.parametrize("table", READ)
 def test_joins(reference, table):
-    """Rows of the matching keys, and no more files than Iceberg plans for them, if it can plan."""
+    """Rows match the keys, and no more files are read than Iceberg plans for them."""
     differences = []
     for version in reference.tables[table]:
         expected = reference.expected(version)
@@ -83,7 +83,7 @@ def test_joins(reference, table):
 
 @pytest.mark.parametrize("table", READ)
 def test_conditions(reference, table):
-    """Conditions that Spark pushes into the scan, where a column may go by another name."""
+    """Spark pushes these conditions into the scan, where a column may have another name."""
     differences = []
     for version in reference.tables[table]:
         expected = reference.expected(version)
@@ -107,7 +107,7 @@ def test_conditions(reference, table):
 
 def _literal(value, of_type):
     if isinstance(value, date) and not isinstance(of_type, TimestampType):
-        # PySpark takes every datetime as an instant, and no day before the year 1000
+        # PySpark converts a datetime through the local time zone, and fails for years before 1000.
         return F.lit(value.isoformat()).cast(of_type)
     return F.lit(value)
 
@@ -117,7 +117,7 @@ def _semi_joined(rows, columns, keys):
 
 
 def _keys(rows, columns):
-    """What tells keys apart: NaN equals itself, and 0.0 equals -0.0."""
+    """Return comparable texts of keys: NaN equals itself, and 0.0 equals -0.0."""
     return [
         repr([v + 0.0 if isinstance(v, float) else v for v in map(row.__getitem__, columns)])
         for row in rows

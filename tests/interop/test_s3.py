@@ -1,4 +1,4 @@
-"""Tables on S3, which Spark reaches with what splitlib was given and the session does not have."""
+"""Spark reads tables on S3 with credentials that only splitlib received."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def s3():
 
 @pytest.fixture(scope="module")
 def files(s3):
-    """A table of directories, in Parquet and in CSV."""
+    """Create a table of directories in Parquet and in CSV, in two buckets."""
     objects = {}
     for k in range(3):
         rows = io.BytesIO()
@@ -55,16 +55,16 @@ def files(s3):
 
 @pytest.fixture
 def unknown(files):
-    """The same in a bucket for which the session never has credentials.
+    """The same table in a bucket for which the session never has credentials.
 
-    Hadoop keeps the file system of a bucket as it was when it was first looked at.
+    Hadoop caches the filesystem of a bucket with the settings of its first use.
     """
     return files.replace("lake", "pond")
 
 
 @pytest.fixture
 def plain(spark, s3):
-    """The session, which has credentials of its own for as long as a test takes."""
+    """The session with its own credentials for the duration of a test."""
     settings = {
         "access.key": "plain-bandicoot",
         "secret.key": "plain-bandicoot-secret",
@@ -170,7 +170,7 @@ def test_a_file_takes_no_file_system_of_its_own(spark, s3, unknown):
         scan(spark, s3, f"{unknown}/parquet").collect()
         names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
         counts.append(sum(name.startswith("sdk-ScheduledExecutor") for name in names))
-    # of one file system there are five at most
+    # One filesystem has at most five such threads.
     assert counts[-1] - counts[0] <= 5
 
 
@@ -197,7 +197,9 @@ def test_a_table_of_hive(spark, s3, files, plain, tmp_path):
 
 @pytest.fixture
 def vended(spark, s3, tmp_path):
-    """Makes a table of Iceberg's in a bucket, and reads it with what its catalog hands out."""
+    """Return a function that creates an Iceberg table and reads it with its catalog's
+    credentials.
+    """
 
     def read(bucket, change=lambda table: None):
         s3.fill(bucket, {})
@@ -268,7 +270,7 @@ def test_credentials_are_not_shown(spark, s3, unknown):
 
 @pytest.fixture(scope="module")
 def many(s3):
-    """Forty days, each of a file that is read and of some that are not, by their keys."""
+    """The objects of 40 days, each with one data file. Some days also have hidden files."""
     rows = io.BytesIO()
     pq.write_table(pa.table({"a": [1, 2]}), rows)
     days = [f"many/k={k}" for k in range(40)]
@@ -280,7 +282,9 @@ def many(s3):
 
 @pytest.fixture
 def table_of(spark, plain, s3, many):
-    """Makes a table of the session in a bucket of its own, and takes some of its days away."""
+    """Return a function that creates a session table in its own bucket, optionally without some
+    days.
+    """
     names = []
 
     def made(bucket, without=(), more=()):
@@ -294,7 +298,7 @@ def table_of(spark, plain, s3, many):
         days = (f"PARTITION (k={k}) LOCATION 's3a://{bucket}/many/k={k}'" for k in range(40))
         spark.sql(f"ALTER TABLE {name} ADD {' '.join(days)}")
         s3.remove(bucket, [f"many/k={k}/f.parquet" for k in without])
-        spark.table(name)  # Spark looks at the root once
+        spark.table(name)  # Spark lists the root once when it opens the table.
         s3.forget()
         return name
 
@@ -326,7 +330,7 @@ def test_days_of_the_session_come_in_pages(spark, s3, table_of):
 def test_days_of_several_pages(spark, s3, table_of):
     with changed(spark, {"fs.s3a.paging.maximum": "30"}):
         df = splitlib.sql(spark, joined(table_of("several"), DAYS))
-        # of fifty files
+        # The pages cover fifty files.
         assert [listing["prefix"] for listing in s3.listings] == ["many/", "many/"]
         assert splitlib.explain(df).storage_requests == 2
         assert len(df.collect()) == 40
@@ -345,7 +349,7 @@ def test_more_files_than_the_pages_tell_are_listed_day_by_day(spark, s3, table_o
         df = splitlib.sql(spark, joined(table_of("others", more=others), DAYS))
         listed = [each["prefix"] for each in s3.listings]
         assert len(df.collect()) == 40
-    # of seven; one more is on its way when it is given up
+    # Seven pages would be needed. One more request is in flight when paging is abandoned.
     assert listed.count("many/") <= 4
     assert splitlib.explain(df).storage_requests == 4 + 20
     assert len(set(listed)) == 1 + 20
@@ -366,7 +370,7 @@ def test_a_table_that_is_read_whole_is_listed_for_spark_in_pages(spark, s3, tabl
     days, whole = table_of("pruned"), table_of("whole")
     query = WHOLE.format(days=days, whole=whole)
     df = splitlib.sql(spark, query)
-    # one directory of the one, one page of the other
+    # One directory of the pruned table, and one page of the other table.
     listed = sorted((each["bucket"], each["prefix"]) for each in s3.listings)
     assert listed == [("pruned", "many/k=2/"), ("whole", "many/")]
     assert splitlib.explain(df).storage_requests == 2
@@ -396,7 +400,7 @@ def test_a_table_that_the_query_itself_prunes_is_not_listed_whole(spark, s3, tab
     days, whole = table_of("less"), table_of("literal")
     query = WHOLE.format(days=days, whole=whole) + f" WHERE {condition}"
     rows = splitlib.sql(spark, query).collect()
-    # one directory of the one, and of the other its directory, or one page for many of them
+    # One directory of the first table, and one directory or one page of the other table.
     assert len(s3.listings) == 2
     assert sorted(rows) == sorted(spark.sql(query).collect())
 
@@ -408,7 +412,8 @@ def test_a_table_that_few_pages_do_not_tell_is_tried_once_for_a_query(spark, s3,
         query = WHOLE.format(days=days, whole=whole) + f" CROSS JOIN {whole} again"
         df = splitlib.sql(spark, query)
     listed = [each["prefix"] for each in s3.listings if each["bucket"] == "large"]
-    # two pages, and two more until that is noticed; then Spark lists each directory once
+    # Two pages, and up to two more before paging is abandoned. Then Spark lists each directory
+    # once.
     assert 0 < listed.count("many/") <= 4
     assert {listed.count(prefix) for prefix in listed if prefix != "many/"} == {1}
     assert splitlib.explain(df).storage_requests == 1 + 4

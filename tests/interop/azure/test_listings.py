@@ -1,4 +1,4 @@
-"""Directories on Azure: what obstore lists is what adlfs lists."""
+"""Directory listings on Azure: obstore and adlfs give the same results."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAMES = [
     "a b", "50%", "50%25", "k=1", "k=%2F", "ü", "ü/日本", "+", "a&b", "a'b", "#1", "_x", "_k=1",
     ".x", "x._COPYING_", "~", " lead", "(1)", "a;b", "a:b", "*", "[1]", "deep/er/still",
 ]  # fmt: skip
-# adlfs's own default, which obstore has no counterpart of: so adlfs lists
+# This is adlfs's default. obstore has no such option, so splitlib lists with adlfs.
 UNFOLLOWED = {"location_mode": "primary"}
 LISTERS = pytest.mark.parametrize("more", [{}, UNFOLLOWED], ids=["obstore", "adlfs"])
-# adlfs finds nothing in it
+# adlfs finds no files in this directory.
 TRAILING = "trailing "
 EMPTY = ["none", "k=1/none"]
 MARKED = ["marked", "k=1", "deep/er"]
@@ -34,7 +34,7 @@ PLACES = ["", *NAMES, "deep", "deep/er", "k=1/in", "marked", "none", "nothing", 
 
 @pytest.fixture(scope="module")
 def lake(azurite, client):
-    """Its connection string; files are in a container ``lake``, as in a public one."""
+    """Create the containers. Return the connection string."""
     for name, access in (("lake", None), ("public", PublicAccess.CONTAINER)):
         container = client.create_container(name, public_access=access)
         for n, directory in enumerate(NAMES):
@@ -43,7 +43,7 @@ def lake(azurite, client):
             container.upload_blob(f"t/file {directory.replace('/', '')} ", b"x")
         for name_of_empty in EMPTY:
             container.upload_blob(f"t/{name_of_empty}", b"")
-        # what Hadoop leaves on an account without directories
+        # Hadoop writes such marker objects on accounts without real directories.
         for directory in MARKED:
             container.upload_blob(f"t/{directory}", b"", metadata={"hdi_isfolder": "true"})
     bare = client.create_container("bare")
@@ -52,7 +52,7 @@ def lake(azurite, client):
 
 
 def told(storage, location):
-    """Files without empty ones, which nobody reads, and directories; or what is wrong."""
+    """Return the non-empty files and the directories, or ``"missing"``."""
     try:
         level = storage.level(location)
     except splitlib.MissingPartition:
@@ -170,5 +170,5 @@ def test_a_table(lake, client, more):
     enumerator.set_dynamic_filtering_data(splitlib.DynamicFilteringData.from_arrow(keys))
     paths = [p for one in enumerator.select_files() for p in one.files.files["path"].to_pylist()]
     assert sorted(paths) == [f"{location}/k=3/f", f"{location}/k=5/f"]
-    # of the table, and of each partition that matched
+    # One request for the table, and one for each matching partition.
     assert enumerator.metrics.storage_requests == 3

@@ -1,6 +1,6 @@
-"""Tables on Azure, which Spark reaches with what splitlib was given and the session does not have.
+"""Spark reads tables on Azure with credentials that only splitlib received.
 
-The server speaks HTTP, so paths begin with ``abfs``; ``abfss`` differs by its class.
+The server speaks HTTP, so paths use ``abfs``. The scheme ``abfss`` differs only in its class.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.interop.shown import assert_not_shown
 pytestmark = pytest.mark.spark
 
 HOST = f"{ACCOUNT}.dfs.core.windows.net"
-# for a container that the session has looked at with a key of its own, and for others
+# Hadoop caches filesystems, so tests with the session's own key use a separate container.
 PLAIN, OWN = "plain", "own"
 
 
 @pytest.fixture(scope="module")
 def files(azurite, client):
-    """The same table in each container."""
+    """Create the same table in each container."""
     for name in (PLAIN, OWN):
         container = client.create_container(name)
         for k in range(3):
@@ -42,13 +42,13 @@ def files(azurite, client):
 
 @pytest.fixture(autouse=True)
 def session(spark, files):
-    """It knows where the server is, and no credentials."""
+    """The session has the server's address but no credentials."""
     settings = {
         "fs.azure.abfs.endpoint": files.endpoint.removeprefix("http://").partition("/")[0],
         "fs.azure.always.use.https": "false",
         "fs.azure.account.hns.enabled": "false",
         "fs.azure.io.retry.max.retries": "0",
-        # the other one wants a factory of TLS, also where there is none
+        # The other library requires a TLS factory, even without TLS.
         "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
     }
     with changed(spark, settings):
@@ -100,11 +100,11 @@ def test_scans_of_one_container_keep_their_credentials(spark, files):
     listing = scan(spark, signed(files, signature()))
     assert keyed.count() == 4
     for _ in range(2):
-        # whose signature lists, and does not read
+        # This signature allows listing but not reading.
         with pytest.raises(Exception, match="not authorized to perform this operation"):
             listing.collect()
         assert reading.count() == keyed.count() == 4
-    # the session has none
+    # The session has no credentials.
     with pytest.raises(Exception, match=r"fs\.azure\.account\.key"):
         spark.read.parquet(place(OWN))
     same = scan(spark, {"connection_string": files.connection(KEYS[1])})
@@ -122,7 +122,7 @@ def test_what_a_session_has_set_for_the_account_does_not_win(spark, files):
         f"fs.azure.sas.fixed.token.{OWN}.{HOST}": "sv=1&sig=x",
     }
     with changed(spark, settings):
-        # no other test has these, whose file systems Hadoop keeps
+        # Hadoop caches filesystems by credentials. No other test uses this signature.
         token = signature(read=True, tag=True)
         for options in (signed(files, token), {"connection_string": files.connection(KEYS[0])}):
             assert scan(spark, options).count() == 4
@@ -156,7 +156,7 @@ def test_a_file_takes_no_file_system_of_its_own(spark, files):
         scan(spark, options).collect()
         names = [thread.getName() for thread in threads.getAllStackTraces().keySet()]
         counts.append(sum(name.startswith("pool-") for name in names))
-    # every file system leaves one
+    # Every new filesystem would leave a thread behind.
     assert counts[-1] - counts[0] <= 5
 
 

@@ -1,7 +1,7 @@
-"""Reference tables, written and read by Iceberg's own Java code, with the rows it reads from them.
+"""Reference tables, written and read by Iceberg's own Java code, with the rows it returns.
 
-Runs in a session of its own, on the newest PySpark that Iceberg has a runtime for; nothing here may
-need more than PySpark.
+They are written in a separate session of the newest PySpark with an Iceberg runtime. This code must
+need only PySpark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m tests.interop.reference DIRECTORY JARS``: write all tables, and what they hold."""
+"""Write and record all tables: ``python -m tests.interop.reference DIRECTORY JARS``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interop.reference.record import Version, record, save
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Delete and rewrite all tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
     parser.add_argument("jars", type=Path)
@@ -40,7 +40,7 @@ def main() -> None:
         return recorded
 
     names = [name for name in TABLES if arguments.only in name]
-    # takes two thirds of the time that one thread takes on two cores
+    # On two cores, two threads take two thirds of the time of one.
     with ThreadPoolExecutor(2) as executor:
         tables = dict(zip(names, executor.map(write, names), strict=True))
     spark.stop()
@@ -53,14 +53,14 @@ def _session(directory: Path, jars: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",
         "spark.driver.memory": "1g",
-        # hundreds of tiny queries: compiling them costs more than it saves
+        # There are hundreds of tiny queries, so optimizing compilation costs more than it saves.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.driver.extraClassPath": f"{jars.resolve()}/*",
         "spark.local.dir": str(directory / "scratch"),
         "spark.sql.shuffle.partitions": "2",
-        # a hash table takes at least one page, of 8 MB if Spark sizes it by this heap
+        # A hash table takes at least one page. Spark would choose 8 MB pages for this heap.
         "spark.buffer.pageSize": "256k",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -68,10 +68,11 @@ def _session(directory: Path, jars: Path) -> SparkSession:
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-        # a catalog in SQLite is one that PyIceberg reads too
+        # PyIceberg can also read a catalog in SQLite.
         f"spark.sql.catalog.{CATALOG}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
         f"spark.sql.catalog.{CATALOG}.uri": (
-            f"jdbc:sqlite:{directory}/catalog.db?busy_timeout=60000"  # two threads write
+            # Two threads write to the database.
+            f"jdbc:sqlite:{directory}/catalog.db?busy_timeout=60000"
         ),
         f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
         f"spark.sql.catalog.{CATALOG}.warehouse": f"file:{directory}/warehouse",

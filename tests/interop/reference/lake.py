@@ -1,4 +1,4 @@
-"""What a recipe writes its table with: SQL, and Iceberg's Java API where SQL cannot say it."""
+"""The table API of the recipes: SQL, and Iceberg's Java API where SQL is not enough."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ _MERGE_ON_READ = {
 
 
 class Lake:
-    """One table that is being written."""
+    """One table that a recipe writes."""
 
     def __init__(self, spark: SparkSession, root: str, name: str, format_version: int) -> None:
         self.spark = spark
         self.root = root
-        """A ``file:`` URI; a table may lie anywhere below it."""
+        """A ``file:`` URI below which all tables lie."""
         self.name = f"{CATALOG}.{NAMESPACE}.{name}"
         self.short_name = name
         self.format_version = format_version
 
     def sql(self, *statements: str) -> None:
-        """Run statements; ``{t}`` is the table, ``{name}`` its name as procedures take it."""
+        """Run statements.
+
+        ``{t}`` stands for the table, ``{name}`` for its name in procedure calls.
+        """
         for statement in statements:
             named = statement.replace("{t}", self.name).replace(
                 "{name}", f"{NAMESPACE}.{self.short_name}"
@@ -45,7 +48,7 @@ class Lake:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the table, deletes merged on read."""
+        """Create the table with merge-on-read deletes."""
         settings = {
             "format-version": str(self.format_version),
             **_MERGE_ON_READ,
@@ -60,17 +63,19 @@ class Lake:
         )
 
     def insert(self, *batches: str) -> None:
-        """One commit, and so at least one file, for each ``VALUES`` list or query."""
+        """Insert each ``VALUES`` list or query in a separate commit, which adds at least one
+        file.
+        """
         for batch in batches:
             query = batch if batch.lstrip().upper().startswith("SELECT") else f"VALUES {batch}"
             self.sql(f"INSERT INTO {{t}} {query}")
 
     def alter(self, *changes: str) -> None:
-        """``ALTER TABLE`` for each."""
+        """Run ``ALTER TABLE`` for each change."""
         self.sql(*(f"ALTER TABLE {{t}} {change}" for change in changes))
 
     def call(self, procedure: str, arguments: str = "") -> None:
-        """A procedure of the catalog, on the table."""
+        """Call a procedure of the catalog on the table."""
         separator = ", " if arguments else ""
         self.sql(
             f"CALL {CATALOG}.system.{procedure}(table => '{{name}}'{separator}{arguments})",
@@ -78,16 +83,16 @@ class Lake:
 
     @property
     def java(self) -> Any:
-        """Packages of the JVM."""
+        """The JVM packages."""
         jvm = self.spark._jvm
         assert jvm is not None
         return jvm
 
     def load(self, name: str | None = None) -> Any:
-        """The table, or another one, as ``org.apache.iceberg.Table``, as it is now."""
+        """Return the current ``org.apache.iceberg.Table`` of this table or another one."""
         spark = self.java.org.apache.iceberg.spark
         return spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, name or self.name)
 
     def literal(self, value: Any) -> Any:
-        """``org.apache.iceberg.expressions.Literal`` of a value, not of a column's type yet."""
+        """Return an untyped ``org.apache.iceberg.expressions.Literal``."""
         return self.java.org.apache.iceberg.expressions.Expressions.lit(value)

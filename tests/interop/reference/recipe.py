@@ -1,4 +1,4 @@
-"""How a reference table is declared: a function that writes it, under the name of the function."""
+"""The registry of reference tables. Each table is a function that writes it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ class Recipe:
     write: Callable[[Lake], None]
     format_version: int
     keys: tuple[tuple[str, ...], ...]
-    """The columns of each join that the table is filtered by."""
+    """Columns of each join that filters the table."""
     refused: str = ""
-    """What splitlib says of it, if it cannot be read; a regular expression."""
+    """Regular expression of the error if splitlib refuses the table; empty if splitlib reads it."""
     misleading: frozenset[str] = frozenset()
-    """Columns of which files may have the statistics of another one, so that nobody can go by them;
-    Iceberg does, and loses rows."""
+    """Columns whose file statistics may belong to another column.
+
+    Iceberg's planning uses them anyway and loses rows.
+    """
 
 
 TABLES: dict[str, Recipe] = {}
@@ -32,7 +34,7 @@ def recipe(
     refused: str = "",
     misleading: frozenset[str] = frozenset(),
 ) -> Callable[[Callable[[Lake], None]], Callable[[Lake], None]]:
-    """Register a function as a table of each format version, joined on ``keys``."""
+    """Register a function as a table for each format version, joined on ``keys``."""
     joins = tuple((key,) if isinstance(key, str) else key for key in keys)
 
     def register(write: Callable[[Lake], None]) -> Callable[[Lake], None]:

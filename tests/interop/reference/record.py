@@ -1,7 +1,7 @@
-"""What Iceberg's own reader says of a table, saved for others to be compared with.
+"""Record the rows and plans of Iceberg's own reader for later comparison.
 
-Beside the catalog lie ``reference.json`` and a Parquet file with the rows of each version of each
-table.
+The results are ``reference.json``, next to the catalog, and a Parquet file of rows for each version
+of each table.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ from pyspark.sql.types import StructType
 from tests.interop.reference.lake import CATALOG, Lake
 
 OLDER_SNAPSHOTS = 1
-"""How many are recorded at most, the oldest among them; for their rows alone."""
+"""Maximum number of older snapshots to record. Only their rows are recorded."""
 
 Version = dict[str, Any]
-"""``options``: what pins the version; ``schema``: Spark's JSON, everything nullable; ``rows``: a
-Parquet file; ``joins``: a list of ``columns``, ``null_safe``, ``keys`` (the numbers of rows that
-have them) and ``files``: how many data files Iceberg's own planning leaves for these keys. Or in
-how many their rows are, if that is more: its planning takes -0.0 for less than 0.0, infinity for no
-float, and in a file without identifiers the statistics of one column for those of another."""
+"""One recorded version of a table.
+
+- ``options``: options that pin the version.
+- ``schema``: Spark's JSON schema, with everything nullable.
+- ``rows``: path of the Parquet file with the rows.
+- ``joins``: for each join its ``columns``, ``null_safe``, ``keys`` (row numbers with the keys) and
+``files``.
+
+``files`` is the number of data files that Iceberg plans for the keys, or the number of files that
+contain their rows if that is more. Iceberg can plan too few files: it treats -0.0 as less than 0.0,
+cannot compare an infinite float, and in files without field ids it uses the statistics of other
+columns.
+"""
 _FILE = "the file of this row"
 
 
 def save(directory: Path, tables: Mapping[str, list[Version]]) -> None:
-    """Write the index of everything recorded."""
+    """Write the index of all recorded versions."""
     catalog = {
         "catalog": CATALOG,
         "type": "sql",
@@ -45,14 +53,14 @@ def save(directory: Path, tables: Mapping[str, list[Version]]) -> None:
 
 
 def record(lake: Lake, joins: Sequence[tuple[str, ...]], directory: Path) -> list[Version]:
-    """A table as it is now, some older snapshots of it, and every branch and tag."""
+    """Record the current table, some older snapshots, and every branch and tag."""
     home = directory / "rows" / lake.short_name
     home.mkdir(parents=True)
     versions: list[Version] = []
     for options, snapshot, df in _versions(lake):
         joined = "snapshot_id" not in options
         version = str(home / str(len(versions)))
-        # as everywhere outside Iceberg, where a null struct cannot have a required field
+        # Outside Iceberg, a null struct cannot have required fields, so everything is nullable.
         schema = df._jdf.schema().asNullable().json()
         with_file = df.select("*", df.metadataColumn("_file").alias(_FILE))
         nullable = StructType.fromJson(json.loads(schema)).add(_FILE, "string")
@@ -89,7 +97,7 @@ def _joins(
 ) -> Iterator[dict[str, Any]]:
     for columns in joins:
         if not set(columns) <= set(rows.column_names):
-            continue  # of another version
+            continue  # The columns belong to another version.
         tuples = [tuple(row.values()) for row in rows.select(columns).to_pylist()]
         files = rows[_FILE].to_pylist()
         first = {repr(key): row for row, key in reversed(list(enumerate(tuples)))}
@@ -113,14 +121,14 @@ def _joins(
 
 
 def _comparable(key: tuple[Any, ...]) -> str:
-    """Equal for keys that a join takes as equal."""
+    """Return a text that is equal for keys that a join treats as equal."""
     return repr([value + 0.0 if isinstance(value, float) else value for value in key])
 
 
 def _planned(
     lake: Lake, columns: Sequence[str], keys: Sequence[tuple[Any, ...]], snapshot: int | None
 ) -> int:
-    """How many files Iceberg plans for rows that have one of some keys."""
+    """Return how many files Iceberg plans for the rows with the given keys."""
     if snapshot is None:
         return 0
     make = lake.java.org.apache.iceberg.expressions.Expressions
@@ -141,6 +149,6 @@ def _equals(make: Any, name: str, value: Any) -> Any:
         return make.isNull(name)
     if isinstance(value, float) and math.isnan(value):
         return make.isNaN(name)
-    if isinstance(value, dt.date):  # a datetime is one
+    if isinstance(value, dt.date):  # This also matches datetimes, which are dates.
         value = value.isoformat()
     return make.equal(name, value)

@@ -1,4 +1,4 @@
-"""Equality deletes, written by Iceberg's Java API: Spark's SQL makes none."""
+"""Equality deletes, written with Iceberg's Java API, because Spark's SQL never writes them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def upsert(
     spec_id: int | None = None,
     partition: Sequence[Any] = (),
 ) -> None:
-    """Delete by value and insert, in one commit: the deletes do not apply to the new rows.
+    """Delete by value and insert in one commit. The deletes do not apply to the new rows.
 
     Args:
         lake: The table.
-        delete: A ``VALUES`` list of the columns ``on``.
-        on: The equality columns.
+        delete: A ``VALUES`` list for the columns ``on``.
+        on: Names of the equality columns.
         insert: A ``VALUES`` list of whole rows.
-        spec_id: The partition spec of the files, by default the table's own.
-        partition: A value for each field of that spec.
+        spec_id: Id of the files' partition spec; the current spec by default.
+        partition: A value for each field of the spec.
     """
     table = lake.load()
     spec = table.spec() if spec_id is None else table.specs().get(spec_id)
@@ -76,9 +76,9 @@ def _partition(lake: Lake, spec: Any, values: Sequence[Any]) -> Any:
 
 
 def _records(lake: Lake, values: str, columns: Sequence[str]) -> Iterator[Any]:
-    """Rows as ``org.apache.iceberg.data.Record``, read back from a table made for them.
+    """Return rows as ``org.apache.iceberg.data.Record``, read back from a scratch table.
 
-    Values that pass through Python do not keep their type: a small long becomes an int.
+    Values that pass through Python lose their type: a small long becomes an int.
     """
     schema = lake.spark.table(lake.name).schema
     casts = (f"CAST({column} AS {schema[column].dataType.simpleString()})" for column in columns)

@@ -1,4 +1,4 @@
-"""A REST catalog: the server of Iceberg's own tests, before the database of another catalog."""
+"""A REST catalog: the server of Iceberg's own tests, on the database of another catalog."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _SERVER = "org.apache.iceberg.rest.RESTCatalogServer"
 
 @contextmanager
 def rest_catalog(jars: Path, database: Path, catalog: str, log: Path) -> Iterator[str]:
-    """Serve a SQLite catalog for as long as the ``with`` block lasts; gives the address.
+    """Serve a SQLite catalog for the block, and yield the server's URL.
 
     Args:
-        jars: Directory of the server and what it needs.
-        database: File of the catalog.
-        catalog: Name under which the catalog keeps its tables in it.
-        log: Where the server writes.
+        jars: Directory with the jars of the server and its dependencies.
+        database: Path of the catalog's database.
+        catalog: Name of the catalog in the database.
+        log: Path of the server's log.
     """
     port = _free_port()
-    # the server asks for Hadoop's configuration, which Spark brings
+    # The server needs Hadoop's configuration classes, which are in Spark's jars.
     classpath = f"{jars}/*:{Path(pyspark.__file__).parent}/jars/*"
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""A REST catalog that has one table, and hands out credentials for its files."""
+"""A REST catalog with one table that returns credentials for the table's files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 def vending_catalog(
     metadata_location: str, metadata: Mapping[str, Any], vended: Mapping[str, str]
 ) -> Iterator[str]:
-    """Serve the table ``ns.t`` for as long as the ``with`` block lasts; gives the address.
+    """Serve the table ``ns.t`` for the block, and yield the server's URL.
 
     Args:
-        metadata_location: Of the table's metadata file.
-        metadata: What is in it.
-        vended: The credentials, which are for the bucket of the table.
+        metadata_location: Path of the table's metadata file.
+        metadata: Content of the metadata file.
+        vended: Credentials for the table's bucket.
     """
     bucket = "/".join(metadata_location.split("/")[:3])
     loaded = {
@@ -44,7 +44,7 @@ def vending_catalog(
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
+            """Disable the log of the HTTP server."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

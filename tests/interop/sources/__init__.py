@@ -1,1 +1,1 @@
-"""Tables that others read, Delta and Iceberg, with the keys that splitlib hands over."""
+"""Tests of Delta and Iceberg tables that their own sources read with splitlib's join keys."""

@@ -1,4 +1,4 @@
-"""A session whose tables are Delta's, in ``lake``, and Iceberg's, in ``ice``."""
+"""A session with Delta tables in ``spark_catalog`` and Iceberg tables in ``ice``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 JARS = "SOURCES_JARS"
-"""Names the directory of their jars; ``make interop`` downloads and passes it."""
+"""Environment variable with the directory of the jars, which ``make interop`` downloads."""
 
 FORMATS = {"delta": "spark_catalog.default", "iceberg": "ice.db"}
-"""Where the tables of each format are."""
+"""Catalog and schema of each format's tables."""
 
 _number = count()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session with both."""
+    """One session for both formats."""
     jars = sorted(str(path) for path in Path(os.environ[JARS]).glob("*.jar"))
     root = tmp_path_factory.mktemp("sources")
     settings = {
@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.jars": ",".join(jars),
         "spark.sql.shuffle.partitions": "2",
         "spark.buffer.pageSize": "256k",
-        # Delta keeps the files of a table in so many pieces
+        # The number of partitions in which Delta processes a table's file list.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -56,13 +56,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session", params=sorted(FORMATS))
 def format_(request: pytest.FixtureRequest) -> str:
-    """``delta`` and ``iceberg``."""
     name: str = request.param
     return name
 
 
 def created(spark: SparkSession, format_: str, rows: str, partitioned_by: str = "day") -> str:
-    """A new table of some rows."""
+    """Create a table from a query. Return its name."""
     name = f"{FORMATS[format_]}.t{next(_number)}"
     spark.sql(f"CREATE TABLE {name} USING {format_} PARTITIONED BY ({partitioned_by}) AS {rows}")
     return name

@@ -1,4 +1,4 @@
-"""How many files of a table queries have read, by Spark's own metrics of its scans."""
+"""Numbers of files that queries read from a table, from the SQL metrics of Spark's scans."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from tests.support.sql_metrics import counted, last_execution
 
-# The metric of each format's scans.
+# Name of the metric in each format's scans.
 _FILES = {"delta": "number of files read", "iceberg": "number of result data files"}
 
 
 @contextmanager
 def files_read(spark: SparkSession, format_: str, table: str) -> Iterator[list[int]]:
-    """Appends the number of files of a table that the queries inside have read."""
+    """Append the number of files of the table that the queries in the block read."""
     before, found = last_execution(spark), list[int]()
     yield found
     found.append(counted(spark, table, _FILES[format_], before))

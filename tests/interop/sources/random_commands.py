@@ -1,4 +1,4 @@
-"""Commands drawn at random, on tables of Delta's and Iceberg's, under settings and from threads."""
+"""Random commands on Delta and Iceberg tables, with random settings, threads and sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.spark.sql_text import quoted
 T = TypeVar("T")
 
 NAMES: Final = "day", "order", "null", "true", "user", "a b", "x.y", "Key", "per%", "dash-ed"
-"""Names of the column that joins."""
+"""Names of the join column."""
 
 VALUES: Final[Mapping[str, Sequence[str]]] = {
     "int": ("1", "2", "3", "5", "NULL"),
@@ -27,7 +27,7 @@ VALUES: Final[Mapping[str, Sequence[str]]] = {
     "boolean": ("true", "false", "NULL"),
     "double": ("1.5D", "0.0D", "-0.0D", "double('NaN')", "NULL"),
 }
-"""Values of that column, by its type."""
+"""SQL literals for the join column, by type."""
 
 SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "spark.sql.session.timeZone": ("UTC", "Asia/Tokyo", "America/New_York"),
@@ -37,7 +37,7 @@ SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "spark.sql.caseSensitive": ("false", "true"),
     "spark.sql.ansi.enforceReservedKeywords": ("false", "false", "true"),
 }
-"""Settings that change what a command means."""
+"""Settings that change the meaning of a command."""
 
 _MATCHED: Final = (
     "WHEN MATCHED THEN DELETE",
@@ -57,27 +57,30 @@ _NOT_BY_SOURCE: Final = (
 
 @dataclass(frozen=True)
 class Command:
-    """A command, the tables that it is for, and how it is run."""
+    """A random command with its tables and settings."""
 
     seed: int
     format: str
     """``delta`` or ``iceberg``."""
     key: str
-    """Name of the column that joins, unquoted."""
+    """Unquoted name of the join column."""
     kind: str
-    """Its type."""
+    """Type of the join column."""
     text: str
-    """The command; ``{t}`` is its target, ``{s}`` its source and ``{new}`` a table to make."""
+    """The command.
+
+    ``{t}`` stands for the target, ``{s}`` for the source, ``{new}`` for a new table.
+    """
     is_partition_key: bool
     source_rows: str
     """A condition on the rows of the source."""
     settings: Mapping[str, str] = field(default_factory=dict)
     where: str = "here"
-    """``here``, ``thread`` or ``session``: in which thread and session it runs."""
+    """Thread and session that run the command: ``here``, ``thread`` or ``session``."""
 
 
 def draw_command(seed: int) -> Command:
-    """The command of a seed."""
+    """Draw the command for a seed."""
     drawn = random.Random(seed)
     key, kind = drawn.choice(NAMES), drawn.choice(list(VALUES))
     k = quoted(key)
@@ -91,7 +94,7 @@ def draw_command(seed: int) -> Command:
         key=key,
         kind=kind,
         text=text,
-        # neither format takes every type and name as a partition key
+        # Neither format accepts every type and name as a partition key.
         is_partition_key=kind in ("int", "string", "date") and drawn.random() < 0.7,
         source_rows=drawn.choice(("v < 4", "v < 4", "v > 100", f"{k} IS NULL", "v % 2 = 0")),
         settings=settings,
@@ -100,7 +103,7 @@ def draw_command(seed: int) -> Command:
 
 
 def _source(drawn: random.Random) -> str:
-    """The source of a MERGE, which has its rows as ``s``."""
+    """Return the source of a MERGE with the alias ``s``."""
     return drawn.choice(
         (
             "{s} s",
@@ -166,7 +169,7 @@ def _create(drawn: random.Random, k: str) -> str:
 
 
 def rows(command: Command, count: int, shift: int) -> str:
-    """The query that makes the target's rows, or the source's."""
+    """Return the query for the rows of the target or the source."""
     values = VALUES[command.kind]
     array = f"array({', '.join(values)})"
     key = f"CAST(element_at({array}, CAST((id + {shift}) % {len(values)} + 1 AS int)) AS "
@@ -178,9 +181,9 @@ def rows(command: Command, count: int, shift: int) -> str:
 
 
 def in_a_place(place: str, spark: SparkSession, work: Callable[[SparkSession], T]) -> T:
-    """Do work in this thread, in a new one, or in a new one with a session of its own.
+    """Run ``work`` in this thread, or in a new thread.
 
-    A session of its own has the same settings, and the first one then has others.
+    Pass a session with its own settings for ``session``. The main session then has other settings.
     """
     if place == "here":
         return work(spark)

@@ -1,4 +1,4 @@
-"""Files of tables of 1,000: plain Spark, a literal pasted by hand, and splitlib."""
+"""Files read from tables of 1,000 files: by plain Spark, with pasted literals, and by splitlib."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = 1_000
 
 @pytest.fixture(scope="module")
 def fact(spark: SparkSession, format_: str) -> str:
-    """A table with a file per day: by partition, with another column that goes along with it."""
+    """A table with one file per day. A second column grows with the day."""
     name = f"{FORMATS[format_]}.fact"
     rows = spark.range(FILES * 5).selectExpr(
         "CAST(id DIV 5 AS INT) AS day",
@@ -59,7 +59,8 @@ def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> No
     assert (told.files, told.files_total) == (ours[0], FILES)
     assert 0 < told.nbytes <= told.nbytes_total
     of_files = f"files {ours[0]:,} of 1,000, {told.nbytes:,} bytes"
-    assert of_files in str(splitlib.explain(spark.sql(query)))  # of what is not planned yet
+    # A query that is not planned by splitlib has the same report.
+    assert of_files in str(splitlib.explain(spark.sql(query)))
     assert ours <= by_hand <= plain
     if column != "anywhere":
         assert ours == [20]

@@ -1,4 +1,4 @@
-"""Keys of tables that Iceberg reads, of which several queries may run at a time."""
+"""Join keys from Iceberg tables. Several key queries may run at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ PRUNED_BY_SPARK = "dynamicpruning"
 def test_scans_that_queries_share_are_not_changed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Iceberg adds what Spark prunes by at run time to the scan, in whichever thread."""
+    """At run time, Iceberg adds Spark's dynamic filters to a scan that several threads may
+    share.
+    """
     spark.sql(
         "CREATE TABLE ice.db.bridge USING iceberg PARTITIONED BY (day) AS "
         "SELECT id % 30 AS day, id % 7 AS a, id % 5 AS b FROM RANGE(300)"

@@ -1,4 +1,4 @@
-"""MERGE, UPDATE and DELETE: the same table as by plain Spark."""
+"""MERGE, UPDATE and DELETE give the same table as with plain Spark."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def source(spark: SparkSession, format_: str) -> Iterator[str]:
-    """The name of a table of which commands take some rows; no two have the same key."""
+    """Create a source table for the commands. No two rows have the same key."""
     name = f"{FORMATS[format_]}.source"
     spark.sql(
         f"CREATE TABLE {name} USING {format_} AS "
@@ -95,7 +95,7 @@ TARGET = (
 
 
 def rows_of(spark: SparkSession, table: str) -> Counter[Row]:
-    """All its rows, whatever their order."""
+    """Return all rows of a table, without their order."""
     return Counter(spark.table(table).collect())
 
 
@@ -179,7 +179,7 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
     tables = [created(spark, format_, TARGET) for _ in range(2)]
     changes = command.startswith("DELETE") or "UPDATE" in command
     if format_ == "delta" and changes and "SELECT" in command:
-        # Delta has no subqueries there, and says so
+        # Delta does not support subqueries here, and its error says so.
         for run in (SparkSession.sql, splitlib.sql):
             with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_SUBQUERY"):
                 run(spark, command.format(t=tables[0], s=source))
@@ -195,7 +195,8 @@ def test_other_commands(spark: SparkSession, format_: str, source: str, command:
 
 
 def test_what_with_defines_is_no_table(spark: SparkSession) -> None:
-    spark.sql("SELECT 9 AS day").createOrReplaceTempView("days")  # not what is meant below
+    # This view must not be used below: the WITH clause defines the same name.
+    spark.sql("SELECT 9 AS day").createOrReplaceTempView("days")
     table = created(spark, "iceberg", TARGET)
     splitlib.sql(
         spark,
@@ -217,7 +218,7 @@ def test_what_with_defines_is_no_table(spark: SparkSession) -> None:
     ],
 )
 def test_sources_of_a_merge(spark: SparkSession, format_: str, source: str, merge: str) -> None:
-    """A query without an alias, and what WITH defines, give their keys as any other."""
+    """A query without an alias and a WITH clause give join keys too."""
     tables = [created(spark, format_, TARGET) for _ in range(2)]
     spark.sql(merge.format(t=tables[0], s=source))
     report = splitlib.explain(splitlib.sql(spark, merge.format(t=tables[1], s=source)))
@@ -245,7 +246,7 @@ def test_a_merge_that_reads_metadata_of_its_source(spark: SparkSession) -> None:
 def test_a_day_on_which_nothing_arrived(
     spark: SparkSession, format_: str, source: str, where: str
 ) -> None:
-    """No keys, or null keys alone, as text for somebody else's MERGE and by ``splitlib.sql``."""
+    """No keys or only null keys, with ``merge_condition`` and with ``splitlib.sql``."""
     arrived = spark.table(source).where(where)
     wanted = splitlib.merge_condition(arrived, {"t.day": "day"})
     merge = (
@@ -281,11 +282,11 @@ def test_a_command_that_fails_says_what_spark_says(
         f"DELETE FROM {table} WHERE nope IN (SELECT k FROM {source})",
         f"INSERT INTO {table} SELECT k FROM {source}",
         f"UPDATE {table} SET nope = 1 WHERE k IN (SELECT k FROM {source} WHERE v = 3)",
-        # a row of the target with two partners
+        # One row of the target matches two source rows.
         f"MERGE INTO {table} t USING {source} s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v",
     ):
         before = rows_of(spark, table)
-        # Spark's errors and Delta's own have no class in common that is narrower
+        # Spark's errors and Delta's own share no narrower class.
         with pytest.raises(Exception) as plain:  # noqa: PT011
             spark.sql(command)
         with pytest.raises(type(plain.value)):

@@ -1,4 +1,4 @@
-"""Files that a MERGE reads: plain Spark, a literal pasted by hand, and splitlib."""
+"""Files that a MERGE reads: with plain Spark, with pasted literals, and with splitlib."""
 
 from __future__ import annotations
 

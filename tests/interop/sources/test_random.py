@@ -1,4 +1,4 @@
-"""Random star joins, whose tables are Delta's, Iceberg's, a database's, and files."""
+"""Random star joins over Delta tables, Iceberg tables, a database and files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.interop.sources.conftest import FORMATS
 QUERIES = int(os.environ.get("RANDOM_QUERIES", "40"))
 SEED = int(os.environ.get("RANDOM_SEED", "20201121"))
 _AT_A_TIME = 10
-# Iceberg has no collations, and the directories of these two are the point of them.
+# Iceberg has no collations. The two other tables test unusual directories.
 _AS_FILES = ("r_case", "r_group", "r_root", "r_glob")
 _HIVE = re.compile(r"\((.*)\) PARTITIONED BY \((\w+) (\w+)\) STORED AS textfile")
 
@@ -31,13 +31,13 @@ _HIVE = re.compile(r"\((.*)\) PARTITIONED BY \((\w+) (\w+)\) STORED AS textfile"
 def session(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """The tables of the random queries, every second one Delta's and every second one Iceberg's."""
+    """Create the tables of the random queries, alternately in Delta and Iceberg."""
     formats = dict(zip(star_tables.NAMES, cycle(["delta", "iceberg"]), strict=False))
     for statement in star_tables.STATEMENTS:
         table = statement.split()[2]
         format_ = "parquet" if table in _AS_FILES else formats[table]
         name = table if format_ == "parquet" else f"{FORMATS[format_]}.{table}"
-        # a table of Hive's has no counterpart in a session without Hive
+        # This session has no Hive support, so text tables become Parquet tables.
         text = _HIVE.sub(r"(\1, \2 \3) USING parquet PARTITIONED BY (\2)", statement)
         text = re.sub(r"USING (parquet|orc)", f"USING {format_}", text)
         spark.sql(re.sub(rf"\b{table}\b", name, text, count=1))
@@ -61,7 +61,6 @@ def handed_over() -> Counter[str]:
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(session: SparkSession, handed_over: Counter[str], start: int) -> None:
-    """As plain Spark has them."""
     for seed in range(SEED + start, SEED + min(start + _AT_A_TIME, QUERIES)):
         drawn = random.Random(seed)
         ansi = drawn.choice(("true", "false"))
@@ -79,7 +78,7 @@ def test_same_rows(session: SparkSession, handed_over: Counter[str], start: int)
 
 @pytest.mark.skipif(QUERIES < 40, reason="too few queries to reach every kind of table")
 def test_every_kind_of_table_was_reached(handed_over: Counter[str]) -> None:
-    """Nothing handed over would prove nothing."""
+    """If no conditions were handed over, equal rows would prove nothing."""
     kinds = {"delta": "default.r_", "iceberg": "ice.db.r_", "database": star_tables.DATABASE}
     reached = {kind for kind, part in kinds.items() if any(part in t for t in handed_over)}
     assert reached == set(kinds), handed_over

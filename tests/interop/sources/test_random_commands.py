@@ -1,4 +1,4 @@
-"""Random commands leave the same table as by plain Spark, from any thread and session."""
+"""Random commands leave the same tables as plain Spark, in every thread and session."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _OTHERS = {
     "spark.sql.parser.escapedStringLiterals": "true",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
 }
-"""Settings of the other session, where a command runs in one of its own."""
+"""Settings of the main session while a command runs in another session."""
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> Counter[str]:
-    """How the commands ended, and how many were given a condition."""
+    """Number of commands that succeeded, failed and received a condition."""
     return Counter()
 
 
 @pytest.mark.parametrize("start", range(0, COMMANDS, _AT_A_TIME))
 def test_same_tables(spark: SparkSession, outcomes: Counter[str], start: int) -> None:
-    """Each command by plain Spark on one pair of tables, and by splitlib on another."""
+    """Run each command with plain Spark on one pair of tables, and with splitlib on another."""
     different = []
     for seed in range(SEED + start, SEED + min(start + _AT_A_TIME, COMMANDS)):
         command = draw_command(seed)
@@ -54,7 +54,7 @@ def test_same_tables(spark: SparkSession, outcomes: Counter[str], start: int) ->
 
 @pytest.mark.skipif(COMMANDS < 20, reason="too few commands")
 def test_most_run_and_some_are_pruned(outcomes: Counter[str]) -> None:
-    """Commands that all fail, or that nothing is handed over to, would prove nothing."""
+    """If every command failed or received no condition, equal tables would prove nothing."""
     assert outcomes["runs"] > outcomes["fails"], outcomes
     assert outcomes["added condition"] > COMMANDS // 10, outcomes
 
@@ -62,7 +62,7 @@ def test_most_run_and_some_are_pruned(outcomes: Counter[str]) -> None:
 def _outcome(
     spark: SparkSession, command: Command, how: str, outcomes: Counter[str] | None = None
 ) -> tuple[str, Counter[str]]:
-    """The error of a command, or an empty text; and the rows of its tables afterwards."""
+    """Return the command's error, empty for success, and the rows of its tables afterwards."""
     place = FORMATS[command.format]
     target, source, new = (f"{place}.{name}_{command.seed}_{how}" for name in ("t", "s", "n"))
     key = quoted(command.key)

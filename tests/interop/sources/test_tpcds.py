@@ -1,4 +1,4 @@
-"""Queries of TPC-DS on tables of Delta's, of Iceberg's, of a database and of files: right rows."""
+"""TPC-DS queries over Delta tables, Iceberg tables, a database and files return the right rows."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ONE_OF: Final = int(os.environ.get("TPCDS_ONE_OF", "7"))
-"""One query of so many; 1 = all 99."""
+"""Run one of this many queries; 1 runs all 99."""
 NUMBERS: Final = range(1, 100, ONE_OF)
 SCALE, ONE_WEEK_OF = 0.05, 16
-# Each format has a fact by partitions and one without, and dimensions.
+# Delta and Iceberg each have a partitioned fact, an unpartitioned fact and dimensions.
 DELTA: Final = {"store_sales", "web_sales", "customer_demographics", "item", "promotion", "store"}
 ICEBERG: Final = {"catalog_sales", "inventory", "date_dim", "customer_address", "warehouse"}
 DATABASE: Final = {"web_returns", "household_demographics", "time_dim", "call_center"}
 PARTITIONED: Final = {"store_sales", "catalog_sales"}
 URL, DRIVER = "jdbc:derby:memory:tpcds;create=true", "org.apache.derby.jdbc.EmbeddedDriver"
 SETTINGS: Final = {
-    # the code for so long queries takes longer to compile than to do without
+    # Compiling such long queries takes longer than interpreting them.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # facts of so few days are pruned too
+    # Facts with few partitions are pruned too.
     "spark.splitlib.plannerSmallFactPartitions": "0",
 }
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The tables as files."""
+    """The TPC-DS tables as files."""
     return prepare(tmp_path_factory.mktemp("tpcds"), SCALE, ONE_WEEK_OF)
 
 
 @pytest.fixture(scope="module")
 def duckdb(data: Data) -> Iterator[DuckDBPyConnection]:
-    """Who knows the right rows."""
+    """A DuckDB connection that computes the expected rows."""
     with data.duckdb() as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
 def queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
-    """All of them by number."""
+    """All queries by number."""
     return load_queries(duckdb)
 
 
@@ -66,7 +66,7 @@ def session(spark: SparkSession, data: Data) -> Iterator[SparkSession]:
         columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
         rows = spark.read.schema(columns).parquet(str(data.directory / name))
         if name in DATABASE:
-            # Spark would write text as CLOBs, which Derby does not compare
+            # Spark would write text as CLOB, which Derby cannot compare.
             texts = [f"{column} VARCHAR(200)" for column, kind in rows.dtypes if kind == "string"]
             types = {"createTableColumnTypes": ", ".join(texts)} if texts else {}
             rows.write.options(**types).jdbc(URL, name, "overwrite", {"driver": DRIVER})
@@ -92,7 +92,7 @@ def session(spark: SparkSession, data: Data) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def reached() -> Counter[str]:
-    """How often a table was pruned or handed a condition."""
+    """How often each table was pruned or received a condition."""
     return Counter()
 
 
@@ -104,7 +104,7 @@ def test_rows_are_those_of_duckdb(
     reached: Counter[str],
     number: int,
 ) -> None:
-    """In their order."""
+    """The rows must also have the same order."""
     expected = duckdb.execute(queries[number].duckdb).fetchall()
     planned = splitlib.sql(session, queries[number].spark)
     assert difference(planned.collect(), expected) == ""
@@ -114,7 +114,7 @@ def test_rows_are_those_of_duckdb(
 
 
 def test_tables_of_every_kind_were_reached(reached: Counter[str]) -> None:
-    """Else equal rows would say nothing."""
+    """If a kind of table were not reached, equal rows would prove nothing for it."""
     assert reached.keys() & DELTA
     assert reached.keys() & ICEBERG
     assert any(table.startswith("JDBCRelation(") for table in reached)

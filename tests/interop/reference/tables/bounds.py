@@ -1,4 +1,4 @@
-"""What statistics of files say, and do not say: no column is a partition key here."""
+"""File statistics of columns that are not partition keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def files_with_bounds(lake: Lake) -> None:
 
 @recipe("s", "b")
 def truncated_bounds(lake: Lake) -> None:
-    """Bounds of strings are cut after 16 characters, the upper one counted up where that exists."""
+    """Bounds of strings are cut after 16 characters. The upper bound is incremented if possible."""
     lake.create("id INT, s STRING, b BINARY")
     texts = [
         f"{_LONG}1",
@@ -61,7 +61,7 @@ def without_bounds(lake: Lake) -> None:
 
 @recipe("f", "d")
 def nan_and_zeros(lake: Lake) -> None:
-    """Bounds leave NaN out; -0.0 equals 0.0."""
+    """Bounds ignore NaN, and -0.0 equals 0.0."""
     lake.create("id INT, f FLOAT, d DOUBLE", "bucket(2, id)")
     nan, minus = "FLOAT('NaN')", "FLOAT('-0.0')"
     lake.insert(
@@ -76,7 +76,7 @@ def nan_and_zeros(lake: Lake) -> None:
 
 @recipe("c0", "c119")
 def a_wide_table(lake: Lake) -> None:
-    """Only the first hundred columns have statistics."""
+    """Iceberg writes statistics only for the first hundred columns."""
     lake.create(", ".join(f"c{i} INT" for i in range(120)))
     for start in (0, 1000):
         lake.insert(f"({', '.join(str(start + i) for i in range(120))})")

@@ -1,4 +1,4 @@
-"""Rows deleted by value, which Spark's SQL never writes and Flink's does."""
+"""Rows deleted by value. Flink writes such deletes; Spark's SQL does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def deleted_by_value(lake: Lake) -> None:
     lake.create("id BIGINT, s STRING")
     lake.insert("SELECT id, concat('v', id) FROM range(20)", "(3, 'twice'), (100, 'x')")
     upsert(lake, delete="(3), (7), (999)", on=["id"])
-    # rows that are younger than the delete
+    # These rows are newer than the delete.
     lake.insert("(7, 'again'), (8, 'also 8')")
     upsert(lake, delete="(8)", on=["id"], insert="(8, 'upserted')")
     upsert(lake, delete="(7), (8)", on=["id"], insert="(8, '8 at last')")
@@ -20,7 +20,7 @@ def deleted_by_value(lake: Lake) -> None:
 
 @recipe("a", ("a", "b"))
 def deleted_by_values_with_nulls(lake: Lake) -> None:
-    """A null in a delete deletes nulls."""
+    """A null in a delete file deletes nulls."""
     lake.create("a INT, b STRING, c DOUBLE")
     lake.insert("(1, 'x', 1.5), (1, NULL, 2.5), (NULL, 'x', 3.5), (NULL, NULL, NULL), (2, 'x', 0)")
     lake.insert("(NULL, NULL, 9), (1, NULL, 8), (3, 'y', 7), (NULL, 'y', NULL)")
@@ -43,7 +43,7 @@ def deleted_by_value_in_a_partition(lake: Lake) -> None:
 
 @recipe("p", "id", formats=(2, 3))
 def deleted_by_value_everywhere(lake: Lake) -> None:
-    """A delete file of the unpartitioned spec reaches every partition of every spec."""
+    """A delete file of the unpartitioned spec applies to every partition of every spec."""
     lake.create("id BIGINT, p INT, s STRING")
     lake.insert("SELECT id % 10, CAST(id % 3 AS INT), 'unpartitioned' FROM range(30)")
     lake.alter("ADD PARTITION FIELD p")
@@ -106,7 +106,7 @@ def deleted_by_value_then_evolved(lake: Lake) -> None:
 
 @recipe("id")
 def deleted_by_value_of_an_added_column(lake: Lake) -> None:
-    """The column is null in files from before it was added."""
+    """The deleted column is null in files that are older than the column."""
     lake.create("id INT")
     lake.insert("(1), (2)")
     lake.alter("ADD COLUMN s STRING")

@@ -1,4 +1,4 @@
-"""Parquet files that others wrote: without field ids, found by the name mapping."""
+"""Parquet files of other writers without field ids. The name mapping assigns the columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.interop.reference.recipe import recipe
 
 
 def _others(lake: Lake, query: str, *partitioned_by: str) -> str:
-    """The result of a query as a directory of Parquet files; returns the directory."""
+    """Write the result of a query as a directory of Parquet files. Return the directory."""
     directory = f"{lake.root}/others/{lake.short_name}"
     lake.spark.sql(query).coalesce(1).write.partitionBy(*partitioned_by).parquet(directory)
     return directory
@@ -33,7 +33,7 @@ def added_files(lake: Lake) -> None:
 
 @recipe("r", "q", "id", ("r", "q"), formats=(2, 3))
 def added_partitions(lake: Lake) -> None:
-    """The partition columns are in the paths only."""
+    """The partition columns are only in the paths."""
     lake.create("id BIGINT, p INT, q STRING", "p, q")
     query = """SELECT id, CAST(id % 3 AS INT) AS p, IF(id % 2 = 0, 'a b/%20', NULL) AS q
                FROM range(12)"""
@@ -45,7 +45,7 @@ def added_partitions(lake: Lake) -> None:
 
 @recipe("id", "a", misleading=frozenset({"a"}))
 def added_files_with_a_name_used_again(lake: Lake) -> None:
-    """Who drops a column and adds another of its name must not see the old one's values."""
+    """A new column with the name of a dropped one must not show the old column's values."""
     lake.create("id BIGINT, a INT, b STRING")
     _add(lake, _others(lake, "SELECT id, CAST(id AS INT) AS a, 'x' AS b FROM range(4)"))
     lake.alter("DROP COLUMN a", "ADD COLUMN a INT", "ADD COLUMN absent STRING")

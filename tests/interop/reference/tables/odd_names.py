@@ -1,4 +1,4 @@
-"""Names, values and places with characters that some layer encodes."""
+"""Names, values and locations with characters that some layer encodes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def at_a_place_with_a_space(lake: Lake) -> None:
 
 @recipe("k", "id")
 def at_a_place_with_an_escape(lake: Lake) -> None:
-    """Beside the place that it would be if somebody unescaped it."""
+    """A reader that unescapes the path would look in another directory."""
     _at(lake, "a%20b")
 
 

@@ -1,4 +1,4 @@
-"""Every transform over every type that it takes: the same values, partitioned by each in turn."""
+"""Each partition transform with each type that it accepts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ _TRANSFORMS = {
 
 
 def _write(kind: str, lake: Lake) -> None:
-    """A specification for each transform in turn, and files of all of them at the end."""
+    """Write a table that changes its partition spec to each transform in turn, with files of all
+    specs.
+    """
     rows = [f"({i}, CAST({v} AS {kind}))" for i, v in enumerate([*_VALUES[kind], "NULL"])]
     before = ""
     for transform, kinds in _TRANSFORMS.items():
@@ -59,7 +61,7 @@ def _write(kind: str, lake: Lake) -> None:
             lake.create(f"id BIGINT, k {kind}", transform)
         before = transform
         lake.insert(", ".join(rows))
-    # a partition with two files
+    # The last spec gets a partition with two files.
     lake.insert(", ".join(rows[1:]))
 
 
@@ -99,7 +101,7 @@ def partitioned_by_a_nested_field(lake: Lake) -> None:
 
 @recipe("id", "k", formats=(1,))
 def a_dropped_field_of_format_1(lake: Lake) -> None:
-    """Format 1 keeps the field, as void."""
+    """Format version 1 keeps a dropped field as a void transform."""
     lake.create("id BIGINT, k INT, s STRING", "k, truncate(1, s)")
     lake.insert("(1, 1, 'a'), (2, 2, 'b'), (3, NULL, NULL)")
     lake.alter("DROP PARTITION FIELD k")

@@ -1,16 +1,16 @@
-"""Rows deleted by position: delete files in format 2, deletion vectors in format 3."""
+"""Rows deleted by position: delete files in format version 2, deletion vectors in version 3."""
 
 from __future__ import annotations
 
 from tests.interop.reference.lake import Lake
 from tests.interop.reference.recipe import recipe
 
-# one delete file for all data files of a partition, as writers before Iceberg 1.7 made them
+# Writers before Iceberg 1.7 created one delete file for all data files of a partition.
 _BY_PARTITION = {"write.delete.granularity": "partition"}
 
 
 def _thirds(first: int, last: int) -> str:
-    """Rows of ids from ``first``, up to but not with ``last``, in three partitions."""
+    """Return a query for rows with ids from ``first`` to below ``last``, in three partitions."""
     return f"SELECT id, CAST(id % 3 AS INT), concat('v', id) FROM range({first}, {last})"
 
 
@@ -22,7 +22,7 @@ def deleted_positions(lake: Lake) -> None:
         "DELETE FROM {t} WHERE id % 7 = 0",
         "DELETE FROM {t} WHERE p = 1 AND id % 5 = 0",
     )
-    # the same rows again: deletes do not reach files that are younger
+    # Insert the same rows again. Deletes do not apply to newer files.
     lake.insert("SELECT id, CAST(id % 3 AS INT), 'again' FROM range(0, 90, 7)")
     lake.sql("DELETE FROM {t} WHERE s = 'again' AND id % 2 = 0")
     lake.insert("(1000, NULL, 'null partition'), (1001, NULL, 'also'), (1002, 0, NULL)")
@@ -49,7 +49,7 @@ def deleted_positions_unpartitioned(lake: Lake) -> None:
 
 @recipe("id", formats=(2, 3))
 def deleted_across_row_groups(lake: Lake) -> None:
-    """Positions count on from row group to row group, also where a filter skips some."""
+    """Positions count across row groups, even if a filter skips some."""
     lake.create(
         "id BIGINT, s STRING",
         properties={
@@ -70,7 +70,7 @@ def updated_and_merged(lake: Lake) -> None:
     lake.insert(_thirds(0, 30))
     lake.sql(
         "UPDATE {t} SET s = 'updated' WHERE id % 5 = 0",
-        # moved to another partition
+        # This moves rows to another partition.
         "UPDATE {t} SET p = p + 1 WHERE id IN (3, 6, 9)",
         """MERGE INTO {t} USING (SELECT explode(sequence(25L, 35L)) AS id) AS m ON {t}.id = m.id
            WHEN MATCHED AND m.id % 2 = 0 THEN DELETE
@@ -94,13 +94,16 @@ def rewritten_after_deletes(lake: Lake) -> None:
 def a_file_without_rows_left(lake: Lake) -> None:
     lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
     lake.insert(_thirds(0, 9), _thirds(9, 18))
-    # a condition that no statistics decide: all rows are deleted, the file stays
+    # Statistics cannot decide this condition, so Iceberg deletes all rows but keeps the file.
     lake.sql("DELETE FROM {t} WHERE id % 3 = 2 AND id < 9")
 
 
 @recipe("p", "id")
 def upgraded_to_deletion_vectors(lake: Lake) -> None:
-    """Delete files of format 2 stay valid; a vector replaces all of those of its data file."""
+    """Delete files of format version 2 stay valid.
+
+    A vector replaces all of them for its data file.
+    """
     lake.create("id BIGINT, p INT, s STRING", "p", properties=_BY_PARTITION)
     lake.insert(_thirds(0, 30), _thirds(30, 60))
     lake.sql("DELETE FROM {t} WHERE id % 7 = 0")
@@ -112,7 +115,7 @@ def upgraded_to_deletion_vectors(lake: Lake) -> None:
 
 @recipe("p", "id", formats=(1,))
 def upgraded_and_deleted(lake: Lake) -> None:
-    """Files of format 1 have no sequence number."""
+    """Files of format version 1 have no sequence number."""
     lake.create("id BIGINT, p INT, s STRING", "p")
     lake.insert(_thirds(0, 30), _thirds(30, 60))
     lake.alter("SET TBLPROPERTIES ('format-version' = '2')")

@@ -1,4 +1,4 @@
-"""Schemas that changed: a column is its id, whatever it is called and wherever it stands."""
+"""Changed schemas. A column is identified by its id, not by its name or position."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def nested_changes(lake: Lake) -> None:
 
 @recipe("id")
 def a_struct_whose_fields_were_all_replaced(lake: Lake) -> None:
-    """Whether the struct is null cannot be told from the columns that are read."""
+    """The columns of older files do not show whether the struct is null."""
     lake.create("id BIGINT, s STRUCT<a: INT>")
     lake.insert("(1, named_struct('a', 1)), (2, NULL)")
     lake.alter("ADD COLUMN s.b INT", "DROP COLUMN s.a")
@@ -122,7 +122,7 @@ def required_columns(lake: Lake) -> None:
 
 @recipe("id")
 def uuid_and_fixed(lake: Lake) -> None:
-    """Spark has neither type."""
+    """Spark has no type for UUID or FIXED."""
     lake.create("id BIGINT")
     lake.insert("(0)")
     types = lake.java.org.apache.iceberg.types.Types
@@ -150,7 +150,7 @@ _DEFAULTS: dict[str, tuple[str, Any]] = {
 
 @recipe(*_DEFAULTS, formats=(3,))
 def defaults(lake: Lake) -> None:
-    """An added column has its default in older files, and has no bounds there."""
+    """An added column has its default value in older files, which have no bounds for it."""
     lake.create("id BIGINT")
     lake.insert("(1), (2)")
     types = lake.java.org.apache.iceberg.types.Types
@@ -170,7 +170,7 @@ def defaults(lake: Lake) -> None:
 
 @recipe("k", "id", formats=(3,))
 def a_default_then_a_partition(lake: Lake) -> None:
-    """The partition column has a default in files of the older spec."""
+    """The partition column has a default value in files of the older spec."""
     lake.create("id BIGINT, s STRUCT<a: INT>")
     lake.insert("(1, named_struct('a', 1)), (2, NULL)")
     types = lake.java.org.apache.iceberg.types.Types
@@ -182,7 +182,7 @@ def a_default_then_a_partition(lake: Lake) -> None:
     change.commit()
     lake.alter("ADD PARTITION FIELD k")
     lake.insert("(3, named_struct('a', 3, 'b', NULL), 7, 1), (4, NULL, NULL, 2), (5, NULL, 6, 9)")
-    # the default for writers; older rows keep the first one
+    # This changes the default for new writes. Older rows keep the first default.
     changed = lake.load().updateSchema()
     changed.updateColumnDefault("k", lake.literal(99).to(integer)).commit()
     lake.insert("(6, NULL, 99, 1)")

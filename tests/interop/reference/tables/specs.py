@@ -1,4 +1,4 @@
-"""Partition specs that changed, with data under each of them."""
+"""Changed partition specs, with data in each of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sources_renamed_and_widened(lake: Lake) -> None:
 
 @recipe("id")
 def a_source_dropped(lake: Lake) -> None:
-    """Older files are partitioned by a column that is no more."""
+    """Older files are partitioned by a column that no longer exists."""
     lake.create("id BIGINT, k INT, s STRING", "k")
     lake.insert("(1, 1, 'a'), (2, 2, 'b')")
     lake.alter("DROP PARTITION FIELD k", "ADD PARTITION FIELD s")

@@ -1,4 +1,4 @@
-"""Snapshots, branches and tags: each a table of its own."""
+"""Snapshots, branches and tags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def branches_and_tags(lake: Lake) -> None:
 
 @recipe("k", "a", "b")
 def schema_changed_after_branching(lake: Lake) -> None:
-    """A snapshot and a tag have the schema of their time, a branch the table's."""
+    """A snapshot and a tag use the schema of their time.
+
+    A branch uses the table's current schema.
+    """
     lake.create("id BIGINT, a INT, b INT, k INT", "k")
     lake.insert("(1, 10, 20, 1), (2, 11, 21, 2)")
     lake.alter("CREATE TAG before", "CREATE BRANCH other")
@@ -51,7 +54,7 @@ def expired_snapshots(lake: Lake) -> None:
 
 @recipe("id")
 def rolled_back(lake: Lake) -> None:
-    """A snapshot that is no ancestor of the current one."""
+    """One snapshot is not an ancestor of the current one."""
     lake.create("id BIGINT, k INT", "k")
     lake.insert("(1, 1), (2, 2)", "(3, 1)")
     first = lake.load().history().get(0).snapshotId()
