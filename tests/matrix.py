@@ -67,7 +67,7 @@ ENVIRONMENTS = (
     Environment("pyspark 4.1", ("pyspark[connect]~=4.1.0",)),
     Environment("pyspark 4.2", ("pyspark[connect]~=4.2.0",)),
     Environment("newest"),
-    # Requirements with a pre-release marker make uv accept previews and nightly packages.
+    # Previews and nightly builds have pre-release version numbers.
     Environment("previews", options=("--prerelease", "allow")),
 )
 

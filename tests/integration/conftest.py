@@ -17,9 +17,7 @@ from splitlib.testing import HiveMetastore
 from tests.support.hive_tables import way_of
 
 SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Environment variables for short-lived JVMs, where optimizing compilation takes longer than it
-saves.
-"""
+"""Environment variables for short-lived JVMs. They turn off expensive compilation."""
 
 
 @pytest.fixture(params=["hive", "session"])
@@ -31,7 +29,7 @@ def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, s
 
 @pytest.fixture
 def over_connect(tmp_path: Path) -> Callable[..., None]:
-    """Run a script, with arguments, in the session of a new Spark Connect server."""
+    """Return a function that runs a script in the session of a new Spark Connect server."""
 
     def run(script: str, *arguments: object) -> None:
         path = tmp_path / "over_connect.py"

@@ -53,7 +53,7 @@ def outcomes(cluster: Cluster, scratch: Path) -> dict[str, bool]:
     found["once"] = 0 < len(written) == len(set(written)) == 20 * len(by_day)
     cluster.wait_for_executors()
 
-    kept_rows.DRIVER_BYTES = -1  # type: ignore[misc]  # as if there were more rows
+    kept_rows.DRIVER_BYTES = -1  # type: ignore[misc]  # simulate rows over the limit
     rows = frozen()
     before_one = _rows(rows)
     cluster.kill_now(1)

@@ -23,9 +23,7 @@ _POLL_SECONDS: Final = 0.01
 
 @pytest.fixture(autouse=True)
 def signals_of_a_notebook() -> Iterator[None]:
-    """Replace Spark's handler by Python's default, as in a notebook: Ctrl-C only raises
-    KeyboardInterrupt.
-    """
+    """Restore Python's own handler, as in a notebook: Ctrl-C only raises KeyboardInterrupt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -20,9 +20,7 @@ from tests.interop.reference.lake import NAMESPACE
 from tests.interop.reference.record import Version
 
 DIRECTORY = "INTEROP_REFERENCE"
-"""Environment variable with the directory of the reference tables, which ``make interop``
-writes.
-"""
+"""Environment variable: directory of the reference tables from ``make interop``."""
 S3_JARS = "INTEROP_S3_JARS"
 """Environment variable with the directory of the S3 jars, which ``make interop`` downloads."""
 AZURE_JARS = "INTEROP_AZURE_JARS"

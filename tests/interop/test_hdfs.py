@@ -31,7 +31,7 @@ def hdfs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(spark, hdfs):
-    """The location of a table partitioned by a text key."""
+    """Location of a table on HDFS that is partitioned by a text key."""
     rows = spark.createDataFrame(
         [(n, v) for v in VALUES for n in range(3)], "n long, k string"
     ).repartition(1)

@@ -14,9 +14,7 @@ from tests.interop.rest.server import rest_catalog
 pytestmark = pytest.mark.spark
 
 JARS = "INTEROP_REST_JARS"
-"""Environment variable with the directory of the server's jars, which ``make interop``
-downloads.
-"""
+"""Environment variable: directory of the server's jars from ``make interop``."""
 TABLES = ("branches_and_tags_v3", "changed_specs_v2", "never_written_v2")
 
 

@@ -197,9 +197,7 @@ def test_a_table_of_hive(spark, s3, files, plain, tmp_path):
 
 @pytest.fixture
 def vended(spark, s3, tmp_path):
-    """Return a function that creates an Iceberg table and reads it with its catalog's
-    credentials.
-    """
+    """Return a function that reads a new Iceberg table with its catalog's credentials."""
 
     def read(bucket, change=lambda table: None):
         s3.fill(bucket, {})
@@ -282,9 +280,7 @@ def many(s3):
 
 @pytest.fixture
 def table_of(spark, plain, s3, many):
-    """Return a function that creates a session table in its own bucket, optionally without some
-    days.
-    """
+    """Return a function that creates a session table in its own bucket, without some days."""
     names = []
 
     def made(bucket, without=(), more=()):

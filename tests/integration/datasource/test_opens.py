@@ -83,9 +83,7 @@ def test_what_fails_closes_the_table(spark, opens, options, schema, error):
 
 
 def test_a_stream_whose_columns_were_altered(opens, tmp_path):
-    """A stream fails if its filter column changed its type, even if the stream does not read the
-    column.
-    """
+    """A changed type of a filter column fails the stream, even if the column is not read."""
     options = {"path": "t", "columns": "k", "filter": KEYS}
     source = opens.data_source()(options)
     schema = source.schema()

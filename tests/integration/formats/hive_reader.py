@@ -65,9 +65,7 @@ def _sql(text: str) -> str:
 
 
 def collected(frame: Any) -> list[tuple[Any, ...]]:
-    """Return rows in a form that shows every difference: strings as bytes, timestamps as numbers,
-    NaN as text.
-    """
+    """Return rows in exact form: strings as bytes, timestamps as numbers, NaN as text."""
     exact = [_exact(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in frame.schema.fields]
     return [tuple(row) for row in frame.select(exact).collect()]
 

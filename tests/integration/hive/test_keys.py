@@ -1,6 +1,4 @@
-"""Join keys of various types and numbers prune metastore tables, compared with Spark's
-semi-join.
-"""
+"""Join keys of various types prune metastore tables, compared with Spark's semi-join."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_a_table_that_looks_below_its_directory(tables):
 
 
 def test_options_that_spark_ignores_of_a_table_with_partitions(tables):
-    """Spark lists the partitions of a catalog table without these options."""
+    """Spark ignores ``pathGlobFilter`` and ``modifiedAfter`` for partitions of a catalog table."""
     options = "OPTIONS (pathGlobFilter '*.x', modifiedAfter '2901-01-01T00:00:00')"
     table = tables.create(
         f"(a INT, k INT) USING parquet PARTITIONED BY (k) {options}",

@@ -100,7 +100,7 @@ def test_keys_skip_row_groups(spark, measured, read, how) -> None:
     assert sorted(row.k for row in df.collect()) == [5, 777, 3050, 3051]
     joined = df.join(dimension, df.k == dimension.key)
     assert sorted(row.k for row in joined.collect()) == [5, 777, 3050, 3051]
-    # With ``paths``, the plan may contain other operators, so the metric is not comparable.
+    # With ``paths``, the scan is joined with its partitions, so its plan differs.
     if how == "auto":
         assert rows_scanned(df) == 300
 
@@ -217,7 +217,7 @@ def test_keys_of_any_type(lake, read, kind, arrow, values) -> None:
         assert arrow == pa.float64() or found == {i}
 
 
-# where
+# Conditions of ``where``
 
 DAYS = [datetime.datetime(2024, 1, day, 12, tzinfo=datetime.UTC) for day in range(1, 6)]
 

@@ -45,7 +45,10 @@ pytestmark = pytest.mark.spark
 
 
 class _WithDefaults(IcebergConnector):
-    """A connector that adds initial defaults. PyIceberg cannot write their format version."""
+    """A connector that adds initial defaults.
+
+    PyIceberg cannot write the format version that has them.
+    """
 
     defaults: ClassVar[dict[str, object]] = {}
 
@@ -105,7 +108,7 @@ def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None
     df = read(table).load()
     assert rows_of(df) == [(1, {"a": 1}, *shown), (2, None, *shown)]
     assert df.where("text LIKE 'it%' AND n > 5").count() == 2
-    # Without the two binary defaults, Spark itself can fill in all others.
+    # Spark itself can fill in all defaults except those of ``b`` and ``u``.
     for name in ("b", "u"):
         monkeypatch.delitem(_WithDefaults.defaults, name)
     by_spark = tuple(None if name in ("b", "u") else added[name][2] for name in added)

@@ -29,7 +29,7 @@ FACTS = {
     "FROM range(16)",
     "flags": "SELECT id, IF(id % 3 = 2, NULL, id % 3 = 0) FROM range(12)",
 }
-"""Queries of the partitioned tables' rows. Each table gets up to 16 partitions."""
+"""Query for the rows of each partitioned table. Each table gets 3 to 12 partitions."""
 _NAMES = "SELECT int(id), concat('n', id) FROM range(12)"
 _DIMENSIONS = {
     "days": """SELECT int(id), concat('n', id), int(id % 5), date_add(DATE'2020-01-01', int(id)),

@@ -106,7 +106,7 @@ def test_a_dimension_is_not_run_for_its_keys(spark: SparkSession) -> None:
 
 
 def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """Spark lists such directories before splitlib receives the query."""
+    """Spark lists the directories of ``spark.read`` before splitlib receives the query."""
     path = metastore.directory / "elsewhere" / FACTS
     with refused():
         splitlib.optimize(spark.read.parquet(str(path)))

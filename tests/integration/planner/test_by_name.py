@@ -27,9 +27,7 @@ BY_NAME = "SELECT f.a, f.k FROM bn_facts f JOIN bn_keys d ON f.k = d.k WHERE d.g
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Create a table of 1,000 partitions, with files only where keys match, and two tables of two
-    partition keys.
-    """
+    """Create a table of 1,000 partitions, and two tables with two partition keys each."""
     spark.sql("CREATE TABLE bn_facts (a INT) PARTITIONED BY (k STRING) STORED AS PARQUET")
     names = [(f"p{k}",) for k in range(PARTITIONS)]
     metastore.bulk_add_partitions("default", "bn_facts", names)
@@ -129,9 +127,7 @@ def test_names_are_listed_where_one_of_two_scans_needs_them(
 def test_sites_of_one_scan_ask_for_what_one_of_them_needs(
     spark: SparkSession, listed: list[str], joined: str, asked_for: str
 ) -> None:
-    """A lateral subquery reads its outer table a second time, to collect the values to compare
-    with.
-    """
+    """A lateral subquery reads its outer table a second time to collect values."""
     query = f"""SELECT f.k, f.a, x.least FROM
           (SELECT f.* FROM bn_facts f JOIN bn_keys d ON {joined} WHERE d.grp = 1 AND d.day < 3) f,
           LATERAL (SELECT min(r.a) AS least FROM bn_two r WHERE r.a > f.a) x"""
@@ -187,7 +183,7 @@ def test_no_keys(spark: SparkSession, listed: list[str]) -> None:
 
 
 def test_too_many_names_for_one_request(spark: SparkSession, listed: list[str]) -> None:
-    """All names are listed instead."""
+    """If one request cannot contain all names, all names are listed."""
     many = "SELECT concat('p', id) AS k FROM range(290, 6000) WHERE id % 2 = 0"
     _, report = planned(spark, f"SELECT f.a FROM bn_facts f JOIN ({many}) d ON f.k = d.k")
     assert listed == ["bn_facts"]

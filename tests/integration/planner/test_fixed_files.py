@@ -68,10 +68,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
     ],
 )
 def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str) -> None:
-    """This includes tables that the planner does not prune.
-
-    After ``replan``, the new rows are read.
-    """
+    """Tables that are not pruned keep their files too. After ``replan``, new rows are read."""
     before = rows_of(spark.sql(sql))
     planned = splitlib.sql(spark, sql)
     assert explained(planned).listed_later == ()
@@ -108,9 +105,7 @@ def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
 def test_statistics_are_still_those_of_the_table(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark chooses joins by the statistics of ANALYZE TABLE, so the planned scan must keep
-    them.
-    """
+    """Spark chooses joins by the statistics of ANALYZE TABLE. The planned scan must keep them."""
     spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
     planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
     spark.conf.set("spark.sql.cbo.enabled", "true")

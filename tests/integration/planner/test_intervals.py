@@ -24,9 +24,7 @@ BOUND = st.none() | st.integers(-3, 27)
 
 @pytest.fixture(scope="module", autouse=True)
 def fact(spark: SparkSession) -> Iterator[None]:
-    """Create a table with a partition per day, with keys of four types, and one partition of
-    nulls.
-    """
+    """Create a table with a partition per day and one of nulls, with keys of four types."""
     spark.sql(
         f"""CREATE TABLE i_fact USING parquet PARTITIONED BY (number, day, month, text) AS
             SELECT id AS v, CAST(id AS INT) AS number, DATE_ADD(DATE'2024-02-20', id) AS day,
@@ -95,7 +93,7 @@ def test_what_an_interval_meets_is_kept_and_nothing_else(
 
 
 def test_too_many_intervals_are_one(spark: SparkSession) -> None:
-    """Too many intervals become one range from the lowest to the highest bound."""
+    """More intervals than the limit become one range from the lowest to the highest bound."""
     query = (
         f"SELECT f.v, d.lo FROM i_fact f JOIN {dimension([(1, 2), (5, 6), (20, 21)])} "
         "ON f.number BETWEEN d.lo AND d.hi"

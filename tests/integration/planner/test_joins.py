@@ -117,8 +117,7 @@ PRUNES = {
     "several lower bounds": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day >= d.id AND f.day > d.week "
         "AND f.day < d.id + 4 WHERE d.name IN ('n3', 'n15')",
-        # Only one of the two lower bounds excludes its own value, so the higher bound's day is
-        # kept.
+        # Both lower bounds of one row are 3. Only one of them excludes day 3, so day 3 is kept.
         (("p_sales", 8),),
     ),
     "less than": Case(

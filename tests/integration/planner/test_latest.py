@@ -235,9 +235,7 @@ def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, sub
     ],
 )
 def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> None:
-    """Spark refuses the overwrite. splitlib's plan must do so too, though it reads only some
-    partitions or constants.
-    """
+    """The plan reads only some partitions or constants. Spark must still refuse the overwrite."""
     for rows in (spark.sql(query), splitlib.sql(spark, query)):
         with pytest.raises(AnalysisException) as refused:
             rows.write.insertInto("l_sales", overwrite=True)
@@ -245,7 +243,7 @@ def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> No
 
 
 def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
-    """The planner gives up after it finds several partitions without rows."""
+    """The planner stops the search after several partitions without rows."""
     spark.sql(
         "CREATE TABLE l_long USING parquet PARTITIONED BY (day) AS "
         "SELECT id AS v, CAST(id AS INT) AS day FROM RANGE(30)"
@@ -262,7 +260,6 @@ def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
 
 
 def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
-    """Small tables are not pruned, as in joins."""
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "20"}):
         planned = splitlib.sql(spark, "SELECT max(day) FROM l_sales")
     assert not [scan for scan in explained(planned).scans if scan.is_pruned]

@@ -33,9 +33,7 @@ def dimension(spark: SparkSession) -> Iterator[None]:
 def test_partition_at_the_root_of_its_table(
     spark: SparkSession, way: Way, tmp_path: Path, how: str
 ) -> None:
-    """The files of one partition are in the table's root, next to the other partitions'
-    directories.
-    """
+    """One partition's files are in the table's root, next to the other partition directories."""
     root = tmp_path / "lo root"
     if how == "hive":
         columns, rest = "v bigint", "PARTITIONED BY (day int) STORED AS parquet"

@@ -119,9 +119,7 @@ WHOLE_ROWS = {
 def test_columns_that_nothing_names(
     spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
 ) -> None:
-    """A materialized dimension keeps all columns of its table, whatever columns the optimizer
-    prunes.
-    """
+    """A materialized dimension keeps all columns of its table, even columns that Spark prunes."""
     rule = "spark.sql.optimizer.excludedRules"
     df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
     spark.conf.set(rule, excluded)

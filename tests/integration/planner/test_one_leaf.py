@@ -1,6 +1,4 @@
-"""For the same keys, a query and a reader produce equal scans, so Spark can reuse one for the
-other.
-"""
+"""For the same keys, a query and a reader make equal scans, which Spark can reuse."""
 
 from __future__ import annotations
 
@@ -66,9 +64,7 @@ def test_same_root_and_files(spark: SparkSession) -> None:
 
 
 def test_same_result(spark: SparkSession) -> None:
-    """Spark treats the two scans as equal, but not as equal to scans of other keys or of the whole
-    table.
-    """
+    """The two scans are equal to Spark. Scans of other keys or of the whole table differ."""
     by_query = leaf_of(splitlib.sql(spark, SQL.format(1)))
     assert by_query.sameResult(leaf_of(read_of(spark, 1)))
     assert leaf_of(read_of(spark, 1)).sameResult(by_query)

@@ -37,8 +37,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, way: Way) -> None:
-    """Spark reads an invalid partition value as null or fails, so the planner must not drop the
-    partition.
+    """The planner keeps a partition with an invalid value.
+
+    Spark reads the value as null or fails.
     """
     lenient = {
         "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
@@ -57,7 +58,7 @@ def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, 
 
 
 def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Facts outside the catalog: their file listing is reused, and only matching files are read."""
+    """Facts outside the catalog: the known file listing is reused, and matching files are read."""
     where = str(tmp_path / "a b%20é")
     spark.table("p_sales").write.partitionBy("day").parquet(where)
     days = spark.table("p_days").where("week = 1")
@@ -81,7 +82,6 @@ def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_small_table_is_left_alone(spark: SparkSession) -> None:
-    """Tables with few partitions are not pruned."""
     sql = "SELECT v FROM p_sales WHERE day IN (SELECT id FROM p_days WHERE week = 1)"
     spark.conf.set("spark.splitlib.plannerSmallFactPartitions", "21")
     try:
@@ -94,7 +94,7 @@ def test_small_table_is_left_alone(spark: SparkSession) -> None:
 def test_large_dimension_is_left_alone_but_partitions_are_keys(
     spark: SparkSession, way: Way
 ) -> None:
-    """A large dimension gives no keys, but the partitions left of one fact prune another fact."""
+    """The partitions that are left of one fact table are keys for another fact table."""
     sql = (
         "SELECT r.v, f.n FROM p_returns r JOIN (SELECT day, count(*) AS n FROM p_sales GROUP BY "
         "day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM p_days WHERE week = 1)"
@@ -195,7 +195,6 @@ def test_key_in_upper_case(spark: SparkSession, way: Way) -> None:
 
 
 def test_commands_and_streams_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    """Commands and streams are left to Spark."""
     shown = splitlib.sql(spark, "SHOW TABLES")
     assert "p_sales" in str(rows_of(shown))
     assert explained(shown).reasons

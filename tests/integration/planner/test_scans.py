@@ -82,7 +82,9 @@ def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
 
 
 def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> None:
-    """Spark's scan has other column ids than the placeholder in the query."""
+    """In a catalog of the ``session`` connector, the scan has other column ids than the query's
+    placeholder.
+    """
     named = re.sub(r"\b(p_sales|p_returns)\b", r"own.default.\1", DEAD)
     with changed(spark, {"spark.splitlib.catalog.own.connector": "session"}):
         optimized = splitlib.sql(spark, named)
@@ -124,9 +126,8 @@ def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, ada
 
 
 def test_scan_that_spark_answers_from_the_catalog_is_read(spark: SparkSession, way: Way) -> None:
-    """Spark replaces one scan by partition values from the catalog.
-
-    They must not be pruned, though the scan is gone from the plan.
+    """Spark can answer a scan with partition values from the catalog. splitlib must not treat such
+    a scan as unused, though it is gone from the plan.
     """
     sql = """
         SELECT f.v, m.last FROM p_sales f JOIN p_days d ON f.day = d.id

@@ -37,9 +37,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 
 def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
-    """Return the number of rows with plain Spark, and a description of the first difference, if
-    any.
-    """
+    """Return the number of rows with plain Spark, and the first difference, if any."""
     try:
         expected = rows_of(spark.sql(shape.sql))
     # Invalid numeric text fails in plain Spark, but a pruned query may never read it.

@@ -24,9 +24,7 @@ class Way:
     database: str = "default"
 
     def text(self, query: str) -> str:
-        """Return the query with its table names changed for the named catalog, if that is
-        selected.
-        """
+        """Return the query, with table names of the named catalog if it is selected."""
         if not self.is_named:
             return query
         names = "|".join(self.tables)

@@ -237,7 +237,7 @@ class Verdict(NamedTuple):
     """The result of a comparison."""
 
     kind: str
-    """``same``, ``both fail``, ``spared``, ``refused`` or ``different``."""
+    """Kind of the result: ``same``, ``both fail``, ``spared``, ``refused`` or ``different``."""
     text: str = ""
 
 

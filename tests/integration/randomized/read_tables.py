@@ -98,8 +98,7 @@ def statements(only: str | None = None) -> list[str]:
             f"USING {'orc' if table in ORC else 'parquet'}"
             + (f" PARTITIONED BY ({names})" if keys else "")
         )
-        # A Parquet writer treats 0.0 and -0.0 as one value within a task, but they are two
-        # partitions.
+        # Within a task, the writer treats 0.0 and -0.0 as one value, but they are two partitions.
         parts = ("id % 6 != 1", "id % 6 = 1") if table in ("q_float", "q_double") else ("true",)
         found += [f"INSERT INTO {table} {_rows(keys, part)}" for part in parts]
     return found

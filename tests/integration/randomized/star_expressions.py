@@ -19,9 +19,7 @@ LITERALS = {
     "t": ("TIMESTAMP'2020-02-27 00:00:00'", "TIMESTAMP'2020-02-28 05:00:00Z'"),
     "z": ("TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'"),
 }
-"""SQL literals by kind of column. :mod:`tests.integration.randomized.star_tables` describes the
-kinds.
-"""
+"""SQL literals by kind of column. See ``star_tables.COLUMNS`` for the kinds."""
 
 COLLATIONS = ("UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UNICODE_CI_RTRIM")
 
@@ -95,9 +93,7 @@ class Scope:
         return [name for name, k in self.columns.items() if k == kind]
 
     def keys(self, kind: str) -> list[str]:
-        """Return the columns of a kind that are partition keys or dimension keys, if there
-        are any.
-        """
+        """Return the key columns of a kind, or all its columns if none is a key."""
         names = self.of(kind)
         return [n for n in names if not n.endswith((".v", ".a"))] or names
 
@@ -116,9 +112,7 @@ class Expressions:
         return self._theme
 
     def comparison(self, left: Scope, right: Scope) -> str | None:
-        """Return a comparison between a column of each scope; None if no columns can be
-        compared.
-        """
+        """Compare a column of each scope. Return None if no columns are comparable."""
         match self._random.random():
             case x if x < 0.25:
                 return self._with_casts(left, right)

@@ -45,7 +45,7 @@ class StarQueries:
         return self.draw_with_columns()[0]
 
     def draw_with_columns(self) -> tuple[str, dict[str, str]]:
-        """Return such a query and the kinds of its columns."""
+        """Return a query like :meth:`draw`, and the kinds of its columns."""
         self._aliases = 0
         self._theme = self._expressions.draw_theme()
         self._more_facts = self._random.choice((0.1, 0.25, 0.7))

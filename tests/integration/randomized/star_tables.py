@@ -39,7 +39,7 @@ STATEMENTS = (
        SELECT id AS v, id % 3 AS a, CAST({_FLOAT.format("(id + 2)")} AS float) AS x,
               {_FLOAT.format("id")} AS f FROM range(0, 24, 1, 1) WHERE id % 6 != 1
        UNION ALL SELECT 500, 1, 1, NULL""",
-    # Written by one task, 0.0 and -0.0 would be one partition to Spark at first, and two later.
+    # If one task writes both zeros, Spark first treats them as one partition, then as two.
     "INSERT INTO r_float SELECT id, id % 3, -0.0, -0.0D FROM range(30, 33, 1, 1)",
     """CREATE TABLE r_case (v bigint, a bigint, lc string COLLATE UTF8_LCASE,
          ci string COLLATE UNICODE_CI, c string) USING parquet PARTITIONED BY (c)""",

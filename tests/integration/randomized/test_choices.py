@@ -15,9 +15,7 @@ from tests.integration.randomized.star_programs import draw_program
 
 @given(st.integers(min_value=0, max_value=2**40))
 def test_recorded_choices_draw_the_same(seed: int) -> None:
-    """They also draw the same as a plain random generator with that seed, so the seed alone
-    reproduces a query.
-    """
+    """A seed draws the same with recorded choices and with a plain random generator."""
     for draw in (draw_program, draw_trial):
         choices = Choices(seed)
         first = draw(seed, choices)

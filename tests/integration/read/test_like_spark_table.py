@@ -127,9 +127,9 @@ def test_columns_are_named_by_their_table(spark, sales, name, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_names_in_backticks_as_regular_expressions(spark, sales, how):
-    """With this setting, Spark reads a name in backticks as a regular expression.
+    """With ``quotedRegexColumnNames``, Spark reads a name in backticks as a pattern.
 
-    Then `a.x` also matches ``a_x``.
+    Key ``a.x`` must not match ``a_x``, and ``k`` must be one column.
     """
     dimension = spark.sql("SELECT 2 AS k, 20 AS `a.x`, 30 AS a_x, NAMED_STRUCT('k', 3) AS n")
     with changed(spark, REGEX_NAMES):
@@ -156,7 +156,7 @@ def test_conditions_where_backticks_are_regular_expressions(spark, sales):
 
 
 def test_partitions_by_condition_where_backticks_are_regular_expressions(spark, sales):
-    """splitlib passes a condition to a JDBC table without patterns in its names."""
+    """The condition for a JDBC table names columns with ``IDENTIFIER``, not with patterns."""
     source = spark.sql("SELECT CAST(id AS INT) AS id, id % 5 AS g FROM RANGE(50)")
     with changed(spark, REGEX_NAMES):
         url = "jdbc:derby:memory:like_table;create=true"
@@ -229,7 +229,7 @@ def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
 
 
 def test_files_of_rows(spark, sales):
-    """Spark finds the file of a row even if the scan is joined with the table's files."""
+    """``_metadata.file_path`` works for loaded rows, even if splitlib's plan has a join."""
     for how in HOWS:
         loaded = reader_of(spark, sales, how).load()
         own = {row[0] for row in spark.table(sales).select(F.input_file_name()).collect()}

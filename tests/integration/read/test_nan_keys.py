@@ -125,7 +125,8 @@ def test_dates_beyond_python_over_the_threshold(spark, way):
     pairs = spark.sql("SELECT d, 1 AS one FROM VALUES (DATE'2024-01-10' + 4000000) AS v(d)")
     empty = reader.filtered_by(pairs, on={"k": "d"}).load()
     assert empty.count() == 0
-    # Conditions of the query itself. Only Spark's metastore call fails for such a date.
+    # Conditions of the query itself. Plain Spark fails for such a date in the metastore, so there
+    # is no comparison.
     for condition, kept in (
         ("k = DATE'2024-01-10' + 4000000", 0),
         ("k IN (DATE'2024-01-02', DATE'2024-01-10' + 4000000)", 1),

@@ -72,7 +72,7 @@ def test_keys_of_a_collated_column_through_the_data_source(tables):
 
 
 def test_collated_keys_of_a_column_that_is_not(tables):
-    """Such a join compares with a collation, which may be that of the keys."""
+    """A join can compare with the collation of its keys, though the column has none."""
     table = tables.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
     keyed = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
     tables.spark.sql(f"INSERT INTO {keyed} VALUES (1, 'a')")
@@ -152,9 +152,7 @@ def test_keys_of_times_through_the_data_source(tables, moments, zone):
 
 
 def test_many_local_times_that_clocks_skip(tables):
-    """These local times do not exist in the session's time zone, but they still equal
-    themselves.
-    """
+    """A local time that does not exist in the session's time zone still equals itself."""
     table = tables.create("(id INT, ntz TIMESTAMP_NTZ) USING parquet")
     tables.spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ'2024-03-10 02:30:00')")
     skipped = dt.datetime(2024, 3, 10, 2, 30)

@@ -110,9 +110,9 @@ def test_changes_while_it_is_open(spark, database):
 
 
 def test_directories_below_partitions_of_hive(spark, database, tmp_path):
-    """Hive on Tez creates such directories for UNION ALL.
+    """Hive on Tez writes UNION ALL to subdirectories.
 
-    Hive's reader and Spark's treat them differently.
+    Hive's and Spark's readers treat them differently.
     """
     setting = "spark.sql.hive.convertMetastoreParquet"
     for form in ("TEXTFILE", "PARQUET"):

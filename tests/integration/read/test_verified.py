@@ -92,7 +92,7 @@ def test_each_query_compares(spark, root):
 
 
 def test_rows_that_a_file_has_no_more(spark, root):
-    """A plan without the emptied file's rows must still fail."""
+    """The emptied file has no rows to read, but the scan must still fail."""
     df = load(spark, root)
     write(root / "k=1", [])
     with pytest.raises(ERRORS, match=r"f\.parquet has changed since .* its size was \d"):

@@ -119,8 +119,9 @@ def test_a_query_planned_anew_reads_what_is_there_now(spark, fact, make, change)
 
 @pytest.mark.parametrize("change", [drop_partition, insert, insert_overwrite])
 def test_what_changes_the_table_makes_a_cached_result_stale(spark, fact, make, change):
-    """A stale result is computed again from the planned files, or fails with the name of the
-    missing file.
+    """A stale result is recomputed from the planned files.
+
+    If a file is gone, the error names it.
     """
     planned = make().cache()
     before = rows_of(planned)

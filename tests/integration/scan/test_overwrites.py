@@ -1,6 +1,4 @@
-"""Overwriting a table that the query reads is refused with Spark's own error, whenever Spark does
-so.
-"""
+"""Overwriting a table that the query reads fails with Spark's error whenever Spark refuses it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.support.thrift_client import thrift_client
 
 
 class SessionTables(FilteredTables):
-    """Also opens the tables through the ``session`` connector."""
+    """Tables that can also be opened through the ``session`` connector."""
 
     metastore: HiveMetastore
 

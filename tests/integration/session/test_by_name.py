@@ -51,9 +51,7 @@ def keys(*rows, fields=("region", "day")):
 
 
 def enumerated(table, *filters):
-    """Return the values of the partitions with splits, the metrics, and how partitions were
-    requested.
-    """
+    """Return the values of partitions with splits, the metrics and the request method."""
     enumerator = DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -226,7 +224,10 @@ def fails(*_):
 
 @pytest.mark.parametrize("columns", ["region STRING", "region STRING, day STRING", None])
 def test_a_table_that_was_dropped_and_perhaps_created_anew(tables, columns):
-    """A missing partition name must not hide that the table was replaced."""
+    """If the table was replaced, missing partition names raise ``TableNotFound``.
+
+    They must not mean that no partition matches.
+    """
     name = tables.create(MADE_BY["hive"], "INSERT INTO {t} VALUES (1, 'eu', 'd'), (2, 'us', 'd')")
     with tables.open(name) as table:
         tables.spark.sql(f"DROP TABLE {name}")
@@ -281,9 +282,7 @@ def test_the_same_as_of_all_names(tables, visits, way, filters):
 
 @pytest.mark.parametrize("made_by", ["hive", "spark"])
 def test_keys_whose_names_are_escaped(tables, made_by):
-    """In an escaped partition name, Hive lowercases the letters but not the hex digits of the
-    escapes.
-    """
+    """In an escaped key name, Hive lowercases the letters but not the hex digits of the escapes."""
     odd, other = "x=Y", 'A/:"%3D é'
     columns = f"`{odd}` STRING, `{other}` STRING"
     definition = f"(a INT) PARTITIONED BY ({columns}) STORED AS PARQUET"
@@ -303,7 +302,8 @@ def test_keys_whose_names_are_escaped(tables, made_by):
     spark = tables.spark
     condition = f"`{odd}` = 'p' AND `{other}` = 'r'"
     assert [r.a for r in tables.session_reader(name).where(condition).load().collect()] == [2]
-    # Spark pushes a literal in a projection to the metastore, which rejects such column names.
+    # Avoid literals in a projection: Spark would push them to the metastore, which rejects such
+    # names.
     dimension = spark.createDataFrame([("p", "q")], f"`{odd}` STRING, `{other}` STRING")
     for how in ("session", "auto", "paths"):
         loaded = tables.reader(name, how).filtered_by(dimension, [odd, other]).load()

@@ -159,9 +159,7 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
     ids=["neighbours", "scattered", "far apart", "two places", "one"],
 )
 def test_partitions_by_name_take_no_more_pages_than_others(lake, metastore, create, keys):
-    """splitlib does not know how many partitions lie between the requested ones, but the first page
-    shows it.
-    """
+    """The first page shows how many partitions lie between the requested ones."""
     name = f"s3_named_{len(keys)}_{max(keys)}"
     create(name, [f"{k:04d}" for k in range(PARTITIONS)])
     with of_metastore(metastore, lake, name) as table:

@@ -15,9 +15,7 @@ from azure.storage.blob import BlobServiceClient
 from tests.interop.azure.server import Azurite, running_azurite
 
 AZURITE = "INTEROP_AZURITE"
-"""Environment variable with the directory of the Azurite server, which ``make interop``
-installs.
-"""
+"""Environment variable: directory in which ``make interop`` installed Azurite."""
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ need only PySpark.
 from __future__ import annotations
 
 from tests.interop.reference.recipe import TABLES as TABLES
-from tests.interop.reference.tables import (  # noqa: F401 - each registers its tables
+from tests.interop.reference.tables import (  # noqa: F401 - each module registers its tables
     bounds,
     equality_deletes,
     migrated,

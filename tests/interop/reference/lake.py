@@ -63,9 +63,7 @@ class Lake:
         )
 
     def insert(self, *batches: str) -> None:
-        """Insert each ``VALUES`` list or query in a separate commit, which adds at least one
-        file.
-        """
+        """Insert each ``VALUES`` list or query in a separate commit, with new files."""
         for batch in batches:
             query = batch if batch.lstrip().upper().startswith("SELECT") else f"VALUES {batch}"
             self.sql(f"INSERT INTO {{t}} {query}")

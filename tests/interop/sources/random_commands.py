@@ -181,10 +181,7 @@ def rows(command: Command, count: int, shift: int) -> str:
 
 
 def in_a_place(place: str, spark: SparkSession, work: Callable[[SparkSession], T]) -> T:
-    """Run ``work`` in this thread, or in a new thread.
-
-    Pass a session with its own settings for ``session``. The main session then has other settings.
-    """
+    """Run ``work`` in this thread if ``place`` is ``here``, otherwise in a new thread."""
     if place == "here":
         return work(spark)
     results: list[T | BaseException] = []

@@ -59,7 +59,7 @@ def test_a_join(spark: SparkSession, format_: str, fact: str, column: str) -> No
     assert (told.files, told.files_total) == (ours[0], FILES)
     assert 0 < told.nbytes <= told.nbytes_total
     of_files = f"files {ours[0]:,} of 1,000, {told.nbytes:,} bytes"
-    # A query that is not planned by splitlib has the same report.
+    # ``explain`` reports the same numbers for a query that is not planned yet.
     assert of_files in str(splitlib.explain(spark.sql(query)))
     assert ours <= by_hand <= plain
     if column != "anywhere":

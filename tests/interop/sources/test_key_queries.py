@@ -16,8 +16,9 @@ PRUNED_BY_SPARK = "dynamicpruning"
 def test_scans_that_queries_share_are_not_changed(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At run time, Iceberg adds Spark's dynamic filters to a scan that several threads may
-    share.
+    """At run time, Iceberg adds Spark's dynamic filters to the scan object.
+
+    Threads may share it.
     """
     spark.sql(
         "CREATE TABLE ice.db.bridge USING iceberg PARTITIONED BY (day) AS "

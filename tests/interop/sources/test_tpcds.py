@@ -61,7 +61,7 @@ def queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, data: Data) -> Iterator[SparkSession]:
-    """The session with a view of each table."""
+    """Create each table in its format, and a view of it. Yield the session."""
     for name, table in data.tables.items():
         columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
         rows = spark.read.schema(columns).parquet(str(data.directory / name))

@@ -5,9 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def spark(spark):
-    """The shared session, with a time zone that has daylight saving time, and with Spark's own
-    dynamic pruning.
-    """
+    """The shared session in a time zone with daylight saving time, with Spark's dynamic pruning."""
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true")
     yield spark

@@ -86,9 +86,7 @@ def test_values_keep_their_order(spark, how, tmp_path, threshold):
 
 
 def test_directories_mean_nothing(spark, how, tmp_path):
-    """One directory holds files of several partitions, one file is nested, and one is in two
-    partitions.
-    """
+    """A directory may hold files of several partitions, and a file may be in two partitions."""
     one, two, both, nested = (
         write(tmp_path / name, a=[i])
         for i, name in enumerate(["one.parquet", "two.parquet", "both.parquet", "k=9/deep.parquet"])

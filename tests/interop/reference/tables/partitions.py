@@ -47,9 +47,7 @@ _TRANSFORMS = {
 
 
 def _write(kind: str, lake: Lake) -> None:
-    """Write a table that changes its partition spec to each transform in turn, with files of all
-    specs.
-    """
+    """Write a table that uses each transform in turn, with files of all specs."""
     rows = [f"({i}, CAST({v} AS {kind}))" for i, v in enumerate([*_VALUES[kind], "NULL"])]
     before = ""
     for transform, kinds in _TRANSFORMS.items():
