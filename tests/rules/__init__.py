@@ -1,4 +1,4 @@
 """Rules of this repository that neither ruff nor mypy checks.
 
-Each module has a function ``problems`` that reads the sources and yields each violation as text.
+Each module has a function ``problems`` that reads the sources and yields one text per violation.
 """

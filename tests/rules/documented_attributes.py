@@ -1,6 +1,6 @@
 """Attributes of public classes are documented in the docstring of their class.
 
-``help()`` shows that docstring. A string below an attribute is shown by editors alone.
+``help()`` shows that docstring. Only editors show a string below an attribute.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _attributes(kind: type) -> list[str]:
 
 
 def problems() -> Iterator[str]:
-    """Yield public classes with attributes that are not documented, or in the wrong place."""
+    """Yield public classes with attributes that are not documented in the class docstring."""
     assert sum(len(_attributes(each)) for each in PUBLIC) > 80
     for kind in sorted(PUBLIC, key=str):
         section = (inspect.getdoc(kind) or "").partition("\nAttributes:\n")[2]

@@ -32,7 +32,7 @@ def _packages(setup: ConfigParser) -> Iterator[str]:
 
 
 def _links_of_the_readme(setup: ConfigParser) -> Iterator[str]:
-    """Yield links that would not work on the package index."""
+    """Yield links that do not work on the package index."""
     url = setup["metadata"]["url"]
     targets = _links(ROOT / "README.md")
     targets += [line.split(" = ")[1] for line in setup["metadata"]["project_urls"].splitlines()[1:]]
@@ -66,7 +66,7 @@ def _contributing() -> Iterator[str]:
 
 
 def problems() -> Iterator[str]:
-    """Yield packages that would not be installed, and names and links that lead nowhere."""
+    """Yield packages missing from the installation, and broken names and links."""
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     yield from _packages(setup)

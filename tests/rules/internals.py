@@ -14,12 +14,12 @@ INTERNALS = re.compile(
     r"\b(_jdf|_jvm|_jsc|_jc|_jsparkSession|_gateway|py4j|Py4J\w*)\b|\borg\.apache\.(spark|hadoop)\b"
 )
 EXCEPTIONS = {
-    # keys in the footer of a Parquet file, which Spark writes: part of the format
+    # keys that Spark writes into the footer of a Parquet file: part of the file format
     "reading/parquet.py",
     "hive/file_types.py",
-    # names of classes as a catalog records them: what a table is read by
+    # class names that a catalog stores to identify a table's format
     "hive/table_formats.py",
-    # a metastore runs in a JVM of its own, and Spark's counters are for tests and benchmarks
+    # the test metastore has its own JVM, and only tests and benchmarks read Spark's counters
     "testing/hive_metastore.py",
     "testing/spark_counts.py",
     "testing/bulk_partitions.py",

@@ -1,4 +1,4 @@
-"""The layers: which module may import which, imports inside functions and for types included."""
+"""Which module may import which; imports in functions and for type checks count too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# In order: each layer imports itself and the layers before it. "splitlib" is the facade.
+# In order: each layer may import itself and the layers before it. "splitlib" is the facade.
 CORE = [
     "_version",
     "redaction",
@@ -85,7 +85,7 @@ FOR_CONNECTORS = frozenset(
         "spi",
     ]
 )
-# "registry" finds the class of a connector by its name.
+# The conformance kit needs "registry" to find the class of a connector by its name.
 FOR_THE_KIT = FOR_CONNECTORS | {"splitlib", "registry"}
 
 
@@ -116,7 +116,7 @@ def imported(name: str) -> Iterator[str]:
 
 
 def floor(name: str) -> tuple[int, int]:
-    """Return the place of a module of splitlib among the layers, and within ``splitlib.spark``."""
+    """Return the index of a module's layer in ``CORE``, and in ``SPARK`` (-1 outside of it)."""
     package, *rest = name.split(".")
     assert package == "splitlib"
     place = CORE.index(rest[0] if rest else "splitlib")
@@ -142,7 +142,7 @@ def _connectors() -> Iterator[str]:
 
 
 def _order() -> Iterator[str]:
-    """Each layer of the tree is in the lists above, and each of these is in the tree."""
+    """Yield layers of the source tree that are missing from the lists above, and the reverse."""
     names = [name.split(".") for name in MODULES if name.startswith("splitlib.")]
     there = {parts[1] for parts in names}
     in_spark = {parts[2] for parts in names if parts[1] == "spark" and parts[2:]}
@@ -152,12 +152,12 @@ def _order() -> Iterator[str]:
 
 
 def problems() -> Iterator[str]:
-    """Yield imports of later layers, imports that connectors may not use, and circles."""
+    """Yield imports of later layers, imports that connectors may not use, and import cycles."""
     assert len(MODULES) > 100
     in_order = list(_order())
     yield from in_order
     if in_order:
-        return  # imports cannot be compared with an incomplete order
+        return  # without a complete order, imports cannot be checked
     yield from _climbing()
     yield from _connectors()
     try:

@@ -1,4 +1,4 @@
-"""The longest function and the longest file."""
+"""Limits for the length of functions and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def too_long(source: str) -> Iterator[str]:
         yield f"{lines} lines"
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            # decorators are not counted: cases of a test are data
+            # decorators do not count: test parameters are data
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines >= FUNCTION_LINES:
                 yield f"function {node.name}: {lines} lines"

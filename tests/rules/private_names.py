@@ -1,4 +1,4 @@
-"""Tests use no private name of the library, so that private code can change without them."""
+"""Tests use no private name of the library, so that private code can change freely."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NOT_OURS = {
-    # PySpark's
+    # names of PySpark
     "_gateway", "_gateway_client", "_jdf", "_joinAsOf", "_jsc", "_jsparkSession", "_jvm",
-    "_repr_html_",  # the notebooks' protocol
-    "_current_frames", "_exit", "_replace",  # public, of the standard library
+    "_repr_html_",  # protocol of notebooks
+    "_current_frames", "_exit", "_replace",  # public names of the standard library
 }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 pass
             case ast.Attribute(attr=name) if is_private(name):
                 yield node.lineno, name
-            # targets of monkeypatch and mock
+            # strings that monkeypatch and mock take as targets
             case ast.Constant(value=str(text)) if re.fullmatch(r"splitlib[\w.]*\._\w+", text):
                 yield node.lineno, text
             case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=[_, name, *_]):

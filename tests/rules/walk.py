@@ -1,4 +1,4 @@
-"""The files that CONTRIBUTING.md names as the way of one partition have these functions."""
+"""CONTRIBUTING.md follows one partition through these files; each has the function listed here."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ SQL = {"splitlib/spark/planner/prune.py": "scan_of_sites", **dict(list(READ.item
 
 
 def functions_of(file: str) -> set[str]:
-    """The names of all functions and methods in a file."""
+    """Return the names of all functions and methods in a file."""
     tree = ast.parse((ROOT / file).read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
