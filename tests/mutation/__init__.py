@@ -1,1 +1,1 @@
-"""Small bugs planted one at a time, to see whether a test notices: ``make mutants``."""
+"""Mutation tests: change the code in one place and check that a test fails (``make mutants``)."""

@@ -1,8 +1,8 @@
-"""``python -m tests.mutation``: a sample of mutants, and which of them no test notices.
+"""Test a random sample of mutants and report those that no test detects.
 
-The sample depends on the seed alone, and takes of each file as many lines as it has of all lines
-that can be mutated. Each mutant is run against the tests that ran its line. What was found is kept
-in ``.mutants``; another run goes on from there, and repeats what a change may have made untrue.
+The seed alone decides the sample. Each file's share of it is proportional to its number of lines
+that can be mutated. Each mutant is tested with the tests that run its line. Results are kept in
+``.mutants``: the next run reuses them and repeats those that code changes may have invalidated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tests.mutation.workers import Pool, Worker
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-# What decides without Spark: its passes stand in splitlib/spark/planner/decide.py.
+# The planner's modules that run without Spark. The passes are listed in
+# splitlib/spark/planner/decide.py.
 PLANNER = (
     "broadcast_reuse", "casts", "comparable", "copied_scans", "cost", "dead_scans", "decide",
     "eligibility", "join_graph", "lineage", "materializable", "scan_sites/scan_site",
@@ -41,15 +42,17 @@ MUTATED = (
     *(f"splitlib/spark/planner/{name}.py" for name in PLANNER),
     "connectors/*/*.py",
 )
-# Slow machines, and tests that take longer because they fail, are no endless loops.
+# Allowance for slow machines and for failing tests, which take longer; beyond it, assume an endless
+# loop.
 PATIENCE_SECONDS, PATIENCE_FACTOR = 30, 5
 COLLECTING_SECONDS = 3600
-# Files of tests are measured in so many parts, so that no process is left with the long ones.
+# Number of groups into which test files are split for measuring. Many groups balance slow files
+# over the processes.
 PARTS = 8
 
 
 class Task(NamedTuple):
-    """A mutant of a file."""
+    """One mutant to test."""
 
     file: str
     mutant: Mutant
@@ -57,7 +60,7 @@ class Task(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant."""
+    """The result of testing one mutant."""
 
     name: str
     """``killed``, ``survived``, ``late`` or ``not run``."""
@@ -66,13 +69,13 @@ class Outcome(NamedTuple):
 
 
 def sources() -> dict[str, str]:
-    """The files that are mutated."""
+    """Return the sources of all mutated files, by path."""
     paths = sorted(path for pattern in MUTATED for path in ROOT.glob(pattern))
     return {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in paths}
 
 
 def sample(count: int, seed: int) -> list[Task]:
-    """So many mutants, of each file by its share of all lines that have any."""
+    """Return a sample of mutants, spread over the files by their numbers of mutable lines."""
     by_line: dict[str, dict[int, list[Mutant]]] = {}
     texts = sources()
     for file, text in texts.items():
@@ -81,7 +84,7 @@ def sample(count: int, seed: int) -> list[Task]:
     lines = sum(map(len, by_line.values()))
     tasks, before = [], 0
     for file, of_line in by_line.items():
-        # cumulated, so that what is rounded off of one file falls to the next
+        # cumulative counts, so that rounding errors do not add up
         after = before + len(of_line)
         wanted = count * after // lines - count * before // lines
         before = after
@@ -93,7 +96,10 @@ def sample(count: int, seed: int) -> list[Task]:
 def _chosen(
     of_line: Mapping[int, Sequence[Mutant]], count: int, source: random.Random
 ) -> list[Mutant]:
-    """Of as many lines as possible; a larger count has all of a smaller one."""
+    """Choose mutants from as many lines as possible.
+
+    A larger count extends the choice of a smaller one.
+    """
     lines = list(of_line)
     source.shuffle(lines)
     shuffled = {line: source.sample(of_line[line], len(of_line[line])) for line in lines}
@@ -105,7 +111,7 @@ def _chosen(
 
 
 def measured(pool: Pool, digests: Digests) -> TestsOfLines:
-    """Which tests run which lines: what is known, unless they or a file that they ran changed."""
+    """Measure which tests run which lines; reuse stored results while the files are unchanged."""
     kept = KEPT / "lines.json"
     known = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
     files = test_files(ROOT)
@@ -133,7 +139,7 @@ def measured(pool: Pool, digests: Digests) -> TestsOfLines:
 
 
 def lines_of_tests(worker: Worker, files: list[str]) -> dict[str, Any]:
-    """What is measured of some files of tests, all of which have to pass."""
+    """Measure which lines the tests of some files run, and stop the program if a test fails."""
     answer = worker.ask(files=files, seconds=COLLECTING_SECONDS)
     if not answer or answer["code"] not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(f"Without any mutant, tests fail:\n{worker.output()[-5000:]}")
@@ -141,7 +147,7 @@ def lines_of_tests(worker: Worker, files: list[str]) -> dict[str, Any]:
 
 
 def outcome_of(worker: Worker, task: Task, tests: Sequence[str], seconds: float) -> Outcome:
-    """What the tests of a mutant say."""
+    """Run the tests of a mutant and return its outcome."""
     if not tests:
         return Outcome("not run", None)
     answer = worker.ask(file=task.file, source=task.mutant.source, tests=tests, seconds=seconds)
@@ -154,7 +160,7 @@ def outcome_of(worker: Worker, task: Task, tests: Sequence[str], seconds: float)
 
 
 def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
-    """Each mutant and its outcome; those of earlier runs first."""
+    """Yield each mutant with its outcome, stored outcomes first."""
     KEPT.mkdir(exist_ok=True)
     digests = Digests(ROOT)
     results = Results(KEPT / "results.jsonl", digests)
@@ -166,7 +172,7 @@ def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
             left.append(task)
     if not left:
         return
-    random.Random(0).shuffle(left)  # what is interrupted is a sample, too
+    random.Random(0).shuffle(left)  # so that an interrupted run is a random sample too
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         pool = Pool([Worker(ROOT, Path(scratch, str(number))) for number in range(processes)])
         tests = measured(pool, digests)
@@ -183,13 +189,13 @@ def run(tasks: Sequence[Task], processes: int) -> Iterator[tuple[Task, str]]:
 
 
 def equivalents() -> dict[tuple[str, str], str]:
-    """File and diff of mutants that mean the same, and why they do."""
+    """Return file and diff of the listed equivalent mutants, with the reason for each."""
     listed = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     return {(each["file"], each["change"].strip()): each["reason"] for each in listed}
 
 
 def report(outcomes: Mapping[Task, str]) -> None:
-    """Print the score and the survivors."""
+    """Print the undetected mutants and the score."""
     same = equivalents()
     counts: Counter[str] = Counter()
     for task, outcome in outcomes.items():

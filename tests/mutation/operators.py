@@ -1,7 +1,7 @@
-"""Mutants of a module: its source with one small bug each.
+"""Mutants of a module: copies of its source, each with one small bug.
 
-What cannot change a result is left alone: annotations, decorators, docstrings, the text of errors
-and of the log, and ``strict`` of ``zip``, which only asserts.
+Code that cannot change a result is not mutated: annotations, decorators, docstrings, error texts,
+log messages, and the ``strict`` of ``zip``, which is only an assertion.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ _MESSAGE_WORDS = 3
 
 
 class Mutant(NamedTuple):
-    """A module with one bug."""
+    """One changed version of a module."""
 
     line: int
-    """In the module as it is."""
+    """Line number of the change in the original module."""
     statement: int | None
-    """The first line of its statement; None outside of functions."""
+    """First line of the changed statement; None outside of functions."""
     operator: str
     source: str
-    """Of the whole module."""
+    """Source of the whole changed module."""
 
     def diff(self, original: str) -> str:
-        """What it changes, as lines with ``-`` and ``+``."""
+        """Return the changed lines, with ``-`` and ``+``."""
         lines = difflib.unified_diff(original.splitlines(), self.source.splitlines(), n=0)
         return "\n".join(line for line in itertools.islice(lines, 2, None) if line[0] != "@")
 
 
 def mutants_of(source: str) -> list[Mutant]:
-    """All mutants of a module, in the order of its text; those of a line differ."""
+    """Return all mutants of a module in the order of their lines, without duplicates."""
     text = _Text(source)
     found: dict[str, Mutant] = {}
     for node, operator, replacement, statement in _changes(ast.parse(source), text):
         changed = text.replaced(node, replacement)
         found.setdefault(changed, Mutant(node.lineno, statement, operator, changed))
-    found.pop(source, None)  # a predicate that says False is made to say so, too
+    found.pop(source, None)  # a mutation may equal the original, such as ``return False``
     return sorted(found.values(), key=lambda mutant: mutant.line)
 
 
@@ -77,7 +77,7 @@ _Placed = tuple[_Node, str, str, int | None]
 
 
 class _Text:
-    """A source, and where its nodes are; an AST counts columns in bytes."""
+    """A source text and the positions of its nodes; an AST counts columns in bytes."""
 
     def __init__(self, source: str) -> None:
         self._bytes = source.encode()
@@ -85,7 +85,7 @@ class _Text:
         self._starts = [0, *itertools.accumulate(map(len, lines))]
 
     def of(self, node: _Node) -> str:
-        """An expression, such that it may stand in any other."""
+        """Return the text of an expression, in parentheses if it needs them inside another one."""
         start, end = self._span(node)
         written = self._bytes[start:end].decode()
         return written if isinstance(node, _CLOSED) else f"({written})"
@@ -106,13 +106,13 @@ class _Text:
 def _changes(
     node: ast.AST, text: _Text, returns: str | None = None, statement: int | None = None
 ) -> Iterator[_Placed]:
-    """What to replace in a node and below it.
+    """Yield all replacements in a node and below it.
 
     Args:
-        node: Where to look.
-        text: Of the module.
-        returns: What the function around it says that it returns; None outside of functions.
-        statement: The first line of the statement around it.
+        node: The node to mutate.
+        text: Source of the module.
+        returns: Return annotation of the enclosing function; None outside of functions.
+        statement: First line of the enclosing statement.
     """
     if isinstance(node, ast.stmt | ast.ExceptHandler):
         statement = node.lineno
@@ -132,7 +132,7 @@ def _returns(function: ast.AST) -> str:
 
 
 def _below(node: ast.AST) -> Iterator[ast.AST]:
-    """What of a node may have mutants."""
+    """Yield the child nodes that may be mutated."""
     match node:
         case ast.Raise() | ast.JoinedStr() | ast.Expr(value=ast.Constant()):
             return
@@ -200,7 +200,7 @@ def _of_expression(node: ast.AST, text: _Text) -> Iterator[_Change]:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield node, "not dropped", text.of(operand)
         case ast.BinOp(left=ast.JoinedStr()) | ast.BinOp(right=ast.JoinedStr()):
-            pass  # texts can only be added
+            pass  # strings support no other operator
         case ast.BinOp(left=ast.Constant(value=str())) | ast.BinOp(right=ast.Constant(value=str())):
             pass
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _COMPUTED:
@@ -216,7 +216,7 @@ def _of_expression(node: ast.AST, text: _Text) -> Iterator[_Change]:
 
 
 def _negated(test: ast.expr, text: _Text) -> Iterator[_Change]:
-    """What is one comparison, or negated already, has a mutant that says the same."""
+    """Negate a condition. Other operators already negate a single comparison and a ``not``."""
     one = isinstance(test, ast.Compare) and len(test.ops) == 1
     if not one and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         yield test, "condition negated", f"(not {text.of(test)})"

@@ -1,4 +1,4 @@
-"""What earlier runs found, kept in files and believed as long as nothing it depends on changed."""
+"""Results of earlier runs, stored in files and reused while code and tests are unchanged."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from typing import Any
 from tests.mutation.operators import Mutant
 
 TESTS = ("tests/unit", "tests/conformance")
-# What they run is not seen from here.
+# These tests run code in subprocesses, whose lines are not measured.
 _IN_OTHER_PROCESSES = {
     "tests/unit/test_fuzzing.py",
     "tests/unit/test_simulation.py",
     "tests/conformance/test_planted_bugs.py",
 }
-# That no test of so many notices a mutant is believed.
+# Time limit for the tests of one mutant, in seconds. If none of them detects it, the mutant counts
+# as survived.
 MOST_SECONDS = 60
 _HELPERS = ("tests/support", "tests/fuzzing")
 _SOURCES = ("splitlib", "connectors", "conformance")
 
 
 def test_files(root: Path) -> list[str]:
-    """The files whose tests are run, as far as they need no Spark."""
+    """Return the test files that are run, without those that run code in subprocesses."""
     found = (path for folder in TESTS for path in (root / folder).rglob("test_*.py"))
     return sorted({str(path.relative_to(root)) for path in found} - _IN_OTHER_PROCESSES)
 
 
 class Digests:
-    """Hashes of what results depend on."""
+    """Hashes of the files that results depend on."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -43,20 +44,20 @@ class Digests:
         self.everything = _digest([*sources, *tests])
 
     def of_test_file(self, file: str) -> str:
-        """Of a file of tests, and of what tests share."""
+        """Return a hash of a test file and of the helpers that all tests share."""
         return self._helpers + self.of_file(file)
 
     def of_file(self, file: str) -> str:
-        """Of any file; empty if there is none."""
+        """Return a hash of a file; empty if the file does not exist."""
         path = self._root / file
         return _digest([path]) if path.exists() else ""
 
 
 class TestsOfLines:
-    """Which tests run which lines.
+    """The tests that run each line.
 
     Args:
-        measured: Of each file of tests, what :func:`tests.mutation.worker.lines_of_tests` found.
+        measured: Results of :func:`tests.mutation.worker.lines_of_tests`, one per test file.
     """
 
     __test__ = False
@@ -73,9 +74,11 @@ class TestsOfLines:
                         of_line.setdefault(line, set()).add(test)
 
     def of(self, file: str, mutant: Mutant) -> list[str]:
-        """The tests that ran its line; outside of functions, those that ran any of the file.
+        """Return the tests that run the mutant's line, or its file if the line is outside of
+        functions.
 
-        Those of files named alike come first, then the quickest, as many as take a minute.
+        Tests whose file is named like the module come first, then the fastest. The list ends when
+        their total time reaches ``MOST_SECONDS``.
         """
         of_line = self._of_line.get(file, {})
         if mutant.statement is None:
@@ -94,7 +97,7 @@ class TestsOfLines:
 
 
 class Results:
-    """What became of each mutant, a line of JSON for each, in a file."""
+    """The outcome of each mutant, stored as one line of JSON."""
 
     def __init__(self, file: Path, digests: Digests) -> None:
         self._file, self._digests = file, digests
@@ -102,10 +105,10 @@ class Results:
         self._known = {found["key"]: found for found in map(json.loads, lines)}
 
     def get(self, file: str, mutant: Mutant) -> dict[str, Any] | None:
-        """What is known; None if it is not, or does not hold any more.
+        """Return the stored outcome of a mutant; None if there is none or if it is outdated.
 
-        A test that failed fails again as long as its file and the mutant are the same; that none
-        fails holds as long as nothing changes.
+        A failed test fails again while its test file and the mutant are unchanged. An outcome
+        without a failed test is valid only while no file changes.
         """
         found = self._known.get(_key(file, mutant))
         if found is None:
@@ -115,7 +118,7 @@ class Results:
         return found if found["digest"] == (wanted or self._digests.everything) else None
 
     def add(self, file: str, mutant: Mutant, outcome: str, by: str | None) -> dict[str, Any]:
-        """Keep what was found: the outcome, and the test that failed."""
+        """Store the outcome of a mutant and the test that failed."""
         digest = self._digests.of_test_file(by.partition("::")[0]) if by else ""
         found = {
             "key": _key(file, mutant),

@@ -1,7 +1,7 @@
-"""Runs tests in a copy of the tree, each time in a fork that has imported all but the project.
+"""Run tests in a copy of the repository, in forks of a process that has imported everything else.
 
-Started as ``python -m tests.mutation.worker`` in the copy. A line of JSON on the standard input is
-a task, a line on the standard output says how it went.
+The copy runs ``python -m tests.mutation.worker``. Each line of JSON on standard input is a task.
+Each line on standard output is its result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-# What the tests import and is slow; what is missing here is only imported later, each time.
+# Slow imports of the tests. A module that is missing here is imported again in each fork.
 _PRELOADED = (
     "hypothesis",
     "pandas",
@@ -38,12 +38,12 @@ _FIRST = 2
 _MEMORY = 8 * 2**30
 _RUN = [
     *("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not spark"),
-    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of what is preloaded
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # caused by the preloaded modules
 ]
 
 
 class Chosen:
-    """Leaves only some tests, in their order, and notes which of them failed first."""
+    """Pytest plugin that runs only some tests, in a given order, and records the first failure."""
 
     def __init__(self, chosen: list[str]) -> None:
         self._order = {name: place for place, name in enumerate(chosen)}
@@ -62,7 +62,7 @@ class Chosen:
 
 
 class Lines:
-    """Notes of each test how long it took, and which lines it ran."""
+    """Pytest plugin that records the duration of each test and the lines it runs."""
 
     def __init__(self) -> None:
         from coverage import Coverage
@@ -83,7 +83,7 @@ class Lines:
             self.seconds[item.nodeid] = time.monotonic() - started
 
     def of_tests(self) -> dict[str, dict[str, list[int]]]:
-        """Of each test and file, the lines."""
+        """Return the lines that each test ran, by test and file."""
         self._coverage.stop()
         data = self._coverage.get_data()
         found: dict[str, dict[str, list[int]]] = {name: {} for name in self.seconds}
@@ -91,20 +91,20 @@ class Lines:
             file = os.path.relpath(path)
             for line, tests in data.contexts_by_lineno(path).items():
                 for test in tests:
-                    if test:  # else it was run by an import
+                    if test:  # an empty name marks lines that ran during an import
                         found[test].setdefault(file, []).append(line)
         return found
 
 
 def lines_of_tests(files: list[str]) -> dict[str, Any]:
-    """Run the tests of some files, and say which lines each runs."""
+    """Run the tests of some files and return the lines that each test runs."""
     lines = Lines()
     code = pytest.main([*_RUN, *files], plugins=[lines])
     return {"code": int(code), "seconds": lines.seconds, "lines": lines.of_tests()}
 
 
 def first_failure(tests: list[str]) -> dict[str, Any]:
-    """Run tests until one fails: at first those of few files, as most mutants get no further."""
+    """Run tests until one fails, in two steps: most mutants fail in the first few files."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
     code, found, failed = 0, 0, None
     for some in (files[:_FIRST], files[_FIRST:]):
@@ -133,7 +133,10 @@ def main() -> None:
 
 
 def _in_fork(run: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
-    """What it gives; an empty dict if the process dies, None if it takes longer."""
+    """Run a function in a fork and return its result.
+
+    An empty dict means that the process died. None means that the time limit was exceeded.
+    """
     answer, end = os.pipe()
     child = os.fork()
     if not child:
@@ -144,7 +147,7 @@ def _in_fork(run: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)  # what is above belongs to the parent
+            os._exit(0)  # the fork must not run the parent's cleanup
     os.close(end)
     until, got = time.monotonic() + seconds, b""
     with os.fdopen(answer, "rb", buffering=0) as pipe:
@@ -154,7 +157,7 @@ def _in_fork(run: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any
             if not (piece := pipe.read(1 << 20)):
                 got = b"{}\n"
             got += piece
-    with contextlib.suppress(ProcessLookupError):  # whatever the tests left behind ends with them
+    with contextlib.suppress(ProcessLookupError):  # also ends processes that the tests started
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return json.loads(got) if got.endswith(b"\n") else None

@@ -1,4 +1,4 @@
-"""Copies of the tree, with a process in each that runs tests."""
+"""Copies of the repository, each with a process that runs tests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Answer = TypeVar("_Answer")
 
 
 class Worker:
-    """A copy of the tree in a directory, and the process of :mod:`tests.mutation.worker` there.
+    """A copy of the repository and the process of :mod:`tests.mutation.worker` in it.
 
-    Bytecode in the copy goes by the contents of a source: its time does not tell two mutants apart.
+    Bytecode in the copy is validated by the hash of its source. Two mutants may have the same
+    modification time.
     """
 
     def __init__(self, root: Path, directory: Path) -> None:
@@ -39,7 +40,7 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.mutation.worker"],
             cwd=directory,
-            # Hypothesis then draws the same examples every time
+            # makes Hypothesis draw the same examples every time
             env={**os.environ, "PYTHONPATH": paths, "CI": "true"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -48,7 +49,7 @@ class Worker:
         self._output = directory / "output"
 
     def ask(self, **task: Any) -> dict[str, Any] | None:
-        """The answer to a task; None if it took longer than its seconds."""
+        """Return the result of a task; None if it exceeded its time limit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(task), file=self._process.stdin, flush=True)
@@ -56,11 +57,11 @@ class Worker:
         return answer
 
     def output(self) -> str:
-        """What pytest said last."""
+        """Return the latest output of pytest."""
         return self._output.read_text("utf-8")
 
     def close(self) -> None:
-        """End the process; the copy stays."""
+        """End the process. The copy stays on disk."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -78,7 +79,7 @@ class Pool:
     def each(
         self, run: Callable[[Worker, _Task], _Answer], tasks: Sequence[_Task]
     ) -> Iterator[tuple[_Task, _Answer]]:
-        """Every task with its answer, as they come."""
+        """Yield every task with its result, in the order of completion."""
 
         def on_one(task: _Task) -> _Answer:
             worker = self._idle.get()
@@ -96,6 +97,6 @@ class Pool:
                 threads.shutdown(wait=False, cancel_futures=True)
 
     def close(self) -> None:
-        """End their processes."""
+        """End the workers' processes."""
         for worker in self._workers:
             worker.close()
