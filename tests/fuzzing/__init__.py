@@ -1,6 +1,6 @@
-"""Bytes and text from elsewhere, given to what decodes them: ``make fuzz``.
+"""Fuzz tests for decoders of untrusted bytes and text: ``make fuzz``.
 
-Each module of :mod:`tests.fuzzing.targets` is a target: ``run`` decodes some bytes and uses what
-comes of it, ``seeds`` has well-formed ones, ``TOKENS`` words of their language. What was worth
-keeping stands in ``corpus``, a directory for each target, and is tried again by the tests.
+Each module of :mod:`tests.fuzzing.targets` is a target. Its ``run`` decodes bytes and uses the
+result, ``seeds`` returns well-formed inputs, and ``TOKENS`` lists words of the format. ``corpus``
+has a directory of interesting inputs for each target. The unit tests run them again.
 """

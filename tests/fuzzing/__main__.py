@@ -1,8 +1,9 @@
-"""``python -m tests.fuzzing TARGET``: tries inputs in this process, which a bug may end.
+"""``python -m tests.fuzzing TARGET``: fuzz one target in this process, which a bug may crash.
 
-The kept inputs are tried first, then random changes of them (``--runs``), or those that Atheris
-finds to take new paths (``--seconds``). An input that fails, hangs or takes too much memory is left
-in the directory of findings; mend the bug and move it to ``tests/fuzzing/corpus/TARGET``.
+The stored inputs run first. Then come random changes of them (``--runs``), or inputs for which
+Atheris finds new code paths (``--seconds``). An input that fails, hangs or takes too much memory is
+stored in the directory of findings. Fix the bug and move the input to
+``tests/fuzzing/corpus/TARGET``.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ INSTRUMENTED = ["splitlib", "splitlib_hive", "splitlib_iceberg", "pyiceberg.avro
 
 
 def kept(target: str) -> list[bytes]:
-    """What is in the repository for a target."""
+    """Return the inputs in the repository for a target."""
     return [path.read_bytes() for path in sorted((CORPUS / target).glob("*"))]
 
 
 def limited(target: ModuleType, file: Path) -> Callable[[bytes], bool]:
-    """``run`` of a target with a time limit for each input, which is written to a file before."""
+    """Return the target's ``run`` with a time limit.
+
+    Each input is written to a file before it runs.
+    """
     now = os.open(file, os.O_CREAT | os.O_RDWR)
 
     def run(data: bytes) -> bool:
@@ -61,7 +65,7 @@ def limited(target: ModuleType, file: Path) -> Callable[[bytes], bool]:
 def at_random(
     target: ModuleType, run: Callable[[bytes], bool], inputs: Sequence[bytes], runs: int, seed: int
 ) -> None:
-    """Try the kept inputs and then changes of them; print how many were used and refused."""
+    """Run the stored inputs and random changes of them; print how many were used and refused."""
     source = random.Random(seed)
     found: Counter[bool] = Counter(map(run, inputs))
     for _ in range(runs):
@@ -70,7 +74,7 @@ def at_random(
 
 
 def keep(target: ModuleType, run: Callable[[bytes], bool], found: Path) -> None:
-    """Add to the kept inputs those of a directory that take a path that none of them takes."""
+    """Copy inputs from a directory to the corpus if they take a new code path."""
     name = target.__name__.rpartition(".")[2]
     known = set[Step]().union(*(steps_of(run, data) for data in [*target.seeds(), *kept(name)]))
     candidates = (path.read_bytes() for path in found.glob("*"))
@@ -84,7 +88,7 @@ def keep(target: ModuleType, run: Callable[[bytes], bool], found: Path) -> None:
 
 
 def steps_of(run: Callable[[bytes], bool], data: bytes) -> set[Step]:
-    """From which line to which other the project's code goes with an input."""
+    """Return the steps between lines of the project's code that an input causes."""
     found: set[Step] = set()
     last: dict[FrameType, int] = {}
 
@@ -105,16 +109,16 @@ def steps_of(run: Callable[[bytes], bool], data: bytes) -> set[Step]:
 
 
 def guided(name: str, findings: Path, seconds: int) -> None:
-    """Let Atheris look for inputs that take new paths; does not return.
+    """Search for inputs with new code paths, with Atheris; does not return.
 
-    Those that it finds are left beside the findings.
+    New inputs are stored next to the findings.
     """
-    import atheris  # has no wheels for every platform, and nothing else needs it
+    import atheris  # optional: not every platform has a wheel
 
     with atheris.instrument_imports(include=INSTRUMENTED):
         target = importlib.import_module(f"{targets.__name__}.{name}")
     words, own, seeds = findings / f"{name}.words", findings / name, findings / f"{name}.seeds"
-    for directory in (own, seeds, CORPUS / name):  # Atheris wants all of them
+    for directory in (own, seeds, CORPUS / name):  # Atheris requires all of them to exist
         directory.mkdir(parents=True, exist_ok=True)
     words.write_text("".join(f'"{_escaped(token)}"\n' for token in target.TOKENS), "ascii")
     for seed in target.seeds():

@@ -1,7 +1,7 @@
-"""A small Iceberg table's manifests and lists of manifests, kept so that inputs go on fitting them.
+"""Manifests and manifest lists of a small Iceberg table, stored so that the corpus stays valid.
 
-``python -m tests.fuzzing.iceberg_files`` writes them; corpus entries of other ones are then of no
-use. Read from memory: what is tried is a file of a name of its own.
+``python -m tests.fuzzing.iceberg_files`` writes new ones; corpus entries for the old ones are
+useless then. Targets read these files from memory and add the input as one more file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SUMMARY = {
 
 
 class InMemory(FileIO):
-    """Files by their names, without directories."""
+    """Files in memory by name, without directories."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__()
@@ -110,12 +110,12 @@ class _Written(BytesIO):
 
 
 def kept() -> dict[str, bytes]:
-    """All of the files."""
+    """Return the bytes of all stored files, by name."""
     return {path.name: path.read_bytes() for path in DIRECTORY.glob("*.avro")}
 
 
 def listed(codec: str, number: int) -> dict[str, Any]:
-    """What the list says of a manifest."""
+    """Return the fields of a manifest's entry in the manifest list."""
     found: dict[str, Any] = json.loads((DIRECTORY / "listed.json").read_text("utf-8"))
     return {**found[f"{codec}-{number}.avro"]}
 
@@ -147,7 +147,7 @@ def _entry(manifest: int, number: int) -> ManifestEntry:
 
 
 def write() -> None:
-    """Write all of the files anew."""
+    """Write new versions of all files."""
     said = {}
     memory = InMemory({})
     for codec in CODECS:

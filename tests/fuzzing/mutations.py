@@ -1,4 +1,4 @@
-"""Bytes that were tampered with."""
+"""Random changes of bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_BYTES = 9
 def mutated(
     data: bytes, others: Sequence[bytes], tokens: Sequence[bytes], source: random.Random
 ) -> bytes:
-    """``data`` with a few changes: of bytes and bits, cut, or with pieces of others in it."""
+    """Return ``data`` with a few random changes: bytes, bits, cuts, or pieces of other inputs."""
     changed = bytearray(data)
     for _ in range(source.choice([1, 1, 1, 2, 4, 8])):
         _change(changed, others, tokens, source)
@@ -36,7 +36,7 @@ def _change(
             changed[at:at] = source.randbytes(size)
         case 5:
             changed[at : at + size] = source.choice([b"\xff", b"\x00", b"\x80"]) * size
-        case 6:  # an absurd number, most formats align them
+        case 6:  # an absurd number, aligned to 8 bytes as in most formats
             start = at // 8 * 8
             changed[start : start + 8] = struct.pack("<q", source.choice(_LIES))
         case 7:

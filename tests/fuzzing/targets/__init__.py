@@ -1,5 +1,5 @@
 """A module for each decoder; see :mod:`tests.fuzzing`.
 
-``run(data)`` is True if the bytes were used, False if they were refused by an error that is
-documented. Whatever else it raises is a bug.
+``run(data)`` returns True if the bytes were decoded and used, and False if a documented error
+refused them. Any other exception is a bug.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: with checksums that are right, also of the filters in them."""
+"""Checkpoints with valid checksums, also for the filters in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.model import ReadFormat, TableMetadata
 from tests.fuzzing.targets import filter_bytes
 from tests.support.memory_connector import MemoryConnector, enumerator_of
 
-FORMAT = b"SLC1"  # how the bytes of a checkpoint end
+FORMAT = b"SLC1"  # last bytes of a checkpoint
 SCAN = {"table": "t"}
 METADATA = TableMetadata(pa.schema([("k", pa.int32())]), ("k",), ReadFormat("parquet"))
 TOKENS = (b'"kinds"', b'"producers"', b'"deletes"', b"null", b"true", b"[[", b"]]", b'"k"')
@@ -24,7 +24,7 @@ _CHECKSUM_BYTES = 8
 
 
 def sample() -> bytes:
-    """A checkpoint of a table of three partitions."""
+    """Return a checkpoint of a table with three partitions."""
     enumerator = enumerator_of(MemoryConnector(3))
     maker = enumerator.split_maker()
     splits = [
@@ -38,7 +38,7 @@ def sample() -> bytes:
 
 
 def sections_of(body: bytes) -> list[bytes]:
-    """The parts of a checkpoint: in front of each is its length."""
+    """Return the sections of a checkpoint; each is stored after its length."""
     found = []
     while len(body) >= _LENGTH.size:
         end = _LENGTH.size + _LENGTH.unpack_from(body)[0]
@@ -48,7 +48,7 @@ def sections_of(body: bytes) -> list[bytes]:
 
 
 def sealed(sections: Iterable[bytes]) -> bytes:
-    """A checkpoint of these parts."""
+    """Return a checkpoint that consists of these sections."""
     body = b"".join(_LENGTH.pack(len(section)) + section for section in sections)
     return ipc.seal(body, FORMAT)
 
@@ -69,7 +69,7 @@ def run(data: bytes) -> bool:
 
 
 def _resealed(section: bytes) -> bytes:
-    """A filter with its checksum mended; other parts have none."""
+    """Return a filter's section with a valid checksum. Other sections have no checksum."""
     body, trailer = section[:-_CHECKSUM_BYTES], section[-_CHECKSUM_BYTES:]
     is_filter = trailer.startswith(filter_bytes.FORMAT)
     return ipc.seal(body, filter_bytes.FORMAT) if is_filter else section

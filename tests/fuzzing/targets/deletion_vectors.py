@@ -1,4 +1,4 @@
-"""Deletion vectors, with a frame and a checksum that are right, and as they are."""
+"""Deletion vectors: in a frame with a valid checksum, and as raw bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TOKENS = (b"\x3a\x30\0\0", b"\x3b\x30\0\0", b"\xff\xff", b"\0\0\0\0")
 _NAME = "tried.puffin"
 _MAGIC = b"\xd1\xd3\x39\x64"
 _COUNT_BYTES = 4
-# what a manifest may say; many more positions than that need much memory, rightly
+# Maximum number of positions in the manifest. Many more positions really need much memory.
 _MOST = 1 << 20
 
 
 def seeds() -> list[bytes]:
-    """How many positions the manifest says there are, and the bitmap."""
+    """Return inputs that consist of the number of positions in the manifest and the bitmap."""
     positions = [
         [],
         [1, 5, 2**33],

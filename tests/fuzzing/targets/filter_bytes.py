@@ -1,4 +1,4 @@
-"""Filters: under a checksum that is right, as whoever writes bytes can compute one."""
+"""Filters with a valid checksum, since an attacker can compute one too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from splitlib.filtering.domains import RangeDomain
 from splitlib.filtering.predicate import Predicate
 from splitlib.filtering.ranges import Ranges
 
-FORMAT = b"SLF1"  # how the bytes of a filter end
+FORMAT = b"SLF1"  # last bytes of a filter
 TOKENS = (b"values:1", b"range:1", b"ranges[):1", b",", b"splitlib.domains", b"splitlib.schema")
 
 RANGES = Ranges(pa.array([1, 7]), pa.array([3, 9]), "[)")

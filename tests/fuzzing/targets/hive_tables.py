@@ -1,4 +1,4 @@
-"""What a metastore keeps of a table: parameters, among them Spark's schema in JSON, and columns."""
+"""Tables as a metastore stores them: columns and parameters, with Spark's schema as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TOKENS = (
 
 
 def seeds() -> list[bytes]:
-    """A table per input: its kind, its SerDe, types of its columns, then its parameters."""
+    """Return one table per input: its kind, its SerDe, the column types, then its parameters."""
     schema = json.dumps({"type": "struct", "fields": _FIELDS})
     spark = [
         f"{_SOURCES}provider=parquet",
@@ -81,7 +81,7 @@ def run(data: bytes) -> bool:
         metadata = table_metadata(table)
     except SplitlibError:
         return False
-    # every partition column is a column, and may be asked for
+    # every partition column is a column of the schema, so a query may filter by it
     assert metadata.partition_schema.names == list(metadata.partition_keys)
     assert len(metadata.data_schema) + len(metadata.partition_keys) == len(metadata.schema)
     return True

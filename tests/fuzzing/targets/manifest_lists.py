@@ -1,4 +1,4 @@
-"""Lists of the manifests of an Iceberg table: all of its files, or an error."""
+"""Manifest lists of an Iceberg table: decoding returns all files or raises an error."""
 
 from __future__ import annotations
 

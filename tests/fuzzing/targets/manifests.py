@@ -1,4 +1,4 @@
-"""Manifests of an Iceberg table, of which their list says how many files and rows they have."""
+"""Manifests of an Iceberg table, whose manifest list has their numbers of files and rows."""
 
 from __future__ import annotations
 

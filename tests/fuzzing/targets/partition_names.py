@@ -1,4 +1,4 @@
-"""Names of Hive partitions, and their values as they are compared."""
+"""Names of Hive partitions, and the values parsed from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = (
 
 
 def seeds() -> list[bytes]:
-    """The first byte says the type of the keys and how many there are; then a name per line."""
+    """Return inputs: a byte that selects type and number of keys, then one name per line."""
     values = [
         "a%20b\nk=%5E\nK=x\nk=__HIVE_DEFAULT_PARTITION__",
         "ab  \nk=ab\nk=\nk=é",
@@ -73,11 +73,11 @@ def run(data: bytes) -> bool:
 
 
 def _as_one_by_one(texts: pa.Array, kind: pa.Field) -> None:
-    """What a value is read as does not depend on the values beside it."""
+    """Check that the parsed value does not depend on the other values of the array."""
     together = parse(texts, kind)
     for row in range(len(texts)):
         alone = parse(texts.slice(row, 1), kind)
-        # as text, in which NaN equals itself
+        # compared as text, in which NaN equals itself
         assert str(together.values.slice(row, 1)) == str(alone.values), texts[row]
         assert _is_undecided(together, row) == _is_undecided(alone, 0), texts[row]
         if texts[row].is_valid and alone.values.null_count:
@@ -89,7 +89,7 @@ def _is_undecided(values: TypedValues, row: int) -> bool:
 
 
 def _round_trip(texts: pa.RecordBatch) -> None:
-    """Values that names had are those of the names that they give."""
+    """Check that names composed from parsed values give the same values again."""
     rows = list(zip(*(column.to_pylist() for column in texts.columns), strict=True))
     names = pa.array([partition_name(texts.schema.names, row) for row in rows])
     back = split_names(names, texts.schema.names)

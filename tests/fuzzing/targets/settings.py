@@ -1,4 +1,4 @@
-"""Settings as text, of the environment and of a Spark session; and named catalogs."""
+"""Settings as text from the environment and from a Spark session, and named catalogs."""
 
 from __future__ import annotations
 

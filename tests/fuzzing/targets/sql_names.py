@@ -1,4 +1,4 @@
-"""The names in the text of a query."""
+"""Table names in the text of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of strings in an answer of thrift, beside what thrift's own decoder makes of it."""
+"""Lists of strings in thrift responses, compared with the result of thrift's own decoder."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def seeds() -> list[bytes]:
 
 
 def listed(strings: Iterable[bytes]) -> bytes:
-    """The list with which an answer begins."""
+    """Return the beginning of a response: the header and the list."""
     each = [struct.pack(">i", len(string)) + string for string in strings]
     return struct.pack(">bhbi", 15, 0, 11, len(each)) + b"".join(each)
 
 
 class Line(TTransportBase):  # type: ignore[misc]  # thrift has no types
-    """Bytes that come in pieces, whose sizes are drawn."""
+    """A transport that returns bytes in pieces of random sizes."""
 
     def __init__(self, data: bytes, seed: int) -> None:
         self.left = data
@@ -49,7 +49,7 @@ class Line(TTransportBase):  # type: ignore[misc]  # thrift has no types
 
 
 def read(data: bytes, seed: int, buffer: int, *, by_thrift: bool) -> tuple[Any, ...] | None:
-    """The strings in an answer, the error in it, and what is left behind it; None if it fails."""
+    """Return strings and error of a response, and the bytes after it; None if decoding fails."""
     line = Line(data, seed)
     transport = TBufferedTransport(line, buffer)
     protocol = TBinaryProtocolAccelerated(

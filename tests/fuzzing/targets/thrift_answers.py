@@ -1,7 +1,7 @@
-"""What a metastore answers to the connector: a table, the names of its partitions, their details.
+"""Responses of a metastore to the connector: a table, its partition names, their details.
 
-Each question on a connection gets the next answer, up to where another begins, whatever it
-asks; calls are numbered from 1 on each connection.
+The input is cut where a response begins. Each request on a connection gets the next piece, whatever
+the request is. Calls on a connection are numbered from 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from splitlib_hive import HiveConnector
 _PARQUET = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 _SPARK = "spark.sql.sources."
 _BEGINNING = re.compile(rb"(?<=.)(?=\x80\x01\x00\x02)", re.DOTALL)
-"""Before each answer but the first: the version of the protocol, and that it is a reply."""
+"""Start of each response after the first: protocol version and message type "reply"."""
 TOKENS = (
     b"get_table_req",
     b"get_partition_names",
@@ -59,7 +59,7 @@ _JSON = (
 
 
 def _answers(parameters: dict[str, str]) -> bytes:
-    """To all calls about one table, in their order."""
+    """Return the responses to all calls about one table, in the order of the calls."""
     serde = ttypes.SerDeInfo(serializationLib=_PARQUET, parameters={})
     descriptor = ttypes.StorageDescriptor(
         cols=[ttypes.FieldSchema("v", "int")],
@@ -98,7 +98,7 @@ def _answer(name: str, number: int, success: Any) -> bytes:
 
 
 class Server:
-    """Gives the same answers on every connection."""
+    """A server that sends the same responses on every connection."""
 
     def __init__(self) -> None:
         self.answer = b""
@@ -115,15 +115,15 @@ class Server:
                         line.recv(1 << 16)
                         line.sendall(part)
                     line.shutdown(socket.SHUT_WR)
-                    while line.recv(1 << 16):  # what is asked
+                    while line.recv(1 << 16):  # discard the requests
                         pass
                 except OSError:
-                    pass  # the client has closed the line
+                    pass  # the client closed the connection
 
 
 @cache
 def server() -> Server:
-    """One for all inputs."""
+    """Return the server that all inputs share."""
     return Server()
 
 

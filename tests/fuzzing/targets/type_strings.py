@@ -1,4 +1,4 @@
-"""Types of columns as Hive and Spark spell them."""
+"""Column types in the notation of Hive and Spark."""
 
 from __future__ import annotations
 
