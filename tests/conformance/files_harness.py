@@ -30,7 +30,7 @@ class FilesHarness(Harness):
 
     def create_table(self, data_schema: pa.Schema, partition_schema: pa.Schema) -> TableAddress:
         name = self._root / f"table{next(self._numbers)}"
-        (name / "_temporary" / "0").mkdir(parents=True)  # of a job that writes at this moment
+        (name / "_temporary" / "0").mkdir(parents=True)  # written by a job that is still running
         (name / "_SUCCESS").touch()
         return TableAddress(
             str(name), {"schema": data_schema, "partition_schema": partition_schema}

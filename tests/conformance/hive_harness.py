@@ -51,14 +51,15 @@ _HIVE_TYPES = {
     pa.float64(): "double",
     pa.timestamp("us", "UTC"): "timestamp",
 }
-# What connectors of a metastore ask it; all calls of these names are made over thrift.
+# Catalog requests of metastore connectors; all calls with these names go through thrift.
 _ASKED = ("get_table_req", "get_partition_names", "get_partitions_by_names")
 
 
 class HiveHarness(Harness):
-    """Tables of a metastore, made with the classes that thrift generates, as any client would.
+    """Metastore tables, created with thrift's generated classes as any other client would.
 
-    Partitions lie anywhere but where Hive would put them: a location is never to be composed.
+    Partitions are stored outside of their default locations, so that connectors must not derive
+    locations from names.
     """
 
     def __init__(self, metastore: HiveMetastore, root: Path) -> None:
@@ -123,7 +124,7 @@ class HiveHarness(Harness):
         return _Refusal("java.security.AccessControlException: Permission denied: user=me")
 
     def open_connections(self) -> int:
-        """Sockets of this process on the metastore's port, of those that harnesses open none."""
+        """Count this process's sockets on the metastore's port; the harness keeps none open."""
         port = f":{int(self._uri.rpartition(':')[2]):04X}"
         own = {os.readlink(path) for path in glob.glob("/proc/self/fd/*") if os.path.islink(path)}
         found = 0
@@ -139,7 +140,10 @@ class HiveHarness(Harness):
             client.drop_table("default", name, False)
 
     def replace_table(self, table: TableAddress) -> None:
-        """By one in another place: a metastore has no other way to tell two of one second."""
+        """Replace the table by one at another location.
+
+        Nothing else distinguishes two tables that a metastore creates in the same second.
+        """
         _, name = table.name.split(".")
         with self._client() as client:
             other = client.get_table("default", name)
@@ -179,7 +183,7 @@ class HiveHarness(Harness):
 
 
 class _Refusal(MetaException, PermissionError):  # type: ignore[misc]  # thrift is not typed
-    """What a metastore raises, and what a filesystem does."""
+    """A denial that is both the metastore's exception and the filesystem's."""
 
 
 def _columns(schema: pa.Schema) -> list[FieldSchema]:

@@ -60,9 +60,9 @@ _TYPES: dict[pa.DataType, IcebergType] = {
 
 
 class IcebergHarness(Harness):
-    """Tables partitioned by the values of their last columns, which are not in the files.
+    """Tables partitioned by their last columns, whose values are not in the files.
 
-    Files are written by PyArrow and lie where nobody would look for them.
+    Files are written by PyArrow, outside of the table's default location.
     """
 
     def __init__(self, catalog: Catalog, root: Path) -> None:

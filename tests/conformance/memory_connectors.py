@@ -1,6 +1,6 @@
-"""Connectors of a source in memory: one that only lists, and one with every ability.
+"""Connectors of a source in memory: one without optional abilities, and one with every ability.
 
-They are right, and small, so that each method can be replaced by one with a mistake.
+Both are correct and small, so that a planted bug replaces just one method.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _KNOWN = ("lower", "upper", "has_null", "has_nan", "has_value")
 
 
 class PlainConnector(Connector):
-    """Lists, and can do nothing else.
+    """A connector without optional abilities.
 
     Options:
-        source: One of :attr:`sources`.
-        page: How many partitions one call lists.
+        source: Key of a source in :attr:`sources`.
+        page: Number of partitions that one call lists.
     """
 
     sources: ClassVar[dict[str, Source]] = {}
@@ -77,7 +77,7 @@ class PlainConnector(Connector):
                 return
 
     def names(self, after: int) -> list[str]:
-        """A page of names."""
+        """Return a page of partition names."""
         try:
             return self.client.partition_names(self.name, after, self.page)
         except KeyError as error:
@@ -117,7 +117,10 @@ class PlainConnector(Connector):
 
 
 class AbleConnector(PlainConnector):
-    """Has every ability, and statistics of every column; its columns are found by identifier."""
+    """A connector with every ability and statistics of every column.
+
+    It matches columns by field id.
+    """
 
     form = ReadFormat.of("parquet", columns="id")
     partitions_per_details = 6
@@ -154,7 +157,7 @@ class AbleConnector(PlainConnector):
         return FileBatch(batch.files, self.form, batch.requests, statistics, deletes, sets)
 
     def statistics_of(self, found: Sequence[Mapping[str, Any]]) -> dict[str, ColumnStatistics]:
-        """Of each data column, a row per file."""
+        """Return the statistics of each data column, with a row per file."""
         statistics = {}
         for column in self.metadata.data_schema:
             known = [of_file[column.name] for of_file in found]

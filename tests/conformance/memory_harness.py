@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 class PlainHarness(Harness):
-    """Tables in memory; no more than a harness has to do."""
+    """Tables in memory, with the minimum that a harness must implement."""
 
     def __init__(self) -> None:
         self.source = Source()
@@ -50,7 +50,7 @@ class PlainHarness(Harness):
 
 
 class FullHarness(PlainHarness):
-    """The same, with everything that the kit may ask for."""
+    """Tables in memory, with everything that the kit can use."""
 
     @contextmanager
     def watch(self, calls: SourceCalls) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""A catalog and a storage in memory, which clients ask over connections.
+"""A catalog and a storage in memory, which clients call through connections.
 
-Partitions have names as Hive gives them, so that a connector has something to get wrong.
+Partitions have names in Hive's notation, so that a connector can make mistakes with them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VECTOR = ".vector"
 
 @dataclass
 class StoredFile:
-    """A file; its name is relative to the directory of its partition."""
+    """A file. Its name is relative to the directory of its partition."""
 
     path: str
     name: str
@@ -40,7 +40,7 @@ class StoredFile:
 
 @dataclass
 class StoredTable:
-    """A table, whose number no other one has."""
+    """A table with a unique number."""
 
     number: int
     data_schema: pa.Schema
@@ -49,7 +49,7 @@ class StoredTable:
 
 
 class Source:
-    """What there is, and how many connections are open."""
+    """The content of the catalog and the storage, and the number of open connections."""
 
     def __init__(self) -> None:
         self.tables: dict[str, StoredTable] = {}
@@ -86,13 +86,16 @@ class Source:
             self.connections += connections
 
     def answer(self, answer: Callable[[], T]) -> T:
-        """What every call passes through."""
+        """Run a call of a client. Every call goes through this method."""
         found: T = answer() if self.calls is None else self.calls.through(answer)
         return found
 
 
 class Client:
-    """A connection. Each method is one call; a ``KeyError`` says that something is not there."""
+    """A connection.
+
+    Each method is one call, and raises ``KeyError`` if something does not exist.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -105,11 +108,11 @@ class Client:
         return self._ask(lambda: list(self.source.tables))
 
     def partition_names(self, name: str, after: int, most: int) -> list[str]:
-        """A page of names, in no particular order but always the same."""
+        """Return a page of names. Their order is arbitrary but constant."""
         return self._ask(lambda: list(self.source.tables[name].partitions)[after : after + most])
 
     def partitions(self, name: str, names: Sequence[str]) -> dict[str, str]:
-        """The locations of partitions by name, of those that are there."""
+        """Return the locations of the partitions that exist, by name."""
 
         def answer() -> dict[str, str]:
             there = self.source.tables[name].partitions
@@ -118,7 +121,7 @@ class Client:
         return self._ask(answer)
 
     def files(self, location: str) -> list[dict[str, Any]]:
-        """The files at a location, hidden ones too, with what is known of their columns."""
+        """Return the files at a location, including hidden ones, with their column statistics."""
 
         def answer() -> list[dict[str, Any]]:
             name, _, below = location.partition(":")
@@ -140,11 +143,11 @@ class Client:
         return self._ask(lambda: [f"host{sum(map(ord, path)) % 7}"])
 
     def footer(self, path: str) -> list[str]:
-        """The names of the columns in a file."""
+        """Return the column names of a file."""
         return self._ask(lambda: list(self.source.files[path].rows.column_names))
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file; those of a vector are beside the file that it is of."""
+        """Return the bytes of a file, or of the deletion vector stored next to it."""
 
         def answer() -> bytes:
             file = self.source.files[path.removesuffix(VECTOR)]

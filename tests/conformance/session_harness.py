@@ -11,7 +11,7 @@ from tests.conformance.hive_harness import HiveHarness
 
 
 class SessionHarness(HiveHarness):
-    """The same tables, made behind the back of the session that finds them by their names."""
+    """Metastore tables, created without the session that then finds them by name."""
 
     def __init__(self, metastore: HiveMetastore, spark: SparkSession, root: Path) -> None:
         super().__init__(metastore, root)
@@ -24,5 +24,5 @@ class SessionHarness(HiveHarness):
         not_tried("count the connections of a JVM (open_connections)")
 
     def _address(self, name: str) -> TableAddress:
-        # a call lists some directories for each of its threads, and the kit's tables are small
+        # each thread lists several directories per call, and the kit's tables are small
         return TableAddress(f"default.{name}", {"spark": self._spark, "listing_threads": 1})

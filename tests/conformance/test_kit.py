@@ -1,4 +1,4 @@
-"""The kit's own tests: a right connector passes, and what fails is told in words."""
+"""Tests of the kit: a correct connector passes, and failures are explained in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TestAble = kit_on("able", ABILITIES)
 
 
 def test_a_failure_is_told_in_words() -> None:
-    """By ``expect``: pytest's picture of a bare assertion says nothing to a connector's author."""
+    """Checks use ``expect``: the output of a bare assertion does not help a connector's author."""
     modules = list(Path(str(splitlib_conformance.__file__)).parent.glob("*.py"))
     assert len(modules) > 10
     for path in modules:

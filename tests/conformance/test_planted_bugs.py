@@ -1,6 +1,6 @@
-"""Each planted bug fails the kit's tests that are named for it, and no others.
+"""Each planted bug fails exactly the kit's tests that are named for it.
 
-The kit runs in a process of its own, in which the bugs' tests may fail.
+The kit runs in a process of its own, in which tests may fail.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _run(*arguments: str, report: Path) -> tuple[Outcomes, str]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     report = tmp_path_factory.mktemp("kit") / "report.xml"
     files = [str(module.__file__) for module in _MODULES]
-    # many a bug makes its tests wait for what does not come
+    # parallel, because many bugs make their tests wait until a timeout
     found, _ = _run("-n", "4", *files, report=report)
     return found
 
@@ -76,12 +76,12 @@ def test_every_test_of_the_kit_catches_something() -> None:
 
 
 def test_example_of_the_documentation_works(tmp_path: Path) -> None:
-    """The docstring's code runs as it stands; the test it marks as an expected failure passes."""
+    """The docstring's code runs unchanged. Tests that its harness does not support are skipped."""
     documentation = inspect.getdoc(splitlib_conformance)
     assert documentation is not None
     _, _, rest = documentation.partition("::\n")
     example = tmp_path / "test_example.py"
     example.write_text(textwrap.dedent(rest.partition("\nA connector that")[0]))
-    # the properties are slow, and run on the same connector in test_files.py
+    # test_files.py runs the slow property tests on the same connector
     found, output = _run(str(example), "-k", "not no_match_is_lost", report=tmp_path / "report.xml")
     assert set(found["TestFiles"]) == {"passed", "skipped"}, output

@@ -1,4 +1,4 @@
-"""Each sentence of ``splitlib.spi``, and the tests that fail if it does not hold."""
+"""Each sentence of ``splitlib.spi``, with the tests that fail if the sentence is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 ENUMERATOR = "tests/unit/enumeration/test_enumerator.py"
 SPI, TABLE = "tests/unit/test_spi.py", "tests/unit/test_table.py"
 
-# By how the sentence begins: tests of the kit, without their test_, and others as file::test.
+# Tests by the beginning of a sentence: the kit's tests without test_, others as file::test.
 PROMISES: dict[str, tuple[str, ...]] = {
     "A connector is a class with four methods": (f"{SPI}::test_a_connector_is_four_methods",),
     "An entry point of the group": (
@@ -191,7 +191,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "MissingFile: if the file no longer exists": ("vectors_that_cannot_be_read",),
 }
-# What nobody can break: it says what something is, or when it is worth while.
+# Sentences that cannot be violated: definitions and advice.
 EXPLANATIONS = (
     "The interface of a storage backend",
     "A connector only lists",
@@ -207,7 +207,7 @@ EXPLANATIONS = (
     "Reading the table's files needs credentials",
     "Columns are matched by field id",
     "Deleted rows may be stored as a deletion vector",
-    # which tables these are, each connector's own tests say
+    # each connector's own tests show which tables these are
     "UnsupportedTable: if reading it could give wrong rows",
     "A source that lists directories needs one request",
     "Used for readers that cannot match columns",
@@ -220,7 +220,7 @@ def _sentences() -> list[str]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = re.sub(r"\n *(Args|Raises|Attributes):", "", ast.get_docstring(node) or "")
             text = re.sub(r"\s+", " ", text)
-            # an entry of a section begins a sentence, too
+            # an entry of a section also begins a sentence
             found += re.split(r"(?<=\.) (?=[A-Z`]|\w+: [A-Z])", text)
     return [sentence for sentence in found if sentence]
 

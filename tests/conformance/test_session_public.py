@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 class PublicSessionHarness(SessionHarness):
-    """The same tables, found by a session that uses nothing but its public API."""
+    """Metastore tables, found by a session through its public API only."""
 
     def _address(self, name: str) -> TableAddress:
         options = {"spark": self._spark, "spark_scan": "paths", "listing_threads": 1}
@@ -26,7 +26,7 @@ class TestSessionPublic(ConnectorConformance):
     connector = "session"
     capabilities = frozenset({SupportsIdentityCheck, SupportsPartitionDetails, SupportsTableNames})
 
-    @pytest.fixture(params=["date"])  # one of all: a statement for each partition takes its time
+    @pytest.fixture(params=["date"])  # only one case, because a statement per partition is slow
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
         (case,) = [case for case in KEY_CASES if case.name == request.param]
         return case

@@ -1,4 +1,4 @@
-"""A connector in ten minutes: what CONTRIBUTING says, done."""
+"""The steps in CONTRIBUTING for writing a connector in ten minutes work."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_copy_of_the_reference_passes_the_kit(tmp_path):
 
 
 def run(*command, cwd):
-    # the source roots, when the package is not installed
+    # needed if the package is not installed
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(cwd), *sys.path])}
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr

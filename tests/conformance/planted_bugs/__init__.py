@@ -1,4 +1,5 @@
-"""The kit on connectors that are wrong on purpose, each with the tests that must fail.
+"""Connectors with planted bugs, each with the names of the kit's tests that must fail.
 
-Run by ``test_planted_bugs.py``, which expects failures; pytest does not find them by their names.
+``test_planted_bugs.py`` runs these tests. Pytest does not collect these modules by their names,
+since failures are expected.
 """

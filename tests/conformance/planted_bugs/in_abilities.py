@@ -1,4 +1,4 @@
-"""Mistakes in what only some connectors can do."""
+"""Mistakes in optional abilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MisspellsAnAbility(PlainConnector):
     declared = frozenset({SupportsIdentityCheck})
 
     def check_identitty(self) -> None:
-        """What nobody will call."""
+        """Never called, because the name is misspelled."""
 
 
 @caught_by("details_are_of_the_partitions_given")
@@ -147,7 +147,7 @@ class GivesNamesOfTheTable(AbleConnector):
 
 @caught_by("physical_names")
 class GivesTheFirstFilesNames(AbleConnector):
-    """For all files that it is asked about."""
+    """Returns the physical names of the first file for all files."""
 
     def with_physical_names(self, files):
         ids = {field.name: int(field.metadata[FIELD_ID]) for field in self.metadata.schema}

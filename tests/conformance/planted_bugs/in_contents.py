@@ -1,4 +1,4 @@
-"""Mistakes in what is listed: schema, partitions, files."""
+"""Mistakes in listed contents: schema, partitions, files."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class TakesFilesForOrc(PlainConnector):
 
 
 def _with_column_of(batch: PartitionBatch, key: str, change: Callable[[pa.Array], Any]) -> Any:
-    """The batch with one column of values in another form, where it has that."""
+    """Return the batch with one changed column of values, if the batch has that column."""
     names = batch.values.schema.names
     columns = [
         change(column) if name == key else column
@@ -200,7 +200,7 @@ class RoundsSizes(Files):
 
 @caught_by("files_belong_to_their_partition")
 class TakesPartitionsForInOrder(PlainConnector):
-    """In that of the catalog, whatever order it is given."""
+    """Assumes that partitions come in the catalog's order."""
 
     partitions_per_listing = 2
 
@@ -323,7 +323,7 @@ class TakesAnyOption(PlainConnector):
     "unpartitioned_table",
 )
 class ListsTheFirstFileAgain(PlainConnector):
-    """Names the first file of a partition in place of its second, with the second's size."""
+    """Lists the first file of a partition again in place of its second, with the second's size."""
 
     def list_files(self, partitions, predicate):
         for batch in super().list_files(partitions, predicate):

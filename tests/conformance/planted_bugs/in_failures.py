@@ -1,4 +1,4 @@
-"""Mistakes that show when the source fails, hangs, or is used by several."""
+"""Mistakes that appear when the source fails, hangs, or has several concurrent users."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TakesUnavailableForNoTable(PlainConnector):
 
 @caught_by("unavailable_source_is_tried_again")
 class StaysBroken(PlainConnector):
-    """Its one connection is not made again."""
+    """Does not connect again after its connection was closed."""
 
     broken = False
 
@@ -115,7 +115,7 @@ class TakesGarbageForTheEnd(PlainConnector):
 
 @caught_by("hanging_call_ends_at_its_deadline")
 class TakesSlowForEmpty(PlainConnector):
-    """Waits for an answer as long as it likes to."""
+    """Treats a slow response as an empty page."""
 
     def names(self, after):
         pool = ThreadPoolExecutor(1)
@@ -129,7 +129,7 @@ class TakesSlowForEmpty(PlainConnector):
 
 @caught_by("cancel_in_the_middle", "hanging_call_ends_at_its_deadline")
 class GivesUpForGood(PlainConnector):
-    """Closes its connection when nobody waits for a call any more."""
+    """Closes its connection when a call is abandoned."""
 
     def names(self, after):
         found = super().names(after)

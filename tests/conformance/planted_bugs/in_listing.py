@@ -1,4 +1,4 @@
-"""Mistakes in when things are listed, how often, in which order and by which filter."""
+"""Mistakes in the time, number, order and filters of listings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conformance.planted_bugs.plant import TEXT, Batches, Files, caught_by
 
 @caught_by("one_value_reads_its_partition_alone", types=TEXT)
 class PrunesWithoutCase(PlainConnector):
-    """Compares in lower case, as if values were names."""
+    """Compares partition values in lower case, as if they were column names."""
 
     def list_partitions(self, predicate):
         for batch in super().list_partitions(predicate):
@@ -36,7 +36,7 @@ class PrunesWithoutCase(PlainConnector):
     "unpartitioned_table",
 )
 class PrunesNull(PlainConnector):
-    """Takes a filter for ``k IN (…)`` alone, which drops null partitions that it asks for."""
+    """Drops null partitions for every filter, even if null is among the keys."""
 
     def list_partitions(self, predicate):
         for batch in super().list_partitions(predicate):
@@ -46,7 +46,7 @@ class PrunesNull(PlainConnector):
 
 @caught_by("several_filters_at_once")
 class KeepsThePredicate(PlainConnector):
-    """Files are listed for whoever has asked for partitions last."""
+    """Lists files with the predicate of the latest listing, even if that is another scan's."""
 
     def list_partitions(self, predicate):
         for batch in super().list_partitions(predicate):
@@ -63,7 +63,7 @@ class KeepsThePredicate(PlainConnector):
 
 @caught_by("order_is_the_same_every_time", "same_splits_in_the_same_order", "small_pages_join_up")
 class SwapsEverySecondTime(Batches):
-    """As an answer that is made by several threads may."""
+    """Swaps the order in every second batch, like a response that several threads build."""
 
     times = itertools.count()
 
@@ -120,7 +120,7 @@ class CountsTheFirstPageAlone(PlainConnector):
 
 @caught_by("small_pages_join_up")
 class LosesAFullLastPage(PlainConnector):
-    """Takes a page that is not full for none."""
+    """Treats every later page that is not full as empty."""
 
     def names(self, after):
         found = super().names(after)
@@ -128,7 +128,7 @@ class LosesAFullLastPage(PlainConnector):
 
 
 class _ListsAllFirst(PlainConnector):
-    """Lists every file of the table together with its partitions."""
+    """Lists all files of the table while it lists the partitions."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -249,7 +249,7 @@ class IgnoresMissingDirectories(PlainConnector):
 
 @caught_by("marker_reads_everything", "no_match_is_lost", "statistics_lose_no_match")
 class TakesTheMarkerForNoKeys(PlainConnector):
-    """Lists nothing for filters of which none compares a column."""
+    """Lists nothing if there are filters but none of them compares a column."""
 
     def list_partitions(self, predicate):
         if predicate.keys or not predicate.filters:

@@ -1,4 +1,4 @@
-"""Mistakes in what is said of the values in files."""
+"""Mistakes in the statistics of files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conformance.planted_bugs.plant import TEXT, caught_by
 
 
 class _Known(AbleConnector):
-    """Changes what is known of a column of one file."""
+    """Changes the statistics of the column ``c``."""
 
     def statistics_of(self, found):
         changed = [
@@ -116,7 +116,7 @@ class HasStatisticsOfTheFirstFileAlone(AbleConnector):
 
 @caught_by("statistics_lose_no_match")
 class ComparesFilesByItself(AbleConnector):
-    """Leaves out files of which it knows no bounds, as if they had no rows."""
+    """Drops files without bounds, as if they had no rows."""
 
     def list_files(self, partitions, predicate):
         for batch in super().list_files(partitions, predicate):

@@ -1,4 +1,4 @@
-"""How a bug is planted: a connector with a mistake, and the kit put on it."""
+"""Functions that register a faulty connector and apply the conformance kit to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from splitlib_conformance.key_cases import KEY_CASES, ONE_KEY_CASES, KeyCase
 from tests.conformance.memory_connectors import AbleConnector, PlainConnector
 from tests.conformance.memory_harness import FullHarness
 
-# that a property fails is enough here, and the shortest example of it takes long to find
+# One failing example is enough here, and shrinking it takes long.
 settings.register_profile("planted", phases=[Phase.generate], max_examples=5)
 settings.load_profile("planted")
 
@@ -35,12 +35,12 @@ ABILITIES = frozenset(
         spi.SupportsTableNames,
     }
 )
-# several keys of several types, and a data column of one
+# several keys of several types, and a data column of one of these types
 FEW_TYPES = frozenset({"several"})
 TEXT = frozenset({"string", "several"})
 
 CAUGHT_BY: dict[str, frozenset[str]] = {}
-"""The tests of the kit that fail, by the name of the test class."""
+"""Names of the kit's tests that must fail, by the name of the test class."""
 
 
 def kit_on(
@@ -49,13 +49,13 @@ def kit_on(
     types: frozenset[str] | None = None,
     harness: type[Harness] = FullHarness,
 ) -> type[ConnectorConformance]:
-    """The kit on a connector of tables in memory.
+    """Return the kit's test class for a connector of tables in memory.
 
     Args:
-        connector: Its name.
-        capabilities: What it says that it can do.
-        types: The names of the cases that are tried, by default all.
-        harness: What makes the tables.
+        connector: Registered name of the connector.
+        capabilities: Abilities that the test class declares.
+        types: Names of the key cases to test; None for all.
+        harness: Class that creates the tables.
     """
     made = harness
     of_columns = None if types is None else types | {"int"}
@@ -67,7 +67,7 @@ def kit_on(
 
         @pytest.fixture(autouse=True)
         def no_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-            """Between tries: nothing here is better a moment later."""
+            """Retry without pauses, since waiting changes nothing here."""
             monkeypatch.setattr(random, "uniform", lambda low, high: low)
 
         @pytest.fixture(params=_chosen(KEY_CASES, types), ids=lambda case: case.name)
@@ -92,11 +92,11 @@ def _chosen(cases: Sequence[KeyCase], types: frozenset[str] | None) -> list[KeyC
 def caught_by(
     *tests: str, types: frozenset[str] = FEW_TYPES
 ) -> Callable[[type[Connector]], type[Connector]]:
-    """Put the kit on the connector.
+    """Apply the kit to the connector.
 
     Args:
-        tests: Those that fail, and no others, without their ``test_``.
-        types: The names of the cases that are tried.
+        tests: Names of exactly the tests that fail, without ``test_``.
+        types: Names of the key cases to test.
     """
 
     def plant(connector: type[Connector]) -> type[Connector]:
@@ -114,7 +114,7 @@ def caught_by(
 
 
 class Batches(PlainConnector):
-    """Changes batches of partitions as they pass."""
+    """Changes each batch of partitions."""
 
     def batch_of(self, names):
         return self.change(super().batch_of(names))
@@ -124,7 +124,7 @@ class Batches(PlainConnector):
 
 
 class Files(PlainConnector):
-    """Changes batches of files as they pass."""
+    """Changes each batch of files."""
 
     def files_of(self, row, found):
         return self.change(super().files_of(row, found))
@@ -143,7 +143,7 @@ def in_row(batch: FileBatch, row: int) -> FileBatch:
 
 
 def mapped(batch: PartitionBatch, spell: Callable[[str], str | None]) -> PartitionBatch:
-    """The values of a column, each changed by a function."""
+    """Return the batch with a function applied to all partition values."""
     if not batch.values.num_columns:
         return batch
     columns = [
