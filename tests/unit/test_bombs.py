@@ -1,4 +1,4 @@
-"""Small inputs that would unpack to gigabytes: refused with little memory."""
+"""Small inputs that would decompress to gigabytes are refused with little memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from tests.fuzzing import iceberg_files
 
-# Runs alone, as a limit of memory holds for a whole process.
+# Runs in its own process, because a memory limit applies to a whole process.
 _CHILD = """
 import json
 import resource

@@ -8,7 +8,7 @@ import pytest
 from splitlib import ConfigError, SplitConfig
 from splitlib.config import resolve_settings
 
-untyped: Any = SplitConfig  # what the type checker would refuse before it runs
+untyped: Any = SplitConfig  # for arguments that the type checker refuses
 
 # Every key and its default: changing one is a change of the public contract.
 DEFAULTS = {
@@ -96,7 +96,7 @@ def test_text_values(name, text, value):
         ),
         (lambda: untyped(allowed_locations="/data"), "must be tuple or NoneType, not '/data'"),
         (lambda: SplitConfig(allowed_locations=("data",)), "absolute paths and URIs, not 'data'"),
-        # what was to be filled in must not allow everything
+        # a variable left empty by mistake must not allow everything
         (lambda: SplitConfig.resolve(environ={"SPLITLIB_ALLOWED_LOCATIONS": ""}), "not ''"),
         (lambda: SplitConfig.resolve({"allowed_locations": "/a,,/b"}), "not ''"),
         (lambda: untyped(allowed_locations=[1]), "absolute paths and URIs, not 1"),

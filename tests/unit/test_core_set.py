@@ -1,4 +1,4 @@
-"""The list of core tests names tests that exist."""
+"""The list of core tests contains only tests that exist."""
 
 from __future__ import annotations
 

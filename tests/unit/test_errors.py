@@ -51,7 +51,7 @@ def test_all_are_listed_here():
 
 
 class Shaped(Exception):
-    """An error as of a client that need not be installed, with that client's attributes."""
+    """An error with the attributes of a client library's error, without that library."""
 
     def __init__(self, **attributes: object) -> None:
         super().__init__("no")

@@ -1,4 +1,4 @@
-"""What ``import splitlib`` costs: every script and every Python worker of Spark pays it."""
+"""The cost of ``import splitlib``, which every script and every Python worker of Spark pays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-# Needed by some ways to use splitlib, and imported by these: none is worth its time to the others.
+# Imported on first use, because most programs do not need them.
 NOT_IMPORTED = {
     "asyncio",
     "difflib",
@@ -34,7 +34,7 @@ NOT_IMPORTED = {
 
 
 def python(code):
-    # the source roots, when the package is not installed
+    # needed if the package is not installed
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.check_output([sys.executable, "-c", code], text=True, env=env)
 
@@ -45,6 +45,6 @@ def test_what_is_not_imported():
     by_arrow = set(json.loads(python(show.format("pyarrow.compute, numpy"))))
     by_splitlib = set(json.loads(python(show.format("splitlib"))))
     assert by_splitlib & NOT_IMPORTED == set()
-    # of Python's own modules: about 30 now
+    # modules of Python itself, at present about 30
     others = {name for name in by_splitlib - by_arrow if name.partition(".")[0] != "splitlib"}
     assert len(others) < 60, sorted(others)

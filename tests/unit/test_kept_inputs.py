@@ -1,4 +1,4 @@
-"""Inputs of decoders that were worth keeping, tried again."""
+"""Run the inputs that fuzzing stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connector leaves out is filled in, so that nobody else asks whether it is there."""
+"""Attributes that a connector omits get default values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_without_statistics_the_partition_columns_prune():
 
 
 def test_a_filter_schema_comes_of_statistics():
-    for columns in (SCHEMA, KEYS):  # also if it is no more than the partition columns
+    for columns in (SCHEMA, KEYS):  # also if the schema consists of the partition columns only
         metadata = TableMetadata(SCHEMA, ("k", "l"), PARQUET, filter_schema=columns)
         for same in (metadata, replace(metadata, location="/t")):
             assert same.filter_schema == columns

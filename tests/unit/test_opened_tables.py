@@ -1,4 +1,4 @@
-"""What is opened is closed, whatever comes between; and a table of the user's is not."""
+"""Tables that splitlib opened are closed, even after an error; the user's tables are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = ["plan", "explain", "partitions", "partitions --files"]
 
 
 class Opened(MemoryConnector):
-    """Notes opens and closes, and does in each call what the test wants."""
+    """Records when tables are opened and closed."""
 
     made: ClassVar[list[Opened]]
 
@@ -36,7 +36,7 @@ class Opened(MemoryConnector):
 
     @classmethod
     def closes(cls) -> list[int]:
-        """How often each that was opened since this was asked last has been closed."""
+        """Return how often each table was closed that was opened since the previous call."""
         made, cls.made = cls.made, []
         return [one.closed for one in made]
 
@@ -72,9 +72,9 @@ def test_a_command(opened, command, capsys):
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 def test_a_command_that_is_stopped(opened, command, error, monkeypatch, capfd):
-    monkeypatch.setattr("os.dup2", lambda *_: None)  # the output is pytest's
-    # a class, of which each call raises an error of its own: threads keep the function that print
-    # was when they began, and with an error its traceback and all that was open there
+    monkeypatch.setattr("os.dup2", lambda *_: None)  # pytest owns the output
+    # A class, so that each call raises a new error. Threads keep the print function that existed
+    # when they began; a single error would keep its traceback, and the tables in it, alive.
     monkeypatch.setattr("builtins.print", failing(error))
     assert main([*command.split(), "t", "-c", "opened"]) > 128
     assert opened.closes() == [1]
@@ -123,7 +123,7 @@ def test_a_table_of_the_users_stays_open(opened):
 
 
 def test_no_table_is_opened_anywhere_else():
-    """Who opens one is looked at by a test of opens and closes."""
+    """Each of these modules has a test that it closes its tables."""
     source = Path(splitlib.__file__).parent
     opening = {
         str(path.relative_to(source))

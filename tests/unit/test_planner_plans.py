@@ -1,4 +1,4 @@
-"""What is read off a plan without Spark: what narrows a dimension, and what a column is."""
+"""What the planner reads from a plan without Spark: dimensions, columns and casts."""
 
 from __future__ import annotations
 
@@ -19,35 +19,31 @@ Tree = list[dict[str, Any]]
 
 
 def attribute(number: int, kind: object = "integer") -> Tree:
-    """A column."""
     return [{"class": "AttributeReference", "num-children": 0, "dataType": kind}
             | {"exprId": {"id": number}, "name": f"c{number}"}]  # fmt: skip
 
 
 def cast(child: Tree, kind: object, mode: str = "LEGACY") -> Tree:
-    """A cast of a column."""
     return [{"class": "Cast", "num-children": 1, "dataType": kind, "evalMode": mode}, *child]
 
 
 def equal(left: Tree, right: Tree) -> Tree:
-    """``left = right``."""
     return [{"class": "EqualTo", "num-children": 2}, *left, *right]
 
 
 def conjunction(conditions: list[Tree]) -> Tree:
-    """All of them; none is no condition."""
+    """Return the conjunction of the conditions; empty without conditions."""
     if len(conditions) < 2:
         return conditions[0] if conditions else []
     return [{"class": "And", "num-children": 2}, *conditions[0], *conjunction(conditions[1:])]
 
 
 def relation(*columns: Tree) -> Tree:
-    """A table."""
     return [{"class": f"{_CATALYST}LogicalRelation", "num-children": 0, "output": list(columns)}]
 
 
 def joined(relations: list[Tree], conditions: list[Tree]) -> Node:
-    """Inner joins of all relations below a filter with all conditions."""
+    """Return inner joins of all relations, below a filter with all conditions."""
     tree = relations[0]
     for other in relations[1:]:
         join = {"class": "Join", "num-children": 2, "joinType": {"object": f"{_CATALYST}Inner$"}}
@@ -57,19 +53,19 @@ def joined(relations: list[Tree], conditions: list[Tree]) -> Node:
 
 
 def all_of(dimension: Dimension) -> Iterator[Dimension]:
-    """A dimension, and all that narrow it."""
+    """Yield a dimension and all dimensions that narrow it."""
     yield dimension
     for other, _ in dimension.narrowed_by:
         yield from all_of(other)
 
 
 def found(root: Node, unusable: frozenset[int] = frozenset()) -> list[JoinFilter]:
-    """The filters for column 0."""
+    """Return the join filters for column 0."""
     return discover(root, frozenset({0}), lambda node: id_of(node) not in unusable)
 
 
 def id_of(node: Node) -> int | None:
-    """The first column of a relation."""
+    """Return the id of the first column of a relation."""
     return node.expressions("output")[0].attribute_id
 
 
@@ -77,7 +73,7 @@ MANY = 12
 
 
 def in_pairs(column: int) -> Node:
-    """Dimensions whose keys are those of the fact, each equated with all others."""
+    """Return a fact table joined to many dimensions, each two of which are equal in ``column``."""
     dimensions = [relation(attribute(10 * i), attribute(10 * i + 1)) for i in range(1, MANY + 1)]
     keys = [equal(attribute(0), attribute(10 * i)) for i in range(1, MANY + 1)]
     pairs = [
@@ -88,14 +84,14 @@ def in_pairs(column: int) -> Node:
 
 
 def test_equal_keys_are_not_narrowed_by_each_other() -> None:
-    """Each reaches the fact itself."""
+    """Each dimension prunes the fact table directly."""
     filters = found(in_pairs(0))
     assert len(filters) == MANY
     assert all(not f.dimension.narrowed_by for f in filters)
 
 
 def test_other_columns_narrow_once_each() -> None:
-    """However many ways there are from one dimension to another."""
+    """Many paths connect two dimensions, but each dimension narrows only once."""
     filters = found(in_pairs(1))
     assert len(filters) == MANY
     for join_filter in filters:
@@ -104,7 +100,7 @@ def test_other_columns_narrow_once_each() -> None:
 
 
 def chain() -> Node:
-    """A fact with a dimension, that with another, and that with one more."""
+    """Return a fact table with a chain of three dimensions."""
     return joined(
         [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
                                    for i in (1, 2, 3))],
@@ -114,7 +110,7 @@ def chain() -> Node:
 
 
 def test_snowflake() -> None:
-    """Each dimension is narrowed by the next; one that cannot be run, and what is beyond, not."""
+    """Each dimension is narrowed by the next one. A dimension that cannot be run ends the chain."""
     (only,) = found(chain())
     assert [id_of(d.node) for d in all_of(only.dimension)] == [10, 20, 30]
     (only,) = found(chain(), frozenset({20}))
@@ -122,7 +118,7 @@ def test_snowflake() -> None:
 
 
 def test_another_way_around_what_cannot_be_run() -> None:
-    """A dimension that also a large table would lead to."""
+    """Two tables connect a dimension; one cannot be run, so the other one is used."""
     root = joined(
         [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
                                    for i in (1, 2, 3, 4))],
@@ -135,7 +131,7 @@ def test_another_way_around_what_cannot_be_run() -> None:
 
 
 def test_equalities_through_casts() -> None:
-    """What equals the same is equal, if it is the same: collations of strings are not told."""
+    """Two columns equal to the same column are equal, unless a cast or a collation may differ."""
 
     def implied(first: Tree, second: Tree) -> bool:
         root = joined(
@@ -194,7 +190,7 @@ LOSSY: list[tuple[object, object]] = [
 
 @pytest.mark.parametrize(("source", "target"), LOSSLESS + LOSSY, ids=str)
 def test_casts(source: object, target: object) -> None:
-    """A column in a wider type is still the column; through several casts, if all are wider."""
+    """A column cast to a wider type is still that column, also after several such casts."""
     lossless = (source, target) in LOSSLESS
     assert is_lossless(source, target) == lossless
     table = {"class": "LogicalRelation", "num-children": 0, "output": [attribute(0, source)]}
@@ -215,7 +211,7 @@ ANTI, EXISTENCE = (
 @pytest.mark.parametrize(
     ("join_type", "literal", "reads"),
     [
-        (ANTI, {"value": "false"}, 1),  # names a table that is not read
+        (ANTI, {"value": "false"}, 1),  # the join has a table that is not read
         (ANTI, {"value": "true"}, 2),
         (ANTI, {}, 2),  # null
         (ANTI, None, 2),  # no condition

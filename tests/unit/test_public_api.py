@@ -29,13 +29,13 @@ def test_other_names_that_can_be_imported_from_the_package():
 
 
 def run(code):
-    # the source roots, when the package is not installed
+    # needed if the package is not installed
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-# Everything that is not splitlib.spark, imported with PySpark hidden.
+# Imports all modules outside of splitlib.spark, with PySpark hidden.
 IMPORT_CORE = """
 import importlib, pkgutil, sys
 sys.modules["pyspark"] = None

@@ -1,4 +1,4 @@
-"""Credentials in what is shown, raised, logged and stored."""
+"""Credentials in output, errors, logs and stored bytes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def fail(name):
 
 
 class Failing(MemoryConnector):
-    """Fails to open, with an error that tells the options."""
+    """Fails to open, with an error that contains the options."""
 
     @classmethod
     def open(cls, name, options):
@@ -133,7 +133,7 @@ def test_errors_and_what_they_were_raised_from(name, options, declared):
     error = caught.value
     text = everything_of(error)
     assert SECRET not in text
-    # still of use: what was raised, where, and from what
+    # the error is still useful: it has its type, its location and its cause
     cause = error.__cause__
     assert cause is not None
     assert type(cause).__name__ == "ValueError"
@@ -164,7 +164,7 @@ def test_what_is_set_later_is_redacted_too():
 def test_logs():
     log = get_logger("splitlib.of_this_test")
     assert get_logger("splitlib.of_this_test").filters == log.filters
-    # not pytest's own handler: PySpark's loggers give that one a format without causes
+    # pytest's own handler cannot be used: PySpark's loggers give it a format without causes
     written, records = io.StringIO(), queue.SimpleQueue[logging.LogRecord]()
     handlers = logging.StreamHandler(written), QueueHandler(records)
     for handler in handlers:
@@ -241,7 +241,7 @@ def test_catalogs_from_a_file(tmp_path):
         ("[" * 100_000, "json"),
         ('{"a":' * 100_000, "json"),
         ("a = " + "[" * 100_000, "toml"),
-        ("a" + ".a" * 20_000 + " = 1", "toml"),  # a minute for its parser
+        ("a" + ".a" * 20_000 + " = 1", "toml"),  # takes the parser a minute
         ("x = '1' \n[a" + ".'a.a'" * 20_000 + "]", "toml"),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_checkpoint_knows_its_table_whatever_the_credentials():
     distinct = ["s3://me:old@b/t", "s3://me:old@b/u", "s3://me:old@c/t"]
     distinct += ["abfss://a@account/t", "abfss://b@account/t"]
     assert len(set(map(table, distinct))) == len(distinct)
-    # however the secrets of other tables look
+    # secrets of other tables do not change that
     remember("x", {"secret": "@account"})
     assert table("abfss://a@account/t") == "abfss://a@account/t"
 

@@ -1,4 +1,4 @@
-"""Connectors and catalogs by their names."""
+"""Connectors and catalogs by name."""
 
 from __future__ import annotations
 

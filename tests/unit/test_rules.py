@@ -1,4 +1,4 @@
-"""The rules of ``tests/rules`` notice violations."""
+"""The rules of ``tests/rules`` detect violations."""
 
 from __future__ import annotations
 

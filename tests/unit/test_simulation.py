@@ -1,6 +1,6 @@
-"""The simulation finds nothing in splitlib, finds what was planted, and is the same every time.
+"""The simulation finds no bugs in splitlib, finds planted bugs, and is reproducible.
 
-In processes of its own: it exchanges the locks and the clock of a whole process.
+It runs in separate processes, because it replaces the locks and the clock of a whole process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.simulation.planted_bugs import BUGS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 300
-# Of each kind, and found soon; `make simulate-bugs` plants all.
+# Bugs of each kind that are found quickly; `make simulate-bugs` plants all bugs.
 SOON = [
     "threads of an enumeration are never stopped",
     "an idle thread is not woken",

@@ -1,4 +1,4 @@
-"""What the engine promises a connector: how it is called, and with what."""
+"""How the engine calls a connector: order, limits and arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.memory_connector import DetailedConnector
 
 
 class Noting(DetailedConnector):
-    """Notes the calls that it gets, with how much each of them is given."""
+    """Records its calls, with the number of partitions or files in each."""
 
     partitions_per_listing = 3
 
@@ -45,9 +45,9 @@ def test_no_call_is_given_more_than_the_connector_takes():
     assert len(list(enumerator.enumerate_splits())) == 22
     given = {name: sorted(n for each, n in connector.calls if each == name) for name in ("hosts",)}
     assert sorted(n for name, n in connector.calls if name == "load_details") == [3, 4, 4]
-    # of each of these, three at a time and what is left
+    # up to three partitions per call, for each batch of details
     assert sorted(n for name, n in connector.calls if name == "list_files") == [1, 1, 3, 3, 3]
-    # a batch for each partition here, in which there are two files
+    # one call for each partition, which has two files
     assert given == {"hosts": [2] * 11}
 
 

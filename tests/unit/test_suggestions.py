@@ -1,4 +1,4 @@
-"""What is suggested for a misspelt name."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 

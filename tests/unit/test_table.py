@@ -1,4 +1,4 @@
-"""``Table``: the one door to a connector, whose every call is bounded, repeated and checked."""
+"""``Table`` makes all calls to a connector, with deadlines, retries and checks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.memory_connector import DetailedConnector
 
 SOURCE = Path(__file__).parents[2] / "splitlib"
 DOOR = {"table.py", "spark/session_catalog/relation_table.py"}
-ASKED_AS_A_CLASS = "SupportsTableNames"  # before any table is open
-OTHERS = {"self", "args", "error"}  # theirs is the name of a connector
+ASKED_AS_A_CLASS = "SupportsTableNames"  # called on the class, before a table is open
+OTHERS = {"self", "args", "error"}  # their attribute ``connector`` is only the name of a connector
 
 VECTOR = DeleteFile("vector", "/t/v", 10, "puffin")
 
 
 class Able(DetailedConnector):
-    """Has every ability; ``on_call`` is told of each call before it is answered."""
+    """Has every ability, and calls ``on_call`` before each result."""
 
     def check_identity(self):
         self.on_call("check_identity")
@@ -37,7 +37,7 @@ class Able(DetailedConnector):
         return (["h"] for _ in paths)
 
     def with_physical_names(self, files):
-        """Each file has other names than the one before."""
+        """Give each file other names than the previous file."""
         for i in range(len(files)):
             self.on_call("with_physical_names")
             yield FileBatch(
@@ -82,7 +82,7 @@ def test_a_call_is_made_again_and_nothing_comes_twice(method):
 
     def on_call(called: str) -> None:
         calls.append(called)
-        # the second time, some of the answer of a generator has come already
+        # fail later in a generator, after it has yielded some results
         at_file = 3 if method == "with_physical_names" else 1
         if called == method and calls.count(method) == at_file:
             raise ConnectionResetError("gone")
@@ -131,7 +131,7 @@ def test_many_files_are_named_in_several_calls():
 
 
 class Losing(Able):
-    """Leaves out some of each answer, or gives it twice."""
+    """Returns results with missing or invalid entries."""
 
     def hosts(self, paths):
         return [["h"]]
@@ -161,7 +161,7 @@ def test_an_answer_that_is_not_complete_is_refused(connector, method):
 
 @pytest.mark.parametrize("hosts", ["h", None, [None], [b"h"]])
 def test_hosts_that_are_no_names(hosts):
-    """As a source gives them that is broken: an error of the connector, not one of the engine."""
+    """A broken source causes an error that names the connector."""
 
     class Broken(Able):
         def hosts(self, paths):
@@ -184,7 +184,7 @@ def test_a_connector_without_abilities():
 
 
 def asks_a_connector(code: str) -> list[str]:
-    """What in ``code`` takes the connector of a table, or asks for one of its abilities."""
+    """Return the expressions in ``code`` that use a table's connector or its abilities."""
     found = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Attribute) and node.attr == "connector":

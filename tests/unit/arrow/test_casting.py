@@ -1,4 +1,4 @@
-"""``try_cast`` against casting each value alone."""
+"""``try_cast`` compared with casting each value alone."""
 
 from __future__ import annotations
 
@@ -144,7 +144,10 @@ def test_decimals_to_integers_are_exact(values):
     ],
 )
 def test_what_does_not_convert_costs_no_cast_each(monkeypatch, good, bad, kind):
-    """Counted, not timed: a cast for each value that fails made a million take a minute."""
+    """Counts casts instead of measuring time.
+
+    A cast per failing value takes a minute for a million.
+    """
     monkeypatch.setattr(casting, "ATTEMPTS", 1)
     texts = [good(i) for i in range(50)] + [bad(i) for i in range(50)]
     values = try_cast(pa.array(texts), kind)

@@ -1,4 +1,4 @@
-"""Bytes that come back: under a checksum, as one batch, or as a schema; and what is neither."""
+"""Checksums, batches and schemas as bytes: valid bytes are read again, others are refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_no_batch():
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 @pytest.mark.parametrize("version", ["V4", "V5"])
 def test_compressed_bodies_are_not_unpacked(codec, version):
-    """A few bytes would take gigabytes before anything could be compared."""
+    """A few compressed bytes could take gigabytes of memory before any check."""
     zeros = pa.record_batch({"n": [0] * 9})
     options = pa.ipc.IpcWriteOptions(
         compression=codec, metadata_version=getattr(pa.ipc.MetadataVersion, version)

@@ -1,4 +1,4 @@
-"""Footers of Parquet files, whatever their size and whoever wrote them."""
+"""Footers of Parquet files of any size, from any writer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SCRIPT = """
 
 def test_a_read_that_hangs_does_not_abort_the_process_at_its_end(tmp_path):
     (tmp_path / "file.parquet").write_bytes(written(1))
-    for _ in range(3):  # it is a race, which was lost two times of three
+    for _ in range(3):  # the race condition occurred in two of three runs
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path)],
             capture_output=True,

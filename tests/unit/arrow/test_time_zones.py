@@ -1,4 +1,4 @@
-"""Names of time zones as Java has them."""
+"""Names of time zones in Java's notation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import splitlib
 from splitlib.arrow.time_zones import arrow_zone, in_zone
 
-# as the documentation of java.time.ZoneId.SHORT_IDS lists them
+# as listed in the documentation of java.time.ZoneId.SHORT_IDS
 DOCUMENTED = """
 EST -05:00            HST -10:00            MST -07:00              ACT Australia/Darwin
 AET Australia/Sydney  ART Africa/Cairo      AST America/Anchorage   BET America/Sao_Paulo

@@ -1,4 +1,4 @@
-"""A table of files to run commands on."""
+"""A table of files for the commands."""
 
 from pathlib import Path
 
@@ -11,7 +11,10 @@ from tests.unit.cli.command_line import NULL
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Two keys, ``day`` int and ``kind`` string: 1/a, 1/b (two files), 2/a c (escaped), null/a."""
+    """A table with the keys ``day`` (int) and ``kind`` (string).
+
+    Partitions: 1/a, 1/b (two files), 2/a c (escaped), null/a.
+    """
     root = tmp_path / "table"
     for name, files in [
         ("day=1/kind=a", 1),

@@ -1,4 +1,4 @@
-"""The commands on real directories, with what they print, return and leave out."""
+"""The commands on real directories: their output, exit codes and skipped partitions."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Run = Callable[..., tuple[int, list[str], str]]
 
 @pytest.fixture
 def run(table: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command on the table; its exit code, lines of output, and errors."""
+    """Run a command on the table; return its exit code, output lines and error output."""
 
     def run_command(command: str, *arguments: str) -> tuple[int, list[str], str]:
         options = ["-c", "files", "-o", "partition_schema=day int, kind string"]
@@ -200,19 +200,19 @@ def test_a_missing_table_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_metastore_that_does_not_answer_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as unused:  # bound, but nobody listens
+    with socket.socket() as unused:  # the port is bound, but nobody listens
         unused.bind(("127.0.0.1", 0))
         uri = f"thrift://127.0.0.1:{unused.getsockname()[1]}"
         assert main(["tables", "--uri", uri]) == 2
         assert "error: No metastore answers" in capsys.readouterr().err
-        # a uri without a connector means hive
+        # without a connector, a URI means hive
         assert main(["plan", "db.t", "--uri", uri, "--set", "retry_attempts=1"]) == 2
         assert "connector=hive" in capsys.readouterr().err
 
 
 def test_options_of_the_filesystem_are_nested(run: Run) -> None:
     code, _, errors = run("plan", "-o", "storage_options.no_such_option=1")
-    assert (code, errors) == (0, "")  # the local filesystem takes what it does not know
+    assert (code, errors) == (0, "")  # the local filesystem ignores unknown options
 
 
 @pytest.mark.parametrize("arguments", [[], ["unknown"], ["plan"], ["demo", "--scale", "x"]])
@@ -252,7 +252,7 @@ def test_a_demo_without_java_says_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "there is no java" in done.stderr
     assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []  # nothing is left behind
+    assert list(tmp_path.iterdir()) == []  # no temporary files remain
 
 
 def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
@@ -267,9 +267,10 @@ def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
 
 
 def interrupted(process: subprocess.Popen[str]) -> int:
-    """The exit code after Ctrl-C, which is pressed again where nothing happens.
+    """Send Ctrl-C until the process ends, and return its exit code.
 
-    Python sees a signal that comes just before it writes when it has written, and the pipe is full.
+    If a signal arrives just before Python writes to a full pipe, Python handles it only after the
+    write.
     """
     for _ in range(5):
         process.send_signal(signal.SIGINT)
@@ -282,10 +283,10 @@ def interrupted(process: subprocess.Popen[str]) -> int:
 
 
 def test_an_interrupt_ends_it_quietly(table: Path) -> None:
-    # a shell has what it runs in the background ignore SIGINT, and so would all that this starts
+    # a shell makes background processes ignore SIGINT, and their children inherit that
     ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        # the plan is longer than the pipe, so it is still at work when the signal comes
+        # the output is larger than the pipe's buffer, so the process is still running at the signal
         process = start(
             "plan", table, *MANY_SPLITS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -1,4 +1,4 @@
-"""Filters as the command line spells them."""
+"""Filters in the notation of the command line."""
 
 from datetime import date
 from decimal import Decimal

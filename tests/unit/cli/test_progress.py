@@ -1,4 +1,4 @@
-"""The line that shows progress."""
+"""The progress line."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from splitlib.cli.progress import Progress, for_command
 
 
 class Clock:
-    """Waits of the progress thread: each ends when the test says so."""
+    """Replaces the waits of the progress thread; the test decides when each one ends."""
 
     def __init__(self) -> None:
         self.pauses: list[float] = []
@@ -31,7 +31,7 @@ class Clock:
         self._waiting.acquire()
 
     def pass_by(self) -> None:
-        """Let one wait end, and return when the next one has begun."""
+        """End one wait, and return when the next one has begun."""
         self._go_on.release()
         self.until_it_waits()
 

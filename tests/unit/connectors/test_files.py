@@ -1,4 +1,4 @@
-"""The walk over directories: what it leaves behind when nobody asks for more."""
+"""A directory traversal whose consumer stops early leaves no threads behind."""
 
 from __future__ import annotations
 

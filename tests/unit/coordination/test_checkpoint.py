@@ -1,4 +1,4 @@
-"""A coordinator that goes on in another process."""
+"""A coordinator that is restored in another process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def restore(state, connector, **more):
 
 
 def interrupted(connector, *, requests, acknowledged, event=None):
-    """A coordinator's state, the splits acknowledged so far, and those handed out only."""
+    """Return a coordinator's state, the acknowledged splits, and the splits only handed out."""
     with coordinator_of(connector) as coordinator:
         coordinator.register_reader("r")
         taken = [take(coordinator) for _ in range(requests)]
@@ -90,7 +90,7 @@ def test_filters_come_along():
             restored.handle_source_event(keys(1, producer="join"))
         rest = read_all(restored)
     assert ks(done) + ks(rest) == [0, 0, 7, 7]
-    assert lost[0] in rest  # the other one, of k = 1, does not match any more
+    assert lost[0] in rest  # the other split, with k = 1, does not match the new filter
     assert set(connector.listed) <= {0, 7}
 
 
@@ -237,7 +237,7 @@ def test_a_producer_needs_a_name_that_can_be_written():
             coordinator.snapshot_state()
 
 
-# Everything that a split can say.
+# A split with all attributes set.
 
 FULL = FileSplit(
     split_id="id",
@@ -302,7 +302,7 @@ def test_the_order_is_kept_across_kinds_of_partitions():
         splits.append(origin)
     again = round_trip(splits, KEYS).splits
     assert [one.split for one in again] == [one.split for one in splits]
-    # a value that only its transform can explain decides nothing, the others still do
+    # an unknown transform excludes its partition value from matching; the other values still match
     assert again[1].origin.partitions.fields == (PartitionField("k", "k"),)
 
 
@@ -328,7 +328,7 @@ def test_values_that_do_not_parse_are_kept_after_a_restore_too():
     with restore(state, Odd(files=1)) as restored:
         restored.handle_source_event(keys(5))
         read = read_all(restored)
-    # "one" may be anything; null is known not to be 5
+    # "one" is not a number, so it may match; null never equals 5
     assert [split.path for split in read] == ["/t/k=1/00000"]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints with a valid checksum that say what no checkpoint says."""
+"""Checkpoints with a valid checksum and invalid contents."""
 
 from __future__ import annotations
 

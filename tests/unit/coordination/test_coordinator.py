@@ -1,4 +1,4 @@
-"""What readers are told, with filters, failures and restores in between."""
+"""Responses to readers, with filters, failures and restores in between."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def test_a_filter_that_never_comes_is_waited_for_no_longer_than_configured():
 
 @pytest.mark.parametrize("polite", [True, False], ids=["gives its place", "keeps its place"])
 def test_one_worker_for_the_reader_and_for_the_producer_of_its_filter(polite):
-    """The reader was scheduled first and has the only slot that the producer could run on.
+    """The reader is scheduled first and occupies the only slot that the producer could use.
 
-    A reader that is told to wait gives its slot to the producer, which then delivers. One that
-    keeps its slot gets all splits when the wait is over, and the producer comes too late.
+    A reader that waits without keeping its slot lets the producer run and deliver its filter. A
+    reader that keeps the slot receives all splits after the wait, and the filter arrives too late.
     """
     wait = 3600 if polite else 0.1
     read: list[int] = []
@@ -237,7 +237,7 @@ def test_a_newer_attempt_takes_over():
         coordinator.register_reader("r", attempt=2)
         assert isinstance(coordinator.handle_split_request("r", attempt=1), RequestIgnored)
         assert take(coordinator, attempt=2) == old
-        # none of what the older one still says counts
+        # later calls of the older attempt have no effect
         coordinator.acknowledge([old], "r", attempt=1)
         coordinator.add_splits_back([old], "r", attempt=1)
         coordinator.remove_reader("r", attempt=1)
@@ -307,7 +307,7 @@ def test_an_error_of_a_listing_is_the_answer_to_every_later_request():
             with pytest.raises(SplitlibError, match="not yours"):
                 coordinator.handle_split_request(reader)
         assert not coordinator.finished
-        # what can be restored is not taken for the whole table
+        # the restored coordinator must not treat a partial listing as complete
         state = coordinator.snapshot_state()
         restored = DynamicFileSplitEnumerator.restore(state, enumerator_of(MemoryConnector()))
     with restored:

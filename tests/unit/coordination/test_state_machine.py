@@ -1,4 +1,4 @@
-"""Random steps of the coordinator, against a model that is a few sets."""
+"""Random steps of the coordinator, compared with a model that consists of a few sets."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SOME_KEYS = st.frozensets(st.integers(0, PARTITIONS - 1), min_size=PARTITIONS //
 
 @pytest.fixture(autouse=True)
 def _most_of_the_table_lies_ahead(monkeypatch):
-    """Small buffers, as of a large table: then filters come at every stage of the listing."""
+    """Use small buffers, so that filters arrive at every stage of the listing."""
     monkeypatch.setattr(prefetch, "BUFFERED_SPLITS", 6)
     monkeypatch.setattr(prefetch, "ARRIVAL_SPLITS", 4)
 
 
 def new_connector() -> MemoryConnector:
-    # splits of several sizes: a file of 25 is three of them
+    # a file of 25 bytes becomes three splits, not all of the same size
     return MemoryConnector(PARTITIONS, FILES, size=25)
 
 
@@ -52,14 +52,14 @@ def key_of(split: FileSplit) -> int:
 
 
 class Model:
-    """What the coordinator should know."""
+    """The expected state of the coordinator."""
 
     def __init__(self) -> None:
         self.accepted = ALL
         self.by_producer: dict[str, frozenset[int]] = {}
         self.done: set[str] = set()
         self.held: dict[str, str] = {}
-        """Split to reader."""
+        """Reader by split."""
 
     def copy(self) -> Model:
         other = Model()
@@ -68,7 +68,7 @@ class Model:
         return other
 
     def left(self) -> set[str]:
-        """The splits that are still to be handed out."""
+        """Return the splits that are still to be handed out."""
         wanted = {name for name, split in EVERY.items() if key_of(split) in self.accepted}
         return wanted - self.done - self.held.keys()
 
@@ -85,16 +85,16 @@ class Coordination(RuleBasedStateMachine):
         self.started_from: bytes | None = None
         self.model = Model()
         self.attempts: dict[str, int] = {}
-        """Of those who are registered."""
+        """Current attempt of each registered reader."""
         self.latest: dict[str, int] = {}
-        """Of those who ever were."""
+        """Latest attempt of each reader that was ever registered."""
         self.coordinator = self.started(self.connector)
         self.saved: tuple[bytes, Model] | None = None
         self.trace: list[tuple[Callable[..., object], tuple[object, ...], object]] = []
         self.listings_seen = 0
         self.since_filter: set[int] = set()
 
-    # what a reader does
+    # actions of readers
 
     @rule(reader=READERS)
     def register(self, reader):
@@ -147,7 +147,7 @@ class Coordination(RuleBasedStateMachine):
         assert isinstance(self.coordinator.handle_split_request(reader), RequestIgnored)
         del self.attempts[reader]
 
-    # who has nothing to say any more
+    # calls that must be ignored
 
     @precondition(lambda self: any(self.attempts.values()) and self.model.held)
     @rule(data=st.data())
@@ -188,7 +188,7 @@ class Coordination(RuleBasedStateMachine):
         self.listings_seen = len(self.connector.listed)
         self.model.accepted &= accepted
 
-    # the process ends
+    # end of the process
 
     @rule()
     def save(self):
@@ -212,11 +212,11 @@ class Coordination(RuleBasedStateMachine):
         self.coordinator = self.started(self.connector)
         self.trace = []
 
-    # what always holds
+    # invariants
 
     @invariant()
     def nothing_is_listed_that_could_have_been_pruned(self):
-        """Except listings that had begun when the filter came."""
+        """Exceptions are listings that began before the filter arrived."""
         listed = self.connector.listed[self.listings_seen :]
         assert sum(k not in self.model.accepted for k in listed) <= THREADS
         assert len(set(self.connector.listed)) == len(self.connector.listed)
@@ -242,7 +242,7 @@ class Coordination(RuleBasedStateMachine):
         assert self.model.left() == set()
         assert self.coordinator.finished
         self.coordinator.close()
-        # an equal run gives the same, however fast the listing is this time
+        # the same steps have the same results, however fast the listing is
         with self.started(new_connector()) as again:
             for function, arguments, result in self.trace:
                 assert function(again, *arguments) == result
@@ -254,7 +254,7 @@ class Coordination(RuleBasedStateMachine):
         return Coordinator.restore(self.started_from, enumerated(connector))
 
     def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Take a step, and record it to be repeated."""
+        """Take a step and record it, so that it can be repeated."""
         result = function(self.coordinator, *arguments)
         self.trace.append((function, arguments, result))
         return result

@@ -1,4 +1,4 @@
-"""What the demo says at its end."""
+"""The report at the end of the demo."""
 
 from splitlib.demo.data import DemoData
 from splitlib.demo.report import report, strip, wrong

@@ -1,4 +1,4 @@
-"""What the enumerator asks of a connector, and what it makes of the answers."""
+"""The enumerator's requests to a connector, and its use of the results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_only_matching_partitions_are_listed():
     assert (m.partitions_total, m.partitions_matched) == (10_000, 30)
     assert (m.files_listed, m.files_selected, m.splits, m.bytes_selected) == (60, 60, 60, 600)
     assert m.storage_requests == 30
-    # ten batches of names, and of each of the first three at most ceil(10 / 4) of details
+    # ten batches of names; for each of the first three, at most ceil(10 / 4) requests for details
     assert m.metastore_requests == 10 + 3 * 3
     assert len(splits) == 60
 
@@ -79,7 +79,7 @@ def test_a_filter_that_comes_late_prunes_what_is_not_handed_out():
     rest = list(splits)
     assert ks(first) == [0, 0]
     assert ks(rest) == [500, 500]
-    # the listings under way, and those of the partition that matches
+    # the concurrent listings, and those of the matching partition
     assert len(connector.listed) <= 4 + 2
     assert enumerator.metrics.partitions_matched == 2
 
@@ -154,7 +154,7 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
     monkeypatch.setattr("splitlib.remote.retry.random.uniform", lambda *_: 0)
 
     def failing_once(*calls):
-        """Raises in some calls, such as ``"load_details 0"``, and not when they are retried."""
+        """Return a callback that raises once in each given call, such as ``"load_details 0"``."""
         made: Counter[str] = Counter()
         left = set(calls)
 
@@ -175,7 +175,7 @@ def test_a_catalog_that_is_unavailable_is_tried_again_until_something_was_listed
 
 
 class Replaced(DetailedConnector):
-    """A table that was dropped, and another one has its name."""
+    """A table that was dropped, and whose name belongs to another table now."""
 
     checks = 0
 

@@ -1,4 +1,4 @@
-"""What several readers need together: the union of what each keeps, and never less."""
+"""The union of several readers' filters keeps every row that one of them keeps."""
 
 import pyarrow as pa
 from hypothesis import given

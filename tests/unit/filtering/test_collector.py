@@ -1,4 +1,4 @@
-"""Collecting keys: what is kept of them, exactly or as ranges, and how much memory they take."""
+"""Collecting keys: exact values or ranges, within a limit of memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestCollector:
         assert not data.contains({"d": 77, "s": 5})
 
     def test_values_of_one_field_alone_are_not_exact(self):
-        """Too many tuples leave a list for each field, which is not a list of tuples."""
+        """Above the limit, tuples become a list of values per field, which matches more rows."""
         schema = pa.schema([("d", pa.float64()), ("s", pa.int64())])
         rows = {"d": [float(i) for i in range(100)], "s": [1, 9] * 50}
         data = self.collect(schema, rows, threshold_bytes=400)
@@ -88,7 +88,7 @@ class TestCollector:
 
     @staticmethod
     def rows_taken_in(monkeypatch):
-        """How many rows are looked at each time that the distinct ones are sought."""
+        """Return a list that receives the number of rows of each deduplication."""
         seen: list[int] = []
 
         def counted(rows):
@@ -100,7 +100,10 @@ class TestCollector:
 
     @pytest.mark.parametrize("threshold", [0, 2**40, 500_000])
     def test_each_key_is_looked_at_a_few_times(self, monkeypatch, threshold):
-        """Counted, not timed: each batch must not lead to another look at all keys kept so far."""
+        """Counts rows instead of measuring time.
+
+        A batch must not process all earlier keys again.
+        """
         seen = self.rows_taken_in(monkeypatch)
         collector = DynamicFilteringDataCollector(INTS, threshold_bytes=threshold)
         for start in range(0, 10**6, 1000):

@@ -1,4 +1,4 @@
-"""The predicate against a model: a partition is kept if its tuple is among the keys."""
+"""The predicate compared with a model: a partition is kept if its tuple is among the keys."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_ranges(partitions, low, high):
 def test_the_date_of_an_instant_depends_on_the_zone():
     schema = pa.schema([("d", pa.date32())])
     batch = pa.record_batch({"d": ["2020-01-01", "2020-01-02"]})
-    midnight = dt.datetime(2020, 1, 1, 5, tzinfo=UTC)  # in New York
+    midnight = dt.datetime(2020, 1, 1, 5, tzinfo=UTC)  # midnight in New York
     data = from_values({"d": [midnight]})
     assert kept(schema, batch, data) == [False, False]
     assert kept(schema, batch, data.in_time_zone("America/New_York")) == [True, False]
@@ -150,7 +150,10 @@ def test_exact_conversions(target, given_keys, expected):
 
 
 def test_the_date_of_an_instant_after_2037_is_undecidable_in_daylight_saving():
-    """In July 2050 midnight in New York is 04:00 UTC; Arrow takes that for 23:00."""
+    """In July 2050 midnight in New York is 04:00 UTC.
+
+    Arrow ignores daylight saving and computes 23:00.
+    """
     key = pa.field("d", pa.date32())
     late = pa.array([dt.datetime(2050, 7, 1, 4, tzinfo=UTC)])
     assert coerce(late.cast(pa.timestamp("us", "America/New_York")), key) is None
@@ -212,7 +215,7 @@ def test_a_static_condition_over_a_key_that_is_not_known_yet_keeps(fields):
 
 
 class Half:
-    """A transform: half of a number."""
+    """A transform that halves a number."""
 
     preserves_order = True
 
@@ -235,7 +238,7 @@ def test_text_is_parsed_with_the_type_of_its_column(fields):
 
 def test_a_column_under_another_name_has_the_type_of_its_source():
     schema = pa.schema([("d", pa.int32()), ("e", pa.string())])
-    batch = pa.record_batch({"e": ["1", "01", "2", "one"]})  # not the table's e
+    batch = pa.record_batch({"e": ["1", "01", "2", "one"]})  # not the table's column e
     for data in (from_values({"d": [1]}), DynamicFilteringData.from_range({"d": (0, 1)})):
         kept = Predicate(schema, [data]).match(batch, (PartitionField("e", "d"),))
         assert kept.to_pylist() == [True, True, False, True]
@@ -253,8 +256,8 @@ def test_static_conditions_see_columns_under_their_own_names():
     batch = pa.record_batch({"half": pa.array([1, 2], pa.int32()), "e": ["x", "y"]})
     for fields, expected in [
         (("s",), [True, False]),
-        (("e",), [True, True]),  # how the partitions call it
-        (("d",), [True, True]),  # is not known, only its half
+        (("e",), [True, True]),  # the name of the partition field, not of a column
+        (("d",), [True, True]),  # only half of d is known
         (("d", "s"), [True, True]),
     ]:
         predicate = Predicate(SCHEMA, (), [Static(fields, [True, False])])
@@ -268,7 +271,7 @@ def test_a_static_condition_never_sees_the_result_of_a_transform():
 
 
 def test_a_code_of_many_fields_does_not_wrap_around():
-    """With 256 values in nine fields, the first field's weight would be 2^64, which is 0."""
+    """With 256 values in nine fields, the first field's weight is 2^64, which overflows to 0."""
     names = [f"k{i}" for i in range(9)]
     data = from_values({name: list(range(256)) for name in names})
     schema = pa.schema([(name, pa.int64()) for name in names])
@@ -287,7 +290,7 @@ def test_nan_of_a_double_is_that_of_a_float():
 
 
 def test_a_local_time_that_is_skipped_decides_nothing():
-    """Spark moves it by the skipped hour, so it may equal another time."""
+    """Spark moves such a time by the skipped hour, so it may equal another time."""
     target = pa.field("k", pa.timestamp("us", "America/New_York"))
     skipped, plain = dt.datetime(2020, 3, 8, 2, 30), dt.datetime(2020, 3, 8, 3, 30)
     assert coerce(pa.array([plain]), target) is not None
@@ -305,7 +308,7 @@ def test_a_range_of_a_collated_key_says_nothing():
 
 
 class Mistaken(Half):
-    """Faulty writers computed one more."""
+    """A transform that faulty writers computed as one more."""
 
     def mistaken(self, results):
         return pc.add(results, pa.scalar(1, results.type))

@@ -1,4 +1,4 @@
-"""Ranges cover all values, are few, leave out the widest gaps, and meet what they should."""
+"""Ranges cover all values, are few, leave out the widest gaps, and intersect correctly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def key_of(value):
 
 
 def is_in(value, interval, brackets):
-    """What the brackets mean."""
+    """Return whether a value lies in an interval with the given brackets."""
     low, high = interval
     after, before = ge if brackets[0] == "[" else gt, le if brackets[1] == "]" else lt
     value = key_of(value)
@@ -102,7 +102,7 @@ def test_bounds_meet_what_is_in_a_range(brackets, data):
     bounds = [pair for pair in bounds if None in pair or pair[0] <= pair[1]]
     low, high = (pa.array([pair[i] for pair in bounds], pa.int32()) for i in (0, 1))
     for pair, met in zip(bounds, ranges.meet(low, high).to_pylist(), strict=True):
-        # halves lie between whole numbers, too, as ends do that are left out
+        # halves between the whole numbers also test exclusive ends
         inside = [x / 2 for x in range(-2, 28)]
         inside = [x for x in inside if is_in(x, pair, "[]")]
         assert met or not any(is_in(x, r, brackets) for x in inside for r in pairs(ranges))

@@ -1,4 +1,4 @@
-"""Types of columns by the file's own footer, whatever else a writer keeps there."""
+"""Column types from a file's own footer, whatever other metadata a writer adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a catalog says that files are read, and which tables are more than their files."""
+"""Read formats from a catalog's metadata, and tables that are more than their files."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Records how Spark plans each shape. Run it by hand, with every supported Spark, from the root:
+"""Record how Spark plans each shape. Run by hand, with every supported Spark, from the root:
 
     .venv/bin/python -m tests.unit.planner.record_plans
     .venv-oldest/bin/python -m tests.unit.planner.record_plans
 
-It writes ``plans/<version>.json.gz`` beside it: for each shape the plans that the planner reads, as
-``LogicalPlan.toJSON`` has them but for what no test looks at, or what differs in every run. A shape
-that is recorded with the same SQL is not planned again: to do that, remove the file.
+The script writes ``plans/<version>.json.gz`` in its directory: for each shape, the plans that the
+planner reads. They have the form of ``LogicalPlan.toJSON``, without the parts that no test reads or
+that differ between runs. A shape that was recorded with the same SQL is not planned again. Remove
+the file to record everything again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _COMPARISONS = frozenset(
 
 
 def main() -> None:
-    """Plan all shapes with the Spark of this environment."""
+    """Plan all shapes with the Spark of this environment and write the file."""
     with tempfile.TemporaryDirectory() as directory:
         spark = _session(directory)
         for statement in tables():
@@ -77,7 +78,7 @@ def _session(directory: str) -> SparkSession:
 
 
 def _recorded(catalyst: Catalyst, sql: str) -> dict[str, Any]:
-    """What a query is to Spark."""
+    """Return everything that the tests read from Spark's plans of a query."""
     analyzed = catalyst.analyzed(catalyst.spark.sql(sql))
     optimized = catalyst.optimized(analyzed)
     numbers: dict[int, int] = {}
@@ -91,7 +92,7 @@ def _recorded(catalyst: Catalyst, sql: str) -> dict[str, Any]:
 
 
 def _type_of(catalyst: Catalyst, plan: Any, side: Expression) -> list[Any]:
-    """The place of an expression, and the names of its type."""
+    """Return the position of an expression and the names of its type."""
     place = side.place
     kind = catalyst.expression_at(plan, place).dataType()
     names = str(kind.typeName()), str(kind.catalogString())
@@ -99,7 +100,7 @@ def _type_of(catalyst: Catalyst, plan: Any, side: Expression) -> list[Any]:
 
 
 def _stripped(value: Any, numbers: dict[int, int]) -> Any:
-    """The same JSON without what is not read; ids of attributes are counted from 1."""
+    """Return the JSON without parts that no test reads; attribute ids are counted from 1."""
     if isinstance(value, list):
         return [_stripped(item, numbers) for item in value]
     if not isinstance(value, dict):
@@ -113,7 +114,7 @@ def _stripped(value: Any, numbers: dict[int, int]) -> Any:
 
 
 def _sides(root: Node) -> Iterator[Expression]:
-    """The sides of comparisons of which a plan does not tell all about the type."""
+    """Yield sides of comparisons whose types are not fully described in the plan."""
     for node in root.walk():
         for field in node.fields:
             for whole in node.expressions(field):

@@ -1,4 +1,4 @@
-"""Recorded plans as the planner's decisions see them, with sizes and types but without Spark."""
+"""Recorded plans as input for the planner's decisions, with sizes and types but without Spark."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ PLANS = {
     path.name.removesuffix(".json.gz"): path
     for path in sorted((FilePath(__file__).parent / "plans").glob("*.json.gz"))
 }
-"""The recorded plans by the version of Spark."""
+"""Files of recorded plans by Spark version."""
 
 MB = 1024**2
 _SIZES = {"huge": 10**6 * MB, "unknown": None, "middling": 100 * MB}
 
 Scan = tuple[str, frozenset[int | None]]
-"""The name of a table, and the ids of its partition columns."""
+"""Name of a table, and the ids of its partition columns."""
 
 
 def load(version: str) -> dict[str, dict[str, Any]]:
-    """All that one version of Spark has planned, by the name of the shape."""
+    """Return the recorded plans of one Spark version, by name of the shape."""
     found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(PLANS[version].read_bytes()))
     return found
 
 
 @dataclass(frozen=True)
 class RecordedQuery:
-    """The :class:`splitlib.spark.planner.decide.PlanFacts` of a recorded query."""
+    """Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a recorded query."""
 
     recorded: Mapping[str, Any]
 
@@ -107,7 +107,7 @@ class RecordedQuery:
 
 
 def table_of(leaf: Node) -> str:
-    """The name of the table that a leaf reads; what kind of leaf it is, if it reads none."""
+    """Return the name of the table that a leaf reads; without a table, the kind of the leaf."""
     table = leaf.fields.get("catalogTable") or leaf.fields.get("tableMeta") or {}
     return str(table.get("table", leaf.kind))
 

@@ -1,4 +1,4 @@
-"""Decisions about a query as lines that a person can check."""
+"""The planner's decisions about a query, as lines that a person can check."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _OPERATORS = {
 
 
 def sentences(query: RecordedQuery) -> tuple[str, ...]:
-    """What the planner decides about a query.
+    """Return the planner's decisions about a query.
 
-    ``sales.day = days.id``: keys of a dimension prune a scan site; ``<- weeks (…)`` is what
-    narrows the dimension before. ``… of sales`` is an expression of its partition columns.
-    ``kept`` before a key says that it comes from what is left of another site.
+    ``sales.day = days.id`` means that keys of the dimension ``days`` prune the scan of ``sales``.
+    ``<- weeks (…)`` names a table that narrows the dimension first. ``… of sales`` is an expression
+    of partition columns of ``sales``. ``kept`` before a key means that the key is read from the
+    remaining partitions of another scan.
     """
     return tuple(dict.fromkeys(_Sentences(query).lines()))
 
@@ -55,7 +56,7 @@ class _Sentences:
             for join_filter in site.from_sites:
                 yield self._filter(name, join_filter, "kept ")
             for condition in site.conditions:
-                if condition.condition.kind != "IsNotNull":  # which every join adds
+                if condition.condition.kind != "IsNotNull":  # every join adds this condition
                     yield f"{name} only where {self._text(condition.condition)}"
             for reason in site.reasons:
                 yield f"{name}: {reason}"
@@ -110,7 +111,7 @@ class _Sentences:
         return f"{expression.kind}({', '.join(parts)})"
 
     def _broadcast_of(self, node: Node) -> frozenset[str] | None:
-        """The leaves of a build side; None if it reads more than Spark broadcasts."""
+        """Return the tables of a build side; None if it reads more than Spark broadcasts."""
         leaves = [leaf for leaf in node.walk() if leaf.kind in RELATIONS]
         sizes = [self._query.size_of(leaf, ()) for leaf in leaves]
         if any(size is None or size > self._query.broadcast_threshold for size in sizes):

@@ -1,4 +1,4 @@
-"""Single passes on plans made by hand, where Spark's optimizer leaves no such plan to record."""
+"""Single passes on handwritten plans that Spark's optimizer does not produce."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from tests.unit.test_planner_plans import Tree, attribute, equal, id_of, joined,
 
 
 def at_most(left: Tree, right: Tree) -> Tree:
-    """``left <= right``."""
     return [{"class": "LessThanOrEqual", "num-children": 2}, *left, *right]
 
 
 def union(*relations: Tree) -> Node:
-    """The rows of all of them."""
+    """Return a union of the relations."""
     tree: Tree = [{"class": "Union", "num-children": len(relations)}]
     return parse_plan(json.dumps(tree + [node for one in relations for node in one]))
 
 
 def test_what_is_below_a_key_does_not_equal_it() -> None:
-    """A key reaches what equals it, not what is at most as large."""
+    """A key applies to columns that equal it, not to columns that are at most as large."""
     root = joined(
         [relation(attribute(0)), relation(attribute(10)), relation(attribute(20))],
         [at_most(attribute(0), attribute(10)), equal(attribute(10), attribute(20))],
@@ -43,7 +42,7 @@ def test_what_is_below_a_key_does_not_equal_it() -> None:
 def test_keys_come_from_another_site_if_all_are_partition_values(
     columns: set[int], comes_from_site: bool
 ) -> None:
-    """One that is no partition column there would have to be collected from its rows."""
+    """Values of a column that is not a partition column must be collected from rows."""
     root = joined(
         [relation(attribute(0), attribute(1)), relation(attribute(10), attribute(11))],
         [equal(attribute(0), attribute(10)), equal(attribute(1), attribute(11))],
@@ -68,7 +67,7 @@ def test_a_dimension_may_read_as_much_as_the_limit(limit, is_run):
 
 @pytest.mark.parametrize(("own", "is_asked"), [(1000, True), (101, True), (100, False)])
 def test_a_much_larger_side_is_not_asked_for_its_keys(own: int, is_asked: bool) -> None:
-    """Of what is not listed any column may be a key, so that either side could ask the other."""
+    """Any column may be a key if partitions are not listed, so each side could prune the other."""
     few: Tree = [{"class": "GlobalLimit", "num-children": 1}, *relation(attribute(10))]
     root = joined([relation(attribute(0)), few], [equal(attribute(0), attribute(10))])
     (join_filter,) = discover(root, frozenset({0}), lambda _: True)
@@ -154,7 +153,10 @@ def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
 
 
 def test_copies_are_known_by_what_they_read() -> None:
-    """A leaf whose columns the query does not show; where its table is not known, it may be any."""
+    """A copied leaf has columns that the query does not show.
+
+    If its table is unknown, any may match.
+    """
     analyzed = union(relation(attribute(1)), relation(attribute(2)))
     optimized = union(relation(attribute(1)), relation(attribute(3)), relation(attribute(4)))
     copies = copied_leaves(analyzed, optimized)
@@ -174,7 +176,7 @@ def test_copies_are_known_by_what_they_read() -> None:
     ],
 )
 def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: bool) -> None:
-    """One that is gone because another serves for both is not."""
+    """A scan that is gone because another scan serves for both is not dead."""
     analyzed = union(relation(attribute(1)), relation(attribute(2)), relation(attribute(3)))
     asked: list[Mapping[Path, str]] = []
 
@@ -188,14 +190,14 @@ def test_scan_is_dead_if_an_empty_one_is_dropped_too(left: list[Tree], is_dead: 
 
 
 def test_no_scan_is_dead_that_cannot_be_emptied() -> None:
-    """Spark is not asked again."""
+    """Spark does not plan the query again."""
     analyzed = union(relation(attribute(1)))
     assert dead_scans(analyzed, {"scan": [(0,)]}, lambda _: None, lambda _: analyzed) == {}
 
 
 @pytest.mark.parametrize(("sides", "sharing"), [("xx", {(0, 0, 0), (0, 1, 0)}), ("xy", set())])
 def test_broadcast_is_shared_by_two_at_least(sides: str, sharing: set[Path]) -> None:
-    """Of joins with the same build side; one that is too large is none."""
+    """Both joins need the same build side. A build side that is too large cannot be shared."""
     inner = {"class": "Join", "num-children": 2, "joinType": {"object": "x.Inner$"}}
     tree: Tree = [{"class": "Sort", "num-children": 1}, {"class": "Union", "num-children": 2}]
     for i in (1, 2):

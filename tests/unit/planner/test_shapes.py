@@ -1,4 +1,4 @@
-"""What the planner decides about queries of all shapes, as every supported Spark plans them."""
+"""The planner's decisions about queries of all shapes, as planned by every supported Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ plans = cache(load)
 
 
 def expected(shape: Shape, version: str) -> tuple[str, ...]:
-    """The lines of a shape for one version: those that begin with ``[4.0]`` are of that alone."""
+    """Return the expected lines for one version; a line with ``[4.0]`` is for that version only."""
     found = []
     for line in shape.decided:
         only = _ONLY.match(line)
@@ -31,7 +31,7 @@ def expected(shape: Shape, version: str) -> tuple[str, ...]:
 
 
 def recorded(shape: Shape, version: str) -> dict[str, Any]:
-    """What Spark has planned; if it was asked for the same."""
+    """Return the plan that Spark made for the shape's current SQL."""
     plan = plans(version).get(shape.name)
     assert plan is not None, "run tests/unit/planner/record_plans.py"
     assert plan["sql"] == shape.sql, "run tests/unit/planner/record_plans.py"
@@ -41,7 +41,7 @@ def recorded(shape: Shape, version: str) -> dict[str, Any]:
 @pytest.mark.parametrize("version", PLANS)
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
 def test_decisions(shape: Shape, version: str) -> None:
-    """Keys flow where they may, and nowhere else."""
+    """Join keys reach every scan that they may prune, and no other."""
     assert sentences(RecordedQuery(recorded(shape, version))) == expected(shape, version)
 
 
@@ -55,7 +55,7 @@ def test_no_plan_is_left_over(version: str) -> None:
 
 
 def test_decisions_need_no_pyspark() -> None:
-    """Nor do their tests: this is what makes them fast."""
+    """Without PySpark, these tests are fast."""
     code = (
         "import sys, splitlib.spark.planner.decide, splitlib.spark.planner.dead_scans, "
         "splitlib.spark.planner.broadcast_reuse; assert 'pyspark' not in sys.modules"

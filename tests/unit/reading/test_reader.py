@@ -1,4 +1,4 @@
-"""Splits read into record batches: no row lost or doubled, values of the declared types."""
+"""Splits read into record batches: no row lost or doubled, and values of the declared types."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_a_file_written_again_in_the_same_size(tmp_path):
     with pytest.raises(FileChanged, match=r"modification time was .* and is") as caught:
         rows([split], schema, verify=True)
     assert str(path) in str(caught.value)
-    # what the catalog does not know is not compared
+    # times that the catalog does not have are not compared
     unknown = dataclasses.replace(split, modified=0)
     assert rows([unknown], schema, verify=True).to_pydict() == {"a": [2]}
     path.unlink()
@@ -270,7 +270,7 @@ def test_a_file_written_again_in_the_same_size(tmp_path):
 
 
 def test_times_in_seconds_and_in_milliseconds(tmp_path):
-    """As of stores that tell them so; what a client rounds is the same time, too."""
+    """Stores report seconds or milliseconds, and clients may round; such times count as equal."""
     path = write(tmp_path / "f", {"a": [1]})
     schema = pa.schema([("a", pa.int64())])
     (split,) = of_file(path)

@@ -1,4 +1,4 @@
-"""Which row groups are read, where a file's statistics leave something out."""
+"""Row groups of files with incomplete statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from splitlib.reading.row_groups import RowGroupFilter
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_null_count_that_is_unknown_is_not_none(known):
-    """A Parquet file may leave it out."""
+    """A Parquet file may omit the null count."""
     schema = pa.schema([("k", pa.int64())])
     statistics = SimpleNamespace(null_count=0, has_null_count=known, has_min_max=True, min=5, max=7)
     column = SimpleNamespace(statistics=statistics, path="k")

@@ -25,7 +25,7 @@ AT_ONCE_SECONDS = 0.5
 
 
 class Hanging(DetailedConnector):
-    """A call of the method ``where`` does not return before the test lets it."""
+    """Its method ``where`` does not return until the test releases it."""
 
     def __init__(self, where: str = "", **more) -> None:
         super().__init__(on_call=lambda method: self.hang() if method == where else None, **more)
@@ -46,7 +46,7 @@ WHERE = ["list_partitions", "load_details", "list_files", "hosts"]
 
 @pytest.fixture
 def hanging():
-    """Makes connectors that hang, and lets them go at the end."""
+    """Yield a function that makes hanging connectors, and release all of them at the end."""
     made: list[Hanging] = []
 
     def make(where: str, **more) -> Hanging:
@@ -104,7 +104,7 @@ def test_closing_the_iterator_does_not_wait(hanging):
     splits = enumerator_of(connector, listing_threads=1).select_files()
     for _ in range(2):
         next(splits)
-    assert connector.hangs.wait(10)  # in the listing of the next one, which is under way
+    assert connector.hangs.wait(10)  # in the listing of the next partition, which has begun
     assert seconds_of(splits.close) < 2 * AT_ONCE_SECONDS
 
 
@@ -342,7 +342,7 @@ def test_ctrl_c_while_a_call_hangs(hanging):
 
 
 def test_nothing_begins_once_it_is_cancelled(hanging):
-    """Neither what was to follow in the same thread, nor what is queued while nobody waits."""
+    """Cancellation stops the next call in the same thread, and the queued calls."""
     connector = hanging("", partitions=20, files=1)
     begun: list[str] = []
 
@@ -354,7 +354,7 @@ def test_nothing_begins_once_it_is_cancelled(hanging):
     connector.on_call = on_call
     enumerator = enumerator_of(connector, listing_threads=1)
     splits = enumerator.enumerate_splits()
-    next(splits)  # after which nobody waits
+    next(splits)  # afterwards, nobody waits for splits
     assert connector.hangs.wait(10)
     enumerator.cancel()
     already = list(begun)

@@ -1,4 +1,4 @@
-"""How many calls are under way at once, when their source throttles."""
+"""The number of concurrent calls when the source throttles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are tried again, and those that are not."""
+"""Calls that are retried, and calls that are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of a reader: taken as what they mean, or refused with a hint on what is taken."""
+"""Arguments of a reader: supported forms are converted, others are refused with a hint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = pa.table({"day": [dt.date(2024, 1, 5)], "shop": ["a"]})
 
 
 class Stream:
-    """An object with Arrow's stream interface, as Polars and others have."""
+    """An object with Arrow's stream interface, such as a Polars DataFrame."""
 
     def __arrow_c_stream__(self, requested_schema=None):
         return KEYS.__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""What the beginning of a statement says of it."""
+"""Statements that are recognized as queries."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_query(text):
         "FROM s INSERT INTO t SELECT *",
         "SELECTED",
         "-- SELECT 1",
-        # Spark nests comments: all up to DROP is one
+        # Spark nests comments: everything before DROP is one comment
         "/* /* */ SELECT 1 */ DROP TABLE t",
         "/* SELECT 1 */ DROP TABLE t",
         "-- \\\nDROP TABLE t",

@@ -112,16 +112,16 @@ def test_spellings_of_one_place(location, prefix):
     [
         ("s3://b/warehouse2", "s3://b/warehouse"),
         ("s3://b/warehouse/../x", "s3://b/warehouse"),
-        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # a key of this name is below `x`
+        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # a key with this name is below `x`
         ("s3://b//warehouse/t", "s3://b/warehouse"),  # a key may begin with a slash
-        ("s3://B/warehouse", "s3://b/warehouse"),  # another bucket
+        ("s3://B/warehouse", "s3://b/warehouse"),  # another bucket, since case matters
         ("s3://b2/warehouse", "s3://b/warehouse"),
         ("s3://b/ware%68ouse", "s3://b/warehouse"),
         ("s3://b/warehouse%2F..%2Fx", "s3://b/warehouse%2F"),
         ("s3://b/", "s3://b/warehouse"),
         ("gs://b/t", "s3://b"),
         ("hdfs://other/t", "hdfs://namenode/t"),
-        ("hdfs:///t", "hdfs://namenode/t"),  # which host that is, is not known here
+        ("hdfs:///t", "hdfs://namenode/t"),  # the default host is not known here
         ("abfss://d@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/"),
         ("memory://A/t", "memory://a"),
         ("simplecache::file:///data", "/data"),
@@ -130,7 +130,7 @@ def test_spellings_of_one_place(location, prefix):
         ("/Data/t", "/data"),
         ("/database", "/data"),
         ("s3://b/data", "/"),
-        # control characters and leading blanks, which parsers of URIs drop
+        # control characters and leading blanks, which URI parsers drop
         ("file:///data/.\n./etc/passwd", "/data"),
         ("file:///data/.\t./etc", "/data"),
         ("/data/x\r", "/data"),
@@ -138,21 +138,21 @@ def test_spellings_of_one_place(location, prefix):
         (" s3://b/warehouse/x", "s3://b/warehouse"),
         ("/data/a\x00b", "/data"),
         ("/data/a\x7fb", "/data"),
-        # the part behind ? and #, which some parsers drop
+        # the part after ? and #, which some parsers drop
         ("file:///etc/passwd?/../../data/x", "/data"),
         ("file:///etc/passwd#/../../data/x", "/data"),
         ("s3://b/x?/../warehouse/t", "s3://b/warehouse"),
-        # a host, which some clients take for a directory
+        # a host, which some clients use as a directory
         ("file://../../etc/../data/x", "/data"),
     ],
 )
 def test_other_places(location, prefix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # a relative path means another place elsewhere
+    monkeypatch.chdir(tmp_path)  # a relative path depends on the current directory
     assert not is_allowed(location, prefix)
 
 
 def test_blanks_within_are_names(tmp_path):
-    """Hive writes trailing blanks into the names of directories."""
+    """Hive keeps trailing blanks in directory names."""
     assert is_allowed("s3://b/warehouse/p=a /f", "s3://b/warehouse")
     assert is_allowed("file:/data/p=a /b c", "/data")
     assert is_allowed("/data/p=a?b#c;d/f", "/data")
@@ -161,7 +161,7 @@ def test_blanks_within_are_names(tmp_path):
 
 @pytest.mark.parametrize("name", [".\n./f", "..\t", "f\n", "f?x"])
 def test_names_of_files_are_looked_at(name):
-    """Also where their directory is known to be allowed."""
+    """Names are checked even if their directory is already known to be allowed."""
     allowed = AllowedLocations(["s3://b/x"])
     allowed.refuse_files_outside(["s3://b/x/d/one", "s3://b/x/d/f?x"])
     if name != "f?x":
@@ -181,7 +181,7 @@ def test_links_are_followed(tmp_path):
     assert not is_allowed(f"{inside}/away", str(inside))
     assert not is_allowed(f"file:{inside}/away/f", str(inside))
     assert is_allowed(f"{outside}/back/f", str(inside))
-    # up from where the link leads, or up from where it is
+    # `..` after a link is the parent of the link's target for the OS, and the link's own for Hadoop
     assert not is_allowed(f"{outside}/back/../inside/f", str(inside))
     assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
     with pytest.raises(LocationNotAllowed, match="file'"):

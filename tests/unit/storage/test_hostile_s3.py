@@ -1,4 +1,4 @@
-"""Stores whose listings lie: no rows are lost or doubled without an error."""
+"""Stores with wrong listings: no rows are lost or doubled without an error."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support import hostile_s3
 from tests.support.hostile_s3 import EMPTY_RESULT, ERROR, HTML, HostileS3
 
 KEYS = {f"t/k={k:02}/{n}": 10 for k in range(12) for n in "abc"}
-# an option without a counterpart of obstore's: then s3fs lists
+# obstore has no such option, so that s3fs lists
 LISTERS = pytest.mark.parametrize("more", [{}, {"version_aware": False}], ids=["obstore", "s3fs"])
 
 
 @pytest.fixture(autouse=True)
 def once(monkeypatch):
-    """What is answered is the same each time: no client has to try again."""
+    """Disable retries, because the response is the same each time."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
 
@@ -57,7 +57,7 @@ def test_what_is_no_listing_is_not_an_empty_one(server, more, body):
     storage = Storage(server.options | more)
     assert storage.files("s3://b/t/k=00")
     server.answer = hostile_s3.always(body)
-    # a partition without files is none that is missing, on a store without directories
+    # without directories, an empty listing does not mean that the partition is missing
     with pytest.raises((SourceUnavailable, OSError)):
         storage.list_files(["s3://b/t/k=01", "s3://b/t/k=02"])
     with pytest.raises((SourceUnavailable, OSError)):

@@ -48,7 +48,7 @@ def test_a_missing_directory(tmp_path):
 
 def test_an_unreadable_directory_is_an_error_and_not_empty(tmp_path):
     (tmp_path / "file").write_text("no directory")
-    assert Storage().files(str(tmp_path / "file")) == []  # Spark finds nothing there either
+    assert Storage().files(str(tmp_path / "file")) == []  # Spark finds no files there either
 
 
 def test_listings_are_never_remembered():
@@ -64,7 +64,7 @@ def test_listings_are_never_remembered():
 
 
 class Mixed(MemoryFileSystem):  # type: ignore[misc]  # fsspec is not typed
-    """Answers with the listing of another directory."""
+    """Lists another directory than the requested one."""
 
     protocol = "mixed"
     instead: str
@@ -93,7 +93,7 @@ def test_the_listing_of_another_directory_is_refused(monkeypatch, asked, instead
     fsspec.register_implementation("mixed", Mixed, clobber=True)
     memory = fsspec.filesystem("memory")
     kept, other = ("file", "below/file") if what == "files" else ("below/file", "file")
-    # of what is asked for, the listing that comes instead has nothing
+    # the listing returned instead has none of the requested entries
     memory.pipe("/mixed/table/k=1/" + kept, b"1")
     for directory in ("k=1/a", "k=2", "other/k=1"):
         memory.pipe(f"/mixed/table/{directory}/{other}", b"1")
@@ -174,7 +174,7 @@ def test_two_links_that_lead_to_each_other_are_an_error(tmp_path):
 
 
 def test_a_directory_that_two_links_lead_to_is_listed_twice(tmp_path):
-    """As Spark does; it is no cycle."""
+    """Spark lists it twice as well, because this is not a cycle."""
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "data").write_bytes(b"1")
     (tmp_path / "root").mkdir()
@@ -187,7 +187,7 @@ def test_a_directory_that_two_links_lead_to_is_listed_twice(tmp_path):
 def test_directories_deeper_than_pythons_stack(tmp_path, monkeypatch):
     deep = 400
     monkeypatch.chdir(tmp_path)
-    for _ in range(deep):  # a path of that length cannot be made at once
+    for _ in range(deep):  # the path is too long to be created at once
         os.mkdir("d")
         os.chdir("d")
     with open("data", "wb") as file:
@@ -212,7 +212,7 @@ def test_a_directory_that_is_told_twice_is_one():
         def _strip_protocol(self, path):
             return path
 
-        # as adlfs has it: what is below a directory, and an object that marks it
+        # as adlfs lists them: a directory by its contents, and again by the object that marks it
         def ls(self, path, detail):
             names = ("lake/t/k=1", "lake/t/k=2", "lake/t/k=1")
             return [{"name": name, "type": "directory", "size": None} for name in names]

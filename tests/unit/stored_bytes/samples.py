@@ -1,8 +1,8 @@
-"""What the files beside this hold: filters and a checkpoint, in a directory for each version.
+"""Contents of the stored files: filters and a checkpoint, in one directory per version.
 
-``python -m tests.unit.stored_bytes.samples`` writes those of this version, before its release. What
-a released version wrote is never written again, nor is a sample here changed: a new one gets a new
-name.
+Before a release, ``python -m tests.unit.stored_bytes.samples`` writes the files of this version.
+Files of released versions are never written again, and samples never change. A new sample gets a
+new name.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ KNOWN_FILES = b"12345678abcdefgh"
 
 
 def checkpoint() -> Checkpoint:
-    """One of these splits, and of some of these filters."""
+    """Return a checkpoint with these splits and some of these filters."""
     events = [
         DynamicFilteringEvent(FILTERS[name], producer)
         for name, producer in zip(["values", "range", "exceeded"], PRODUCERS, strict=True)
@@ -99,7 +99,7 @@ def checkpoint() -> Checkpoint:
 
 def _tracked(split: FileSplit) -> TrackedSplit:
     k, c = split.partition_values["k"], split.partition_values["c"]
-    # as text, as a catalog has it, or typed: each is written as it came
+    # values are text, as in a catalog, or typed; both kinds are stored unchanged
     as_text = not split.deletes and k is not None
     keys = pa.array([str(k)]) if as_text else pa.array([k], pa.int32())
     values = pa.record_batch({"k": keys, "c": pa.array([c], pa.string())})
@@ -111,7 +111,7 @@ def _tracked(split: FileSplit) -> TrackedSplit:
 
 
 def files() -> dict[str, bytes]:
-    """What this version writes, by the names of files."""
+    """Return the files that this version writes, by name."""
     filters = {f"{name}.filter": data.to_bytes() for name, data in FILTERS.items()}
     return {**filters, "splits.checkpoint": encode(checkpoint())}
 

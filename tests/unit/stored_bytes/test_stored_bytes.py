@@ -1,4 +1,4 @@
-"""Filters and checkpoints that any version has written are read by this one."""
+"""This version reads filters and checkpoints that any earlier version wrote."""
 
 from __future__ import annotations
 

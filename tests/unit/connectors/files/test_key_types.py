@@ -1,4 +1,4 @@
-"""The types that Spark was seen to infer for values in names of directories."""
+"""The types that Spark infers for values in directory names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directories in odd shapes: what is read as Spark reads it, and what is refused."""
+"""Unusual directory layouts: read as Spark reads them, or refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTHING_MERGED = {"spark.sql.parquet.mergeSchema": "false"}
 
 
 def write(root, *paths):
-    """Files by their paths; what ends with a slash is a directory."""
+    """Write a file for each path; a path that ends with a slash becomes a directory."""
     for number, path in enumerate(paths):
         if path.endswith("/"):
             (root / path).mkdir(parents=True)
@@ -35,7 +35,7 @@ def types_of(root, **options):
 
 
 def rows_of(root, *, keys=None, **options):
-    """The values of keys before the number of each selected file."""
+    """Return partition values and file number of each selected file."""
     with splitlib.load_table(str(root), "files", **options) as table:
         enumerator = splitlib.DynamicFileEnumerator(table)
         if keys is not None:

@@ -1,4 +1,4 @@
-"""A metastore in this process: tables and partitions in memory, served by thrift's own classes."""
+"""A metastore in this process: tables in memory, served through thrift's own classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXT = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 
 
 def table_of(location: str, *keys: str, **changes: Any) -> Table:
-    """The table ``d.t`` of an integer column and some keys, which are strings."""
+    """Return the table ``d.t`` with an integer column and string partition keys."""
     given: dict[str, Any] = {
         "dbName": "d",
         "tableName": "t",
@@ -52,15 +52,15 @@ def descriptor(location: str | None, serde: str = PARQUET) -> StorageDescriptor:
 
 
 class FakeMetastore:
-    """What it has, and what it was asked.
+    """A metastore that records its calls.
 
     Attributes:
-        tables: By database and name.
-        partitions: Of each table, by their names.
-        calls: The methods, and what they were given.
-        most_names: A request for the details of more partitions is refused.
-        is_old: Whether it knows ``get_table_req``.
-        broken: What asking for partitions raises.
+        tables: Tables by database and name.
+        partitions: Partitions of each table, by partition name.
+        calls: Names and arguments of all calls.
+        most_names: Maximum number of partitions per request for details; None for no limit.
+        is_old: Whether the metastore lacks ``get_table_req``.
+        broken: Exception that requests for partitions raise; None if they succeed.
     """
 
     def __init__(self) -> None:
@@ -101,12 +101,12 @@ class FakeMetastore:
         if self.most_names is not None and len(names) > self.most_names:
             raise MetaException("More partitions than the limit")
         known = self.partitions[database, table]
-        # in an order that is not that of the names
+        # in another order than the requested names
         return [known[name] for name in reversed(names) if name in known]
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Serves a metastore; ``connections`` counts who came, ``left`` those who have gone."""
+    """Serves a metastore; counts opened connections (``connections``) and ended ones (``left``)."""
 
     daemon_threads = True
     block_on_close = False

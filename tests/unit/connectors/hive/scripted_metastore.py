@@ -1,4 +1,4 @@
-"""A server of thrift that answers calls as it is told to, rightly or not."""
+"""A thrift server whose responses, valid or not, are scripted by the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 from splitlib_hive.client import MetastoreClient, parse_uris
 
 Answer = Callable[[Any, int, str, int], None]
-"""Sends what answers a call: the socket, how many calls came before, name and number of this."""
+"""Sends the response to a call: socket, number of earlier calls, name and number of the call."""
 
 
 def encoded(name: str, number: int, **result: Any) -> bytes:
@@ -40,7 +40,7 @@ def answer_right(line: Any, before: int, name: str, number: int) -> None:
 
 
 class Metastore(socketserver.ThreadingTCPServer):
-    """Answers calls as it is told to."""
+    """Answers each call with the test's function."""
 
     daemon_threads = True
     block_on_close = False
@@ -59,7 +59,7 @@ _read = TSocket.read
 
 
 class _Line(TSocket):  # type: ignore[misc]
-    """The server's end of a connection, which patches of the client's socket class do not reach."""
+    """The server's end of a connection; patches of the client's socket class do not affect it."""
 
     def read(self, size):
         return _read(self, size)
@@ -80,7 +80,7 @@ class _Connection(socketserver.BaseRequestHandler):
                 before, self.server.calls = self.server.calls, self.server.calls + 1
                 self.server.answer(self.request, before, name, number)
         except (TTransportException, OSError):
-            pass  # either side has closed the line
+            pass  # one side closed the connection
 
 
 @contextmanager

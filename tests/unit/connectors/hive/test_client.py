@@ -45,7 +45,7 @@ def test_an_answer_of_another_name_is_refused():
 
 def test_a_stale_answer_costs_a_connection_and_no_more():
     def twice(line, before, name, number):
-        if before == 1:  # not along with the first: that would be an answer with too many bytes
+        if before == 1:  # not together with the first response, which would then have extra bytes
             line.sendall(right("get_all_databases", number - 1))
         line.sendall(right(name, number))
 
@@ -88,7 +88,7 @@ def test_an_interrupted_call_leaves_no_answer_for_the_next(monkeypatch, error):
 
 @pytest.mark.parametrize("thrift", ["installed", "older"])
 def test_a_slow_answer_is_waited_for(monkeypatch, thrift):
-    """In many reads, each of which times out; thrift before 0.21 says so in another way."""
+    """Many reads of one response time out; thrift before 0.21 raises another exception for that."""
     read, timed_out = TSocket.read, []
 
     def read_once(self, size):
@@ -116,7 +116,7 @@ def test_a_slow_answer_is_waited_for(monkeypatch, thrift):
 
 
 def mangled(name: str, number: int) -> Iterator[bytes]:
-    """Answers with one byte changed, at every place behind the header."""
+    """Yield copies of a response, each with another byte after the header changed."""
     whole = right(name, number)
     header = len(name) + 12
     for at in range(header, len(whole)):
@@ -152,7 +152,7 @@ def test_a_line_that_was_closed_while_idle_is_opened_again():
             assert client.get_databases() == ["default"]
             time.sleep(0.02)
         assert first.connections == 3
-        # that an idle line was closed says nothing against its address
+        # a closed idle connection does not mean that its address is down
         client = client_of(first, second)
         for _ in range(3):
             assert client.get_databases() == ["default"]
@@ -253,7 +253,7 @@ def test_a_table_that_was_dropped_in_between():
     ],
 )
 def test_a_refusal_is_told_from_a_failure(message, error):
-    """A metastore has one exception for both: only its text says which."""
+    """A metastore raises one exception type for both; only its text distinguishes them."""
 
     def refuse(line, before, name, number):
         line.sendall(encoded(name, number, o1=MetaException(message)))
@@ -304,7 +304,7 @@ def test_nothing_is_asked_for_nobody(reason):
 
 
 def test_connecting_is_of_the_time_of_a_call(monkeypatch):
-    """Whatever time it takes, the answer has only the rest."""
+    """The time for connecting is subtracted from the time for the response."""
 
     def never(line, before, name, number):
         time.sleep(2)
@@ -326,7 +326,7 @@ def test_connecting_is_of_the_time_of_a_call(monkeypatch):
 
 
 def test_an_answer_that_goes_on_after_its_end_is_refused():
-    """A name that was said twice is one too many: the list ends before the last of them."""
+    """The response contains one name twice, so the list ends before the last name."""
     name = b"\x00\x00\x00\x01t"
 
     def twice(line, before, call, number):

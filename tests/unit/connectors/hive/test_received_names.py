@@ -1,4 +1,4 @@
-"""Names of partitions as the client has them, from servers that answer rightly or not."""
+"""Partition names in the client, from servers with valid and invalid responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_names_are_none(call, values):
 
 @BOTH
 def test_names_that_are_no_text_are_refused(call, values):
-    """Another character in its place would be another name, of which nothing is known."""
+    """A replacement character would turn the name into that of another partition."""
 
     def broken(line, before, name, number):
         answer = encoded(name, number, success=NAMES)
@@ -97,7 +97,7 @@ def test_an_answer_without_names_is_not_understood(call, values, answer):
 
 @BOTH
 def test_names_have_a_deadline_and_are_not_read_half(call, values):
-    """What comes late of an answer is not taken for the next."""
+    """The late rest of a response is not read as the next response."""
 
     def late(line, before, name, number):
         answer = encoded(name, number, success=NAMES)

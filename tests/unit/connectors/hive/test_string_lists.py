@@ -1,4 +1,4 @@
-"""Lists of strings straight into Arrow, compared with what thrift's own decoder makes of them."""
+"""Lists of strings decoded directly into Arrow, compared with thrift's own decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metastore keeps of a table and its partitions, some of it missing or something else."""
+"""Tables and partitions from a metastore, with missing or unexpected fields."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def schema_of(**columns: str) -> str:
 
 
 def test_spark_remembers_the_case_of_columns():
-    """In a table of Hive's; where Hive has altered it since, Hive's word counts."""
+    """Spark stores its schema in the table.
+
+    If Hive changed the columns later, Hive's schema is used.
+    """
     same = {"spark.sql.sources.schema": schema_of(V="integer", K="string")}
     metadata = table_metadata(table_of(same))
     assert (metadata.schema.names, metadata.partition_keys) == (["V", "K"], ("K",))

@@ -22,7 +22,7 @@ def catalog(tmp_path):
 
 @pytest.fixture
 def table(catalog):
-    """Two snapshots of one file each."""
+    """A table with two snapshots, each of which adds one file."""
     made = create(catalog, SIMPLE, BY_D)
     append(made, [data_file(made, [{"d": 1}])])
     append(made, [data_file(made, [{"d": 2}])])

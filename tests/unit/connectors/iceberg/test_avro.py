@@ -1,4 +1,4 @@
-"""Avro files whose parts contradict each other, one part at a time."""
+"""Avro files, each with one part that contradicts the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def records_of(data: bytes) -> int:
 
 
 def in_blocks(codec: bytes, count: int, block: bytes) -> bytes:
-    """The manifest's header with another codec, and one block of claimed number of records."""
+    """Return the manifest's header with another codec, and a block claiming ``count`` records."""
     header = replaced(b"avro.codec\x08null", b"avro.codec" + number(len(codec)) + codec)
     header = header[: header.index(SYNC) + SYNC_BYTES]
     return header + number(count) + number(len(block)) + block + SYNC
@@ -38,7 +38,7 @@ def deflated(data: bytes) -> bytes:
 
 
 ZEROS = bytes(16 << 20)
-SNAPPY_HEADER = b"\x80\x80\x80\x80\x04"  # a gigabyte
+SNAPPY_HEADER = b"\x80\x80\x80\x80\x04"  # claims one gigabyte
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_blocks_that_are_cut_short(codec, block, cut):
     ],
 )
 def test_elements_that_take_no_bytes(items):
-    """Two bytes would say that there are billions of them."""
+    """Two bytes could claim billions of such elements."""
     field = {"name": "l", "type": {"type": "array", "element-id": 2, "items": items}}
     schema = {"type": "record", "name": "t", "fields": [{**field, "field-id": 1}]}
     stored = json.dumps(schema).encode()
@@ -111,7 +111,7 @@ def with_count(count: bytes) -> bytes:
         (b"Obj\x02" + MANIFEST[4:], "not an Avro file"),
         (MANIFEST[:-1] + bytes([MANIFEST[-1] ^ 1]), "sync marker"),
         (replaced(b"avro.codec\x08null", b"avro.codec\x08nil!"), "codec nil!"),
-        # the count of the first block, which has one record: more, none, below zero, and many
+        # record counts for the first block, which has one record: 2, 0, -1 and others
         (with_count(b"\x04"), "beyond the end"),
         (with_count(b"\x00"), "claimed number"),
         (with_count(b"\x01"), "cannot hold -1"),
@@ -129,7 +129,7 @@ def test_a_file_cut_within_a_block_is_refused():
     for size in range(len(MANIFEST)):
         with suppress(ValueError, EOFError):
             found[size] = records_of(MANIFEST[:size])
-    # each block ends with the marker; only its list tells that a manifest lacks whole blocks
+    # Each block ends with the marker. Only the manifest list shows that whole blocks are missing.
     ends = [found.end() for found in re.finditer(re.escape(SYNC), MANIFEST)]
     assert found == {end: count for count, end in enumerate(ends[:-1])}
 
@@ -144,7 +144,7 @@ def test_a_file_of_which_positions_cannot_be_told():
 
 
 def number(n: int) -> bytes:
-    """As Avro writes a whole number."""
+    """Encode an integer as Avro does."""
     n = (n << 1) ^ (n >> 63)
     found = bytearray()
     while n > 0x7F:
@@ -155,7 +155,7 @@ def number(n: int) -> bytes:
 
 @pytest.mark.parametrize("count", [10, 5000])
 def test_a_list_of_many_integers(count):
-    """More than the compiled decoder is asked for at once."""
+    """More integers than the compiled decoder reads at once."""
     items = {"type": "array", "items": "long", "element-id": 2}
     schema = {
         "type": "record",

@@ -1,5 +1,3 @@
-"""Deletion vectors."""
-
 from __future__ import annotations
 
 import zlib
@@ -18,7 +16,7 @@ from splitlib_iceberg.deletion_vectors import read_vector
 
 
 def vector_bytes(positions):
-    """A deletion vector in its frame of a Puffin file."""
+    """Return a deletion vector in the frame of a Puffin file."""
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
 
@@ -36,7 +34,7 @@ def test_vectors(tmp_path_factory, positions):
 
 
 def test_a_vector_reads_as_pyiceberg_reads_the_whole_file(tmp_path):
-    # PyIceberg 0.11 has none
+    # PyIceberg 0.11 does not have this module
     reading = pytest.importorskip("pyiceberg.table.deletion_vector")
     vector = vector_bytes([1, 5, 2**33])
     properties = '{"referenced-data-file": "/a"}'

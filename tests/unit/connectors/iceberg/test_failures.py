@@ -1,4 +1,4 @@
-"""What PyIceberg and storages raise, as errors of splitlib."""
+"""Exceptions of PyIceberg and storage clients, converted to splitlib's errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_decoding():
     found = raised_in(decoding("manifest", "/m"), KeyError("x"))
     assert type(found) is splitlib.CorruptMetadata
     assert "The manifest /m cannot be decoded: KeyError: 'x'" in str(found)
-    # of a storage that is read while it is decoded
+    # raised by the storage while a file is decoded
     with pytest.raises(TimeoutError), decoding("manifest", "/m"):
         raise TimeoutError
 
@@ -95,7 +95,7 @@ def test_of_a_catalog(error, kind, says):
     found = raised_in(of_catalog(OPTIONS), error)
     assert type(found) is kind
     assert says in str(found)
-    # whatever it is, its text may quote secrets
+    # the text of any exception may contain secrets
     assert found.__cause__ is None
 
 

@@ -1,4 +1,4 @@
-"""Manifests that are kept once they were decoded."""
+"""The cache of decoded manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of an Iceberg table are selected: cases that have gone wrong or easily would."""
+"""Which files of an Iceberg table are selected: earlier bugs and likely mistakes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.unit.connectors.iceberg.simple_tables import BY_D, SIMPLE, Keys
 
 
 def test_only_the_files_between_whose_bounds_a_key_lies(catalog):
-    """More keys than the 200 above which PyIceberg gives up bounds."""
+    """Above 200 keys, PyIceberg does not use bounds."""
     table = create(catalog, SIMPLE)
     files = [
         data_file(table, [{"d": 0, "c": 1000 * i}, {"d": 0, "c": 1000 * i + 500}])
@@ -62,7 +62,7 @@ def test_only_the_files_between_whose_bounds_a_key_lies(catalog):
 
 
 class Counting(PyArrowFileIO):
-    """Records the names of all files that are opened."""
+    """Records the names of all opened files."""
 
     opened: ClassVar[list[str]] = []
 
@@ -83,7 +83,7 @@ def test_only_manifests_with_a_matching_partition_are_opened(catalog):
     keys = Keys.from_values({"d": [310, 330, 777, 780, 95, 905]})
     selected, metrics = select(opened, keys)
     assert len(selected) == 3
-    # 777 and 95 lie in the gaps, where a bound alone does not tell: 95 > 90, 777 < 780
+    # 777 and 95 lie in gaps, where one bound alone excludes nothing: 95 > 90, 777 < 780
     assert (metrics.manifests_total, metrics.manifests_opened) == (10, 3)
     assert (metrics.files_total, metrics.files_dropped["manifests"]) == (100, 70)
     assert metrics.storage_requests == len(Counting.opened) == 4
@@ -141,7 +141,7 @@ def test_a_partition_is_listed_once_whatever_manifests_it_is_in(catalog):
 
 
 def test_doubles_of_partitions_keep_every_digit(catalog):
-    """PyIceberg rounds them to floats, where 0.1 is another number and 1e300 none."""
+    """PyIceberg rounds them to floats, which changes 0.1 and cannot hold 1e300."""
     schema = Schema(NestedField(1, "f", DoubleType(), required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "f"))
     table = create(catalog, schema, spec)
@@ -209,7 +209,7 @@ def test_a_renamed_column_and_one_of_its_old_name(catalog):
     append(table, [second])
     opened = open_table(catalog, table)
     assert select(opened, Keys.from_values({"old": [5]}))[0] == paths_of([first])
-    # what a column holds in files older than it is not known
+    # values of a column in files older than the column are unknown
     assert sorted(select(opened, Keys.from_values({"c": [5]}))[0]) == sorted(
         paths_of([first, second])
     )
@@ -281,14 +281,14 @@ def test_ranges_through_transforms(catalog):
 
 
 def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
-    """Writers disagree on the order of UUIDs, so that their bounds are not to be used."""
+    """Writers disagree on the order of UUIDs, so that their bounds cannot be used."""
     low, high = uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)
     schema = Schema(NestedField(1, "u", UUIDType(), required=False))
     plain = create(catalog, schema)
     signed = data_file(
         plain,
         [],
-        lower_bounds={1: high.bytes},  # the lesser one where halves are signed
+        lower_bounds={1: high.bytes},  # the smaller one if the halves are signed numbers
         upper_bounds={1: low.bytes},
         value_counts={1: 2},
         null_value_counts={1: 0},
@@ -304,5 +304,5 @@ def test_a_uuid_is_found_by_its_text_and_never_lost_by_its_bounds(catalog):
 
 
 def test_threads_that_read_manifests_keep_no_process_alive():
-    """Nobody can end a read that hangs, and Python waits at exit for all but daemons."""
+    """A hanging read cannot be stopped, and Python waits at exit for all threads but daemons."""
     assert in_parallel(lambda _: threading.current_thread().daemon, [1, 2]) == [True, True]

@@ -1,4 +1,4 @@
-"""Properties of PyIceberg as options of fsspec."""
+"""PyIceberg properties converted to fsspec options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
             {"s3.force-virtual-addressing": "True"},
             {"config_kwargs": {"s3": {"addressing_style": "virtual"}}},
         ),
-        # the files are signed, or reached by a role: the keys alone may not do
+        # a signer, a role or a profile is used: the keys alone may not be sufficient
         (KEYS | {"s3.signer": "S3V4RestSigner"}, {}),
         (KEYS | {"s3.role-arn": "arn:x"}, {}),
         (KEYS | {"client.profile-name": "p"}, {}),
@@ -70,7 +70,7 @@ HOST = "acc.dfs.core.windows.net"
             {f"adls.sas-token.{HOST}": "one", "adls.sas-token": "own", "adls.account-name": "own"},
             {"account_name": "own", "sas_token": "own"},
         ),
-        # somebody else asks
+        # other credentials are used instead of the key
         ({"adls.account-key": "k", "adls.token": "t"}, {}),
         ({"adls.account-key": "k", "adls.credential": "c"}, {}),
     ],

@@ -1,4 +1,4 @@
-"""The transforms over Arrow arrays against PyIceberg's, value by value."""
+"""Transforms of Arrow arrays, compared with PyIceberg's value by value."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ CASES = [
     )
     for source in VALUES
     if transform.can_transform(source)
-    # PyIceberg asks for no more of a fixed than of binary, and has hour for date refused
+    # PyIceberg treats fixed like binary, and refuses hour for dates
 ]
 
 
 @pytest.mark.parametrize("transform", [*ORDERED, BucketTransform(4)], ids=str)
 def test_which_keep_the_order(transform):
-    """A range of a column is a range of the results of these."""
+    """A range of the column becomes a range of the results."""
     kind = (
         DateType()
         if isinstance(transform, DayTransform | MonthTransform | YearTransform)
@@ -104,14 +104,14 @@ def test_which_keep_the_order(transform):
 
 
 def adapted_to(source, transform):
-    """The transform as splitlib adapts it, which must be known."""
+    """Return splitlib's version of a transform, which must be supported."""
     adapted = adapt(transform, source)
     assert adapted is not None
     return adapted
 
 
 def shown(value):
-    """A value as Arrow has it."""
+    """Return a value as Arrow represents it."""
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -181,7 +181,7 @@ def test_the_day_is_that_of_utc_whatever_the_zone():
 
 
 def test_times_before_1970_may_have_been_rounded_up():
-    """Iceberg before 0.11 rounded them up; later versions and splitlib allow for it."""
+    """Iceberg before 0.11 rounded them up; later versions and splitlib take that into account."""
     day = adapted_to(TimestampType(), DayTransform())
     moments = pa.array([dt.datetime(1969, 12, 30, 12), dt.datetime(1970, 1, 1), None])
     mistaken = day.mistaken(day(moments))
@@ -203,7 +203,7 @@ def test_what_is_not_known_says_nothing():
 
 
 def test_equal_ones_are_one():
-    """Predicates use transforms as keys of a cache."""
+    """Predicates use transforms as cache keys."""
     for transform, source in CASES:
         assert hash(adapt(transform, source)) == hash(adapt(transform, source))
         assert adapt(transform, source) == adapt(transform, source)
@@ -222,15 +222,15 @@ def test_the_least_integers_wrap_as_in_java():
 
 LITTLE = {
     (IntegerType(), -5, struct.pack("<i", -5)),
-    (LongType(), -5, struct.pack("<i", -5)),  # written when it was an int
+    (LongType(), -5, struct.pack("<i", -5)),  # written when the column was an int
     (LongType(), 2**40, struct.pack("<q", 2**40)),
-    (DoubleType(), 0.5, struct.pack("<f", 0.5)),  # written when it was a float
+    (DoubleType(), 0.5, struct.pack("<f", 0.5)),  # written when the column was a float
     (DoubleType(), -0.1, struct.pack("<d", -0.1)),
     (FloatType(), 1.5, struct.pack("<f", 1.5)),
     (DoubleType(), None, struct.pack("<d", float("nan"))),
     (DateType(), dt.date(1969, 12, 31), struct.pack("<i", -1)),
     (TimestampType(), dt.datetime(1969, 12, 31, 23), struct.pack("<q", -3_600_000_000)),
-    (TimestampType(), None, struct.pack("<i", -1)),  # of a date
+    (TimestampType(), None, struct.pack("<i", -1)),  # the bytes of a date
     (BooleanType(), True, b"\x01"),
     (BooleanType(), False, b"\x00"),
     (DecimalType(9, 2), Decimal("-0.01"), b"\xff"),

@@ -1,7 +1,7 @@
-"""Queries by their shape, and what the planner decides about each: files of SQL.
+"""Query shapes with the planner's decisions about each, in SQL files.
 
-A shape is a line ``-- its name``, a query, and lines ``--> what is decided``; see
-:func:`tests.unit.planner.sentences.sentences` for the words of these.
+A shape consists of a line ``-- name``, a query, and lines ``--> decision``. For the words of the
+decisions see :func:`tests.unit.planner.sentences.sentences`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TABLES = _HERE / "tables.sql"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One query."""
+    """A query and its expected decisions."""
 
     name: str
     sql: str
@@ -24,13 +24,13 @@ class Shape:
 
 
 def tables() -> list[str]:
-    """The statements that make the tables of all shapes."""
+    """Return the statements that create the tables of all shapes."""
     lines = _TABLES.read_text().splitlines()
     return [line.rstrip(";") for line in lines if not line.startswith("--")]
 
 
 def shapes() -> Iterator[Shape]:
-    """All shapes."""
+    """Yield all shapes."""
     for path in sorted(_HERE.glob("*.sql")):
         if path != _TABLES:
             for text in path.read_text().removeprefix("-- ").split("\n-- "):

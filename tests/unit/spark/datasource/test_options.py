@@ -1,4 +1,4 @@
-"""The options of ``spark.read.format("splitlib")``, as Spark hands them over."""
+"""The options of ``spark.read.format("splitlib")``, as Spark passes them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_option_whatever_its_case(spelled):
     assert options.time_zone == "Asia/Tokyo"
     assert options.max_bytes_per_trigger == 3 * 2**20
     assert options.config == SplitConfig.resolve({"target_split_bytes": 1024})
-    # a key of digits stays text
+    # a key that consists of digits stays text
     assert options.storage == {
         "key": "0123",
         "client_kwargs": {"endpoint_url": "http://localhost:1"},

@@ -1,4 +1,4 @@
-"""What executors do with splits that are not as they were planned."""
+"""Executors detect files that changed after planning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names in a query, and how long it takes to find them."""
+"""Table names in a query, and the time to find them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARKS = [
 
 @given(st.lists(st.sampled_from(MARKS) | st.characters()).map("".join))
 def test_nothing_is_lost(query: str) -> None:
-    """The pieces together are the text, with names spelled as they are in it."""
+    """The pieces together are the query, and names keep their spelling."""
     pieces = list(pieces_of(query))
     assert "".join(piece.text for piece in pieces) == query
     for piece in pieces:
@@ -41,7 +41,7 @@ def test_nothing_is_lost(query: str) -> None:
 
 
 def names(query: str) -> list[tuple[str, ...]]:
-    """The names that have several parts."""
+    """Return the names with several parts."""
     return [piece.parts for piece in pieces_of(query) if len(piece.parts) > 1]
 
 
@@ -63,14 +63,14 @@ def names(query: str) -> list[tuple[str, ...]]:
     ],
 )
 def test_what_is_no_name(other: str) -> None:
-    """Strings and comments of all kinds, also those without an end."""
+    """Strings and comments of all kinds, including those without an end."""
     assert names(f"SELECT {other}") == []
     assert names(f"SELECT x FROM lake.d.t {other}") == [("lake", "d", "t")]
 
 
 @pytest.mark.parametrize("name", ["lake.d.t", "`lake`.d . `t`", "lake\n.\nd.t"])
 def test_names(name: str) -> None:
-    """Spaces, comments and quotes around the points are allowed."""
+    """Spaces, comments and quotes are allowed around the dots."""
     assert names(f"SELECT * FROM {name}, x") == [("lake", "d", "t")]
     assert names("SELECT `a``b`.`c.d`") == [("a`b", "c.d")]
 
@@ -92,7 +92,7 @@ CHANGED = {
 
 @pytest.mark.parametrize(("query", "changed"), CHANGED.items(), ids=CHANGED)
 def test_names_of_what_is_changed(query: str, changed: bool) -> None:
-    """A statement changes one table, and may read others."""
+    """A statement changes one table and may read others."""
     (piece,) = (piece for piece in pieces_of(query) if len(piece.parts) == 3)
     assert piece.is_changed is changed
 
@@ -103,8 +103,8 @@ def test_names_of_what_is_changed(query: str, changed: bool) -> None:
 )
 @pytest.mark.parametrize("first", ["", "'", '"', "`", "/*", "a"])
 def test_time_is_linear(first: str, unit: str) -> None:
-    """Whatever part of the text is long."""
+    """Tried with a long sequence of each kind of token."""
     query = first + unit * (200_000 // len(unit))
     started = time.process_time()
     assert "".join(piece.text for piece in pieces_of(query)) == query
-    assert time.process_time() - started < 5  # what is quadratic takes an hour
+    assert time.process_time() - started < 5  # a quadratic algorithm takes an hour

@@ -1,4 +1,4 @@
-"""Where a condition is true, or false, of a row, the sets derived from it have the row's values."""
+"""If a condition is true (or false) for a row, its value sets contain the row's values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from splitlib.spark.predicates.value_sets import (
     is_null,
 )
 
-# of the columns a and b; "?" is what is not understood, whose value comes with the row
+# Conditions on the columns a and b. "?" is an unsupported condition, whose result comes with the
+# row.
 values = st.integers(0, 5) | st.none()
 column = st.sampled_from(["a", "b"])
 leaves = st.one_of(
@@ -70,7 +71,7 @@ def truth_of(condition: Any) -> Truth:
 
 
 def evaluated(condition: Any, row: Any) -> bool | None:
-    """The value of a condition by SQL's rules."""
+    """Evaluate a condition by the rules of SQL."""
     match condition:
         case ("and", left, right):
             both = {evaluated(left, row), evaluated(right, row)}
@@ -143,7 +144,7 @@ KINDS = [
 
 
 def number_of(value: Any, kind: pa.DataType) -> Any:
-    """A literal as Catalyst has it."""
+    """Return the value of a literal as Catalyst stores it."""
     if pa.types.is_date(kind):
         return (value - dt.date(1970, 1, 1)).days
     if pa.types.is_timestamp(kind):
@@ -208,7 +209,7 @@ def test_several_intervals_are_several_ranges() -> None:
     assert ranges(*ints) == ([(None, 2), (5, 5), (7, None)], True)
     texts = pa.string(), ("<", "b"), (">", "b")
     assert ranges(*texts) == ([(None, "b"), ("b\0", None)], False)
-    # behind the greatest value of the type there is none, which Arrow cannot say
+    # no int8 is greater than 127, and a range in Arrow cannot express that
     assert ranges(pa.int8(), ("<", 3), (">", 127)) == ([(None, None)], False)
 
 
