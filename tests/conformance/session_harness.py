@@ -24,5 +24,6 @@ class SessionHarness(HiveHarness):
         not_tried("count the connections of a JVM (open_connections)")
 
     def _address(self, name: str) -> TableAddress:
-        # each thread lists several directories per call, and the kit's tables are small
+        # Each thread lists several directories per call. With more threads, one call would list a
+        # whole table of the kit.
         return TableAddress(f"default.{name}", {"spark": self._spark, "listing_threads": 1})

@@ -1,4 +1,4 @@
-"""The guide's connector passes the kit unchanged, and the guide names things that exist."""
+"""The guide's connector passes the kit unchanged, and the names in the guide exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps in CONTRIBUTING for writing a connector in ten minutes work."""
+"""The steps that CONTRIBUTING gives for writing a connector work."""
 
 from __future__ import annotations
 

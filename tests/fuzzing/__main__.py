@@ -88,7 +88,7 @@ def keep(target: ModuleType, run: Callable[[bytes], bool], found: Path) -> None:
 
 
 def steps_of(run: Callable[[bytes], bool], data: bytes) -> set[Step]:
-    """Return the steps between lines of the project's code that an input causes."""
+    """Return the line-to-line steps that an input causes in the project's code."""
     found: set[Step] = set()
     last: dict[FrameType, int] = {}
 

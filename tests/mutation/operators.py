@@ -67,7 +67,7 @@ def mutants_of(source: str) -> list[Mutant]:
     for node, operator, replacement, statement in _changes(ast.parse(source), text):
         changed = text.replaced(node, replacement)
         found.setdefault(changed, Mutant(node.lineno, statement, operator, changed))
-    found.pop(source, None)  # a mutation may equal the original, such as ``return False``
+    found.pop(source, None)  # equal to the original if it is ``return False``
     return sorted(found.values(), key=lambda mutant: mutant.line)
 
 

@@ -36,7 +36,7 @@ class Opened(MemoryConnector):
 
     @classmethod
     def closes(cls) -> list[int]:
-        """Return how often each table was closed that was opened since the previous call."""
+        """Return the number of closes of each table opened since the previous call."""
         made, cls.made = cls.made, []
         return [one.closed for one in made]
 

@@ -73,7 +73,7 @@ MANY = 12
 
 
 def in_pairs(column: int) -> Node:
-    """Return a fact table joined to many dimensions, each two of which are equal in ``column``."""
+    """Return a fact table joined to many dimensions, which are pairwise equal in ``column``."""
     dimensions = [relation(attribute(10 * i), attribute(10 * i + 1)) for i in range(1, MANY + 1)]
     keys = [equal(attribute(0), attribute(10 * i)) for i in range(1, MANY + 1)]
     pairs = [
@@ -118,7 +118,7 @@ def test_snowflake() -> None:
 
 
 def test_another_way_around_what_cannot_be_run() -> None:
-    """Two tables connect a dimension; one cannot be run, so the other one is used."""
+    """A dimension remains reachable through a second table if the first one cannot be run."""
     root = joined(
         [relation(attribute(0)), *(relation(attribute(10 * i), attribute(10 * i + 1))
                                    for i in (1, 2, 3, 4))],
@@ -211,7 +211,7 @@ ANTI, EXISTENCE = (
 @pytest.mark.parametrize(
     ("join_type", "literal", "reads"),
     [
-        (ANTI, {"value": "false"}, 1),  # the join has a table that is not read
+        (ANTI, {"value": "false"}, 1),  # the right table is not read
         (ANTI, {"value": "true"}, 2),
         (ANTI, {}, 2),  # null
         (ANTI, None, 2),  # no condition

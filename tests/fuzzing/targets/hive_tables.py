@@ -81,7 +81,7 @@ def run(data: bytes) -> bool:
         metadata = table_metadata(table)
     except SplitlibError:
         return False
-    # every partition column is a column of the schema, so a query may filter by it
+    # every partition column is also a column of the schema, so that queries can read it
     assert metadata.partition_schema.names == list(metadata.partition_keys)
     assert len(metadata.data_schema) + len(metadata.partition_keys) == len(metadata.schema)
     return True

@@ -79,7 +79,7 @@ SCRIPT = """
 
 def test_a_read_that_hangs_does_not_abort_the_process_at_its_end(tmp_path):
     (tmp_path / "file.parquet").write_bytes(written(1))
-    for _ in range(3):  # the race condition occurred in two of three runs
+    for _ in range(3):  # three runs, because the race condition occurred in two of three
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path)],
             capture_output=True,

@@ -13,7 +13,7 @@ from tests.unit.cli.command_line import NULL
 def table(tmp_path: Path) -> Path:
     """A table with the keys ``day`` (int) and ``kind`` (string).
 
-    Partitions: 1/a, 1/b (two files), 2/a c (escaped), null/a.
+    Partitions: 1/a, 1/b (two files), 2/a%2Fc (the value is ``a/c``), null/a.
     """
     root = tmp_path / "table"
     for name, files in [

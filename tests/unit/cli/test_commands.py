@@ -1,4 +1,4 @@
-"""The commands on real directories: their output, exit codes and skipped partitions."""
+"""The commands on real directories: output, exit codes and pruned partitions."""
 
 import json
 import os

@@ -309,9 +309,9 @@ def test_hosts_of_a_connector_that_knows_them():
     assert not isinstance(MemoryConnector(), SupportsHosts)
     known = list(enumerator_of(Located(1, 3)).enumerate_splits())
     assert [s.hosts for s in known] == [("host0", "Spare"), ("host1", "Spare"), ("host2", "Spare")]
-    # hosts are only a hint: splits that differ in hosts are equal
+    # hosts are only a hint: splits that differ only in hosts are equal
     assert known == list(enumerator_of(MemoryConnector(1, 3)).enumerate_splits())
-    # without a consumer of hosts, the connector does not determine them
+    # select_files does not request hosts by default
     (selected,) = enumerator_of(Located(1, 3)).select_files()
     assert "hosts" not in selected.files.files.schema.names
 

@@ -216,7 +216,7 @@ class Coordination(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_listed_that_could_have_been_pruned(self):
-        """Exceptions are listings that began before the filter arrived."""
+        """Listings that began before the filter arrived are exempt."""
         listed = self.connector.listed[self.listings_seen :]
         assert sum(k not in self.model.accepted for k in listed) <= THREADS
         assert len(set(self.connector.listed)) == len(self.connector.listed)

@@ -308,7 +308,7 @@ def test_a_range_of_a_collated_key_says_nothing():
 
 
 class Mistaken(Half):
-    """A transform that faulty writers computed as one more."""
+    """A transform for which faulty writers stored a result that is one too high."""
 
     def mistaken(self, results):
         return pc.add(results, pa.scalar(1, results.type))

@@ -155,7 +155,7 @@ def test_a_step_of_a_recursive_query_is_not_run_alone() -> None:
 def test_copies_are_known_by_what_they_read() -> None:
     """A copied leaf has columns that the query does not show.
 
-    If its table is unknown, any may match.
+    If the leaf's table is unknown, it may be a copy of any scan.
     """
     analyzed = union(relation(attribute(1)), relation(attribute(2)))
     optimized = union(relation(attribute(1)), relation(attribute(3)), relation(attribute(4)))

@@ -25,7 +25,7 @@ AT_ONCE_SECONDS = 0.5
 
 
 class Hanging(DetailedConnector):
-    """Its method ``where`` does not return until the test releases it."""
+    """A connector whose method ``where`` does not return until the test releases it."""
 
     def __init__(self, where: str = "", **more) -> None:
         super().__init__(on_call=lambda method: self.hang() if method == where else None, **more)
@@ -104,7 +104,7 @@ def test_closing_the_iterator_does_not_wait(hanging):
     splits = enumerator_of(connector, listing_threads=1).select_files()
     for _ in range(2):
         next(splits)
-    assert connector.hangs.wait(10)  # in the listing of the next partition, which has begun
+    assert connector.hangs.wait(10)  # in the listing of the next partition
     assert seconds_of(splits.close) < 2 * AT_ONCE_SECONDS
 
 
@@ -228,7 +228,7 @@ def test_the_process_can_exit(where):
 def test_a_forked_child_gets_an_error_and_does_not_wait(what):
     coordinator = coordinator_of(MemoryConnector(1000, 10))
     coordinator.register_reader("r")
-    take(coordinator)  # its thread is busy now
+    take(coordinator)  # the coordinator's thread is busy now
     suspended = enumerator_of(MemoryConnector(1000, 10)).enumerate_splits()
     next(suspended)
     pool = Workers(1, "splitlib-test")

@@ -71,7 +71,7 @@ def test_ranges_of_strings_for_what_compares_them_by_bytes() -> None:
 
 @pytest.mark.parametrize("text", ["\\", "a\\b", "'\""])
 def test_text_that_others_misread_is_no_literal(text: str) -> None:
-    """The condition is written so that Spark evaluates it, which reads such text correctly."""
+    """The condition is written so that only Spark evaluates it; other systems misread such text."""
     operand = {"a": Operand("`a`", StringType())}
     keys = DynamicFilteringData.from_arrow(pa.table({"a": [text]}))
     literal = f"CAST(X'{text.encode().hex()}' AS STRING)"

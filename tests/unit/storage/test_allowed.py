@@ -112,7 +112,7 @@ def test_spellings_of_one_place(location, prefix):
     [
         ("s3://b/warehouse2", "s3://b/warehouse"),
         ("s3://b/warehouse/../x", "s3://b/warehouse"),
-        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # a key with this name is below `x`
+        ("s3://b/x/../warehouse/t", "s3://b/warehouse"),  # in S3, this key is below `x`
         ("s3://b//warehouse/t", "s3://b/warehouse"),  # a key may begin with a slash
         ("s3://B/warehouse", "s3://b/warehouse"),  # another bucket, since case matters
         ("s3://b2/warehouse", "s3://b/warehouse"),
@@ -181,7 +181,7 @@ def test_links_are_followed(tmp_path):
     assert not is_allowed(f"{inside}/away", str(inside))
     assert not is_allowed(f"file:{inside}/away/f", str(inside))
     assert is_allowed(f"{outside}/back/f", str(inside))
-    # `..` after a link is the parent of the link's target for the OS, and the link's own for Hadoop
+    # for `..` after a link, the OS uses the parent of its target, and Hadoop the parent of the link
     assert not is_allowed(f"{outside}/back/../inside/f", str(inside))
     assert is_allowed(f"{inside}/f", str(tmp_path / "name"))
     with pytest.raises(LocationNotAllowed, match="file'"):

@@ -156,7 +156,7 @@ def test_equality_deletes_of_a_partition_and_of_the_whole_table(catalog):
 
 
 def test_an_equality_delete_spares_what_was_added_with_it(catalog, table):
-    """Its sequence number must be greater than the file's; a position delete's may be equal."""
+    """An equality delete's sequence number must be greater, a position delete's may be equal."""
     file = data_file(table, [{"d": 1}])
     append(table, [file])
     add_deletes(table, delete_file(table, Record(1), EQUALITY, equality_ids=[1]))

@@ -141,7 +141,7 @@ def test_a_partition_is_listed_once_whatever_manifests_it_is_in(catalog):
 
 
 def test_doubles_of_partitions_keep_every_digit(catalog):
-    """PyIceberg rounds them to floats, which changes 0.1 and cannot hold 1e300."""
+    """PyIceberg rounds doubles to floats: 0.1 changes, and 1e300 is out of range."""
     schema = Schema(NestedField(1, "f", DoubleType(), required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "f"))
     table = create(catalog, schema, spec)

@@ -181,7 +181,7 @@ def test_the_day_is_that_of_utc_whatever_the_zone():
 
 
 def test_times_before_1970_may_have_been_rounded_up():
-    """Iceberg before 0.11 rounded them up; later versions and splitlib take that into account."""
+    """Iceberg before 0.11 rounded such times up; later versions and splitlib allow for it."""
     day = adapted_to(TimestampType(), DayTransform())
     moments = pa.array([dt.datetime(1969, 12, 30, 12), dt.datetime(1970, 1, 1), None])
     mistaken = day.mistaken(day(moments))
