@@ -15,7 +15,7 @@ TOKENS = (b"\x3a\x30\0\0", b"\x3b\x30\0\0", b"\xff\xff", b"\0\0\0\0")
 _NAME = "tried.puffin"
 _MAGIC = b"\xd1\xd3\x39\x64"
 _COUNT_BYTES = 4
-# Maximum number of positions in the manifest. Many more positions really need much memory.
+# Limit for the number of positions in the manifest; more need much memory even without a bug.
 _MOST = 1 << 20
 
 

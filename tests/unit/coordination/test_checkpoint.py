@@ -302,7 +302,7 @@ def test_the_order_is_kept_across_kinds_of_partitions():
         splits.append(origin)
     again = round_trip(splits, KEYS).splits
     assert [one.split for one in again] == [one.split for one in splits]
-    # an unknown transform excludes its partition value from matching; the other values still match
+    # after a restore, values of transforms do not prune any more; the other values still do
     assert again[1].origin.partitions.fields == (PartitionField("k", "k"),)
 
 
