@@ -1,8 +1,8 @@
-"""Confirm that a listing is complete, with a client that shows the store's full response.
+"""Confirm with one more request that a listing by obstore or s3fs is complete.
 
 obstore accepts any XML as a listing, and botocore any XML except errors. Both read the page of a
 proxy as an empty listing. obstore also does not show whether a page says that more follow. So one
-more request confirms the end of a listing. Its response must have the fields of a listing.
+request of s3fs confirms the end of a listing. Its response must have the fields of a listing.
 """
 
 from __future__ import annotations
@@ -42,27 +42,19 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
         )
 
 
-def has_whole_pages(fs: Any, bucket: str, directory: str) -> bool:
-    """Whether a store fills each page before it starts another, as S3 does.
-
-    Raises:
-        SourceError: if the bucket does not exist, or a truncated page has no token.
-        SourceUnavailable: if the response is not a listing.
-    """
-    prefix = f"{directory}/" if directory else ""
-    answer = _answer(fs, bucket, Prefix=prefix)
-    if not answer["IsTruncated"]:
-        return True
-    if not answer.get("NextContinuationToken"):
-        raise no_next_page(f"s3://{bucket}/{directory}")
-    return len(answer.get("Contents", ())) >= KEYS_PER_PAGE
-
-
 def no_next_page(location: str) -> SourceError:
     """Return the error for a truncated listing without a token for the next page."""
     return SourceError(
         f"The store returned a truncated listing of {location!r} without a token for the rest.",
         hint="report this to the operator of the store.",
+    )
+
+
+def no_listing(location: str) -> SourceUnavailable:
+    """The error of an answer that is something else than a listing."""
+    return SourceUnavailable(
+        f"The answer to a listing of {location!r} is no listing.",
+        hint="check endpoint_url, and whether a proxy answers in place of the store.",
     )
 
 
@@ -73,8 +65,5 @@ def _answer(fs: Any, bucket: str, **asked: Any) -> Mapping[str, Any]:
     except FileNotFoundError as error:
         raise SourceError(f"There is no bucket {bucket!r}.") from error
     if "IsTruncated" not in answer:  # S3 always sends it
-        raise SourceUnavailable(
-            f"The response to a list request for bucket {bucket!r} is not a listing.",
-            hint="check endpoint_url, and whether a proxy responds instead of the store.",
-        )
+        raise no_listing(f"s3://{bucket}")
     return answer

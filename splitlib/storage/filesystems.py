@@ -20,6 +20,7 @@ from splitlib.storage.confirmed import KEYS_PER_PAGE, confirm_end, no_next_page
 from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
+from splitlib.storage.received import within_limits
 
 # Maximum number of paths in one listing that may lead to the same directory. Each is listed again.
 _MOST_LINKS = 100
@@ -91,6 +92,7 @@ class Filesystems:
                 # Filesystem objects are shared within the process and cache listings. Other code
                 # may have cached an outdated listing.
                 options.setdefault("use_listings_cache", False)
+                options = within_limits(kind, options)
             key = (place.protocol, repr(options))
             with self._lock:
                 if key not in self._made:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,9 +36,11 @@ _OLDEST = (0, 9, 4)
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
-_NO_BUCKET = r"<Code>(NoSuchBucket|ContainerNotFound|ResourceNotFound)<"
+_NO_BUCKET = r"<Code>(NoSuchBucket|ContainerNotFound|ResourceNotFound)<|status code: 404\b"
 _DENIED = r"status code: 40[13]\b|<Code>PublicAccessNotPermitted<"
-_OTHER_REGION = r"Received redirect|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
+_OTHER_REGION = (
+    r"Received redirect|status code: 30\d\b|<Code>(PermanentRedirect|AuthorizationHeaderMalformed)<"
+)
 _GREATEST = "\U0010ffff"
 _MODIFIED = pa.timestamp("ms", "UTC")
 
@@ -52,10 +55,6 @@ class NotInOrder(NotFollowed):
 
 class OtherRegion(NotFollowed):
     """The bucket is in a region other than the configured or default one."""
-
-
-class NotInPages(NotFollowed):
-    """The store ends pages before they are full, so a short page may not be the last one."""
 
 
 class Bucket(NamedTuple):
@@ -102,14 +101,26 @@ class StoreOf(Protocol):
         """Return the store."""
 
 
+class ShownPages(ABC):
+    """A store that is listed without obstore, and sees itself that its answers are whole.
+
+    Batches have columns ``path``, ``last_modified`` and ``size``, as obstore's.
+    """
+
+    @abstractmethod
+    def level(self, directory: str) -> tuple[pa.RecordBatch, list[str]]:
+        """The objects directly in a directory, and the paths of directories in it."""
+
+    @abstractmethod
+    def page(self, directory: str, after: str) -> pa.RecordBatch:
+        """Objects below a directory, after a key: 1,000 or more, or all that there are."""
+
+
 class Confirmation(Protocol):
-    """Confirms with another client that listings are complete."""
+    """Confirms with another client that obstore's listings are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
         """Raise :class:`SourceUnavailable` if a directory has an object after a key."""
-
-    def pages(self, at: Bucket) -> None:
-        """Raise :class:`NotFollowed` if the bucket ends pages before they are full."""
 
 
 class PagedListing:
@@ -150,8 +161,6 @@ class PagedListing:
         self._confirm = confirm
         self._stores: dict[tuple[str, bool], Any] = {}
         self._lock = threading.Lock()
-        self._checked: set[str] = set()
-        self._checking = threading.Lock()
 
     def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
         """List a directory: return its files, names of its subdirectories, and number of entries.
@@ -168,13 +177,16 @@ class PagedListing:
                 obstore does not distinguish these from missing ones or from empty files.
         """
         store = self._store(at.name, patient=patient)
-        self._check_pages(at)
-        with self._translated(at):
-            found = self._obstore.list_with_delimiter(
-                store, at.directory or None, return_arrow=True
-            )
-        above = [path.rpartition("/") for path in found["common_prefixes"]]
-        (objects,) = pa.table(found["objects"]).combine_chunks().to_batches() or [_NONE]
+        if isinstance(store, ShownPages):
+            objects, paths = store.level(at.directory)
+        else:
+            with self._translated(at):
+                found = self._obstore.list_with_delimiter(
+                    store, at.directory or None, return_arrow=True
+                )
+            paths = list(found["common_prefixes"])
+            (objects,) = pa.table(found["objects"]).combine_chunks().to_batches() or [_NONE]
+        above = [path.rpartition("/") for path in paths]
         files = _files(objects, at)
         parents = pc.unique(pc.replace_substring_regex(files["path"], "/?[^/]*$", "")).to_pylist()
         _refuse_others(at, [*parents, *(parent for parent, _, _ in above)])
@@ -184,7 +196,7 @@ class PagedListing:
         if self.kind.is_flat and (not told or told >= self.kind.names_per_request):
             prefix = f"{at.directory}/" if at.directory else ""
             last = [f"{prefix}{name}/{_GREATEST}" for name in names]
-            self._confirm_end(at, max([*last, *objects["path"].to_pylist()], default=""))
+            self._confirm_end(store, at, max([*last, *objects["path"].to_pylist()], default=""))
         return files, names, told
 
     def first_pages(
@@ -210,7 +222,6 @@ class PagedListing:
         """
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
-        self._check_pages(Bucket(bucket, root))
         # "." is the character before "/", so no object of the directory sorts before this key.
         first = prefixes[0][:-1] + "."
         after, found = first, []
@@ -235,13 +246,16 @@ class PagedListing:
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
         """Return the files below a directory after a key, and the number of objects listed."""
-        with self._translated(root):
-            options: Any = {"chunk_size": FILES_PER_PAGE, "return_arrow": True}
-            pages = self._obstore.list(store, root.directory or None, offset=after, **options)
-            page = next(pages, None)
-        objects = _NONE if page is None else pa.record_batch(page)
+        if isinstance(store, ShownPages):
+            objects = store.page(root.directory, after)
+        else:
+            with self._translated(root):
+                options: Any = {"chunk_size": FILES_PER_PAGE, "return_arrow": True}
+                pages = self._obstore.list(store, root.directory or None, offset=after, **options)
+                page = next(pages, None)
+            objects = _NONE if page is None else pa.record_batch(page)
         if not len(objects):
-            self._confirm_end(root, after)
+            self._confirm_end(store, root, after)
         files = _files(objects, root)
         _refuse_markers(files)
         inside = pc.starts_with(files["path"], f"{root.directory}/")
@@ -249,17 +263,9 @@ class PagedListing:
             _refuse_others(root, files["path"].slice(0, 1).to_pylist())
         return files, len(objects)
 
-    def _confirm_end(self, at: Bucket, after: str) -> None:
-        if self._confirm is not None:
+    def _confirm_end(self, store: Any, at: Bucket, after: str) -> None:
+        if self._confirm is not None and not isinstance(store, ShownPages):
             self._confirm.end(at, after)
-
-    def _check_pages(self, at: Bucket) -> None:
-        """Check the pages of a bucket before its first listing."""
-        if self._confirm is not None and at.name not in self._checked:
-            with self._checking:
-                if at.name not in self._checked:
-                    self._confirm.pages(at)
-                    self._checked.add(at.name)
 
     def _store(self, bucket: str, *, patient: bool = False) -> Any:
         with self._lock:
@@ -294,18 +300,28 @@ class PagedListing:
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise AccessDenied(f"{where}: {said(error)}") from error
         except BaseError as error:
-            text = said(error)
-            if re.search(_NO_BUCKET, text):
-                raise SourceError(f"There is no bucket {at.name!r}.") from error
-            if re.search(_DENIED, text):
-                raise AccessDenied(f"{where}: {text}") from error
-            if re.search(_OTHER_REGION, text):
-                raise OtherRegion(text) from error
-            if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
-                raise SourceError(f"{where}: {text}") from error
-            unavailable = SourceUnavailable(f"{where}: {text}")
-            unavailable.is_throttled = re.search(_THROTTLED, text) is not None
-            raise unavailable from error
+            raise error_of(said(error), at.name, where) from error
+
+
+def error_of(text: str, bucket: str, where: str) -> Exception:
+    """The error of a store's answer.
+
+    Args:
+        text: The status code, and what the answer says.
+        bucket: The name of the bucket.
+        where: The directory.
+    """
+    if re.search(_NO_BUCKET, text):
+        return SourceError(f"There is no bucket {bucket!r}.")
+    if re.search(_DENIED, text):
+        return AccessDenied(f"{where}: {text}")
+    if re.search(_OTHER_REGION, text):
+        return OtherRegion(text)
+    if re.search(r"status code: 4(0[0-79]|1\d|2[0-8])\b", text):
+        return SourceError(f"{where}: {text}")
+    unavailable = SourceUnavailable(f"{where}: {text}")
+    unavailable.is_throttled = re.search(_THROTTLED, text) is not None
+    return unavailable
 
 
 _NONE = pa.RecordBatch.from_pydict(

@@ -42,6 +42,8 @@ def s3_stores(options: Mapping[str, Any]) -> StoreOf:
         NotFollowed: if obstore does not support an option.
     """
     settings = _settings(options)
+    if "endpoint" in settings:
+        return _shown_pages(settings)
 
     def store(bucket: str, *, retry_config: Any) -> Any:
         from obstore.store import S3Store
@@ -51,10 +53,16 @@ def s3_stores(options: Mapping[str, Any]) -> StoreOf:
     return store
 
 
-def endpoint_of(options: Mapping[str, Any]) -> str | None:
-    """Return the endpoint of options that :func:`s3_stores` supports; None = AWS."""
-    endpoint: str | None = _settings(options).get("endpoint")
-    return endpoint
+def _shown_pages(settings: Mapping[str, Any]) -> StoreOf:
+    """Return a function that creates stores on servers other than AWS, with limited responses."""
+    from splitlib.storage.s3_pages import S3Pages, sender
+
+    send = sender(settings, _Ambient().certificates())
+
+    def store(bucket: str, *, retry_config: Any) -> Any:
+        return S3Pages(bucket, settings, send, retry_config["max_retries"])
+
+    return store
 
 
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +141,11 @@ class _Ambient:
         """Return the default region; None = not set."""
         region: str | None = self._session.get_config_variable("region")
         return region
+
+    def certificates(self) -> bool | str:
+        """The file with those to trust; True = the usual ones."""
+        given: str | None = self._session.get_config_variable("ca_bundle")
+        return given or os.environ.get("REQUESTS_CA_BUNDLE") or True
 
     def credentials(self) -> Callable[[], dict[str, Any]] | None:
         """Return a function that gets current credentials; None = there are none."""

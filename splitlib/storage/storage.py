@@ -19,7 +19,7 @@ from splitlib.errors import (
 from splitlib.redaction import get_logger
 from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.azure_stores import azure_stores
-from splitlib.storage.confirmed import confirm_end, has_whole_pages
+from splitlib.storage.confirmed import confirm_end
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
 from splitlib.storage.filesystems import (
     Filesystems,
@@ -36,20 +36,17 @@ from splitlib.storage.pages import (
     Bucket,
     NotFollowed,
     NotInOrder,
-    NotInPages,
     OtherRegion,
     PagedListing,
     StoreKind,
 )
-from splitlib.storage.s3_stores import endpoint_of, s3_stores
+from splitlib.storage.s3_stores import s3_stores
 
 _log = get_logger(__name__)
 # S3's directory buckets list keys unordered, and cannot start after a given key.
 _UNORDERED_BUCKET = "--x-s3"
 # Maximum number of buckets that one call lists page by page.
 _BUCKETS = 4
-# Endpoints and buckets that fill their pages. Each is checked once per process.
-_WITH_WHOLE_PAGES: set[tuple[str, str]] = set()
 _AZURE = StoreKind(names_per_request=5000, is_flat=False)
 # Per fsspec protocol: function that creates obstore's stores, and how these list.
 _STORES = {
@@ -232,8 +229,7 @@ class Storage:
                 objects, directories, told = listing.level(Bucket.of(place.path), patient=patient)
             except NotFollowed as reason:
                 _log.info("%s is listed with fsspec: %s", location, reason)
-                if isinstance(reason, OtherRegion | NotInPages):
-                    # botocore finds the region, and follows pages that are not full.
+                if isinstance(reason, OtherRegion):  # botocore finds the region
                     self._listings[self._filesystems.group_of(place)] = None
             else:
                 if not told:
@@ -270,7 +266,7 @@ class Storage:
             raise NotFollowed("This process was forked from one that had used obstore.")
         make, kind = _STORES[protocol]
         options = self._filesystems.options_of(group)
-        confirmed = _Confirmed(self._filesystems, protocol, options)
+        confirmed = _Confirmed(self._filesystems, protocol)
         return PagedListing(protocol, make(options), kind, confirmed)
 
     def _listed_first(
@@ -378,25 +374,14 @@ class Storage:
 class _Confirmed:
     """Confirms listings with fsspec, see :class:`splitlib.storage.pages.Confirmation`."""
 
-    def __init__(self, filesystems: Filesystems, protocol: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, filesystems: Filesystems, protocol: str) -> None:
         self._filesystems = filesystems
         self._protocol = protocol
-        self._options = options
 
     def end(self, at: Bucket, after: str) -> None:
         if self._protocol == "s3":
-            confirm_end(self._filesystem(at), at.name, at.directory, after)
-
-    def pages(self, at: Bucket) -> None:
-        endpoint = endpoint_of(self._options) if self._protocol == "s3" else None
-        if endpoint is None or (endpoint, at.name) in _WITH_WHOLE_PAGES:
-            return  # AWS and Google fill their pages
-        if not has_whole_pages(self._filesystem(at), at.name, at.directory):
-            raise NotInPages("The store ends pages before they are full.")
-        _WITH_WHOLE_PAGES.add((endpoint, at.name))
-
-    def _filesystem(self, at: Bucket) -> Any:
-        return self._filesystems.of(f"{self._protocol}://{at.name}/{at.directory}")[0]
+            fs, _ = self._filesystems.of(f"{self._protocol}://{at.name}/{at.directory}")
+            confirm_end(fs, at.name, at.directory, after)
 
 
 def _bucket(place: Location) -> str:

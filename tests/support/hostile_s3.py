@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape
 
 Asked: TypeAlias = Mapping[str, str]
-Answer: TypeAlias = Callable[["HostileS3", Asked], bytes]
+Answer: TypeAlias = Callable[["HostileS3", Asked], bytes | Iterator[bytes]]
 
 ERROR = b"<?xml version='1.0'?><Error><Code>InternalError</Code><Message>no</Message></Error>"
 HTML = b"<html><body>Please log in.</body></html>"
@@ -79,6 +80,11 @@ def always(body: bytes) -> Answer:
     return lambda server, asked: body
 
 
+def endless(beginning: bytes, *pieces: bytes) -> Answer:
+    """A body that goes on for as long as it is received, with the same pieces."""
+    return lambda server, asked: itertools.chain([beginning], itertools.cycle(pieces))
+
+
 def in_pages(body: bytes) -> Answer:
     """Return ``body`` for requests without a delimiter. Listings of one directory stay correct."""
     return lambda server, asked: server.listing(asked) if asked.get("delimiter") else body
@@ -92,6 +98,11 @@ def later(body: bytes) -> Answer:
 def without_token(server: HostileS3, asked: Asked) -> bytes:
     """Return a truncated listing without a continuation token."""
     return server.listing(asked, token=False)
+
+
+def again(server: HostileS3, asked: Asked) -> bytes:
+    """The first page, whatever page is asked for."""
+    return server.listing({k: v for k, v in asked.items() if k != "continuation-token"})
 
 
 def twice(server: HostileS3, asked: Asked) -> bytes:
@@ -118,9 +129,17 @@ def _handler(server: HostileS3) -> type[BaseHTTPRequestHandler]:
             body = server.answer(server, asked)
             self.send_response(200)
             self.send_header("Content-Type", "application/xml")
-            self.send_header("Content-Length", str(len(body)))
+            if isinstance(body, bytes):
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+                return
+            self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):
+                for piece in body:
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:
             """Disable the log of the HTTP server."""

@@ -16,8 +16,8 @@ from tests.support import hostile_s3
 from tests.support.hostile_s3 import EMPTY_RESULT, ERROR, HTML, HostileS3
 
 KEYS = {f"t/k={k:02}/{n}": 10 for k in range(12) for n in "abc"}
-# obstore has no such option, so that s3fs lists
-LISTERS = pytest.mark.parametrize("more", [{}, {"version_aware": False}], ids=["obstore", "s3fs"])
+# an option that only s3fs has: then it lists
+LISTERS = pytest.mark.parametrize("more", [{}, {"version_aware": False}], ids=["pages", "s3fs"])
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,18 @@ def files_of(server, more):
     enumerator = DynamicFileEnumerator(table, SplitConfig(retry_attempts=1))
     with table:
         return [split.path.removeprefix("s3://b/") for split in enumerator.enumerate_splits()]
+
+
+def run(script, argument):
+    """A script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), repr(argument)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=dict(os.environ),
+    )
 
 
 @LISTERS
@@ -110,8 +122,64 @@ def test_a_directory_without_anything_is_empty(server, more):
 def test_a_later_page_of_many_directories(more, body):
     with HostileS3({f"t/k={k:04}/a": 1 for k in range(1500)}).running() as server:
         server.answer = hostile_s3.later(body)
-        with pytest.raises(SourceUnavailable, match="left out"):
+        with pytest.raises(SourceUnavailable, match=r"left out|is no listing"):
             Storage(server.options | more).level("s3://b/t")
+
+
+def test_pages_that_begin_again_without_end(server):
+    server.page, server.answer = 2, hostile_s3.again
+    storage = Storage(server.options)
+    with pytest.raises(splitlib.SourceError, match="without an end"):
+        storage.directories("s3://b/t")
+    with pytest.raises(splitlib.SourceError, match="without an end"):
+        storage.list_files([f"s3://b/t/k={k:02}" for k in range(12)])
+
+
+BEGINNING = b"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated>"
+OBJECT = (
+    b"<Contents><Key>t/k=01/a</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified>"
+    b"<Size>1</Size></Contents>"
+)
+ENDLESS = {
+    "objects": (BEGINNING, OBJECT * 500),
+    "a key": (BEGINNING + b"<Contents><Key>", b"a" * 65536),
+    "depth": (BEGINNING, b"<a>" * 20000),
+    "blanks": (b" ", b" " * 65536),
+}
+RECEIVED = """
+    import resource, sys
+    import aiobotocore.session, obstore, s3fs
+    from splitlib import SourceUnavailable
+    from splitlib.storage import Storage
+
+    def megabytes():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+    # what was not bounded fails, rather than to take all memory of the machine
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    options, names = eval(sys.argv[1])
+    storage, before = Storage(options), megabytes()
+    for name in names:
+        at = [f"s3://b/{name}/k={k}" for k in range(2)]
+        for listed in (lambda: storage.files(at[0]), lambda: storage.list_files(at)):
+            try:
+                listed()
+            except SourceUnavailable:
+                continue
+            raise AssertionError(f"{name} was taken for a listing.")
+    print(megabytes() - before)
+"""
+
+
+@LISTERS
+def test_an_answer_without_an_end_takes_little_memory(server, more):
+    server.answer = lambda server, asked: hostile_s3.endless(
+        *ENDLESS[asked["prefix"].partition("/")[0]]
+    )(server, asked)
+    done = run(RECEIVED, (server.options | more, list(ENDLESS)))
+    assert done.returncode == 0, done.stderr
+    # one answer of 64 MB twice, and what is around it
+    assert int(done.stdout) < 300
 
 
 FORK = """
@@ -130,12 +198,5 @@ FORK = """
 
 @LISTERS
 def test_a_forked_process_lists_anew(server, more):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORK), repr(server.options | more)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=dict(os.environ),
-    )
+    done = run(FORK, server.options | more)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr

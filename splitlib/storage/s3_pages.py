@@ -1,0 +1,391 @@
+"""Listings of servers that answer as S3 does, each answer received within a limit.
+
+obstore receives an answer of any size, and shows neither its root nor whether it was truncated.
+AWS itself is trusted with that. Any other server is listed here: signed by botocore, sent by its
+HTTP session, parsed while it is received.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import quote, unquote_plus, urlsplit
+from xml.parsers import expat
+
+import pyarrow as pa
+
+from splitlib.errors import SourceError, SourceUnavailable, SplitlibError
+from splitlib.storage.confirmed import no_listing, no_next_page
+from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, error_of
+from splitlib.storage.received import too_large
+
+_MOST_BYTES: Final = 16 << 20
+"""The most of one answer: 1,000 keys of 1,024 bytes, percent-encoded, are less than 4 MB."""
+_MOST_OF_AN_ERROR: Final = 1 << 16
+_MOST_PAGES: Final = 10_000
+"""The most pages of one directory: ten million names."""
+_MOST_EMPTY_PAGES: Final = 100
+_MOST_DEPTH: Final = 16
+_PIECE: Final = 1 << 16
+_SECONDS: Final = 30.0
+"""How long one answer may take, as with obstore."""
+_CONNECT_SECONDS: Final = 5.0
+# What obstore has no name for either; a slash at the end marks a directory.
+_UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
+
+
+class S3Pages(ShownPages):
+    """The keys of one bucket. Thread-safe.
+
+    Args:
+        bucket: Its name.
+        settings: Those that :class:`obstore.store.S3Store` takes, with an endpoint.
+        send: See :func:`sender`.
+        retries: How often a request is made again.
+    """
+
+    def __init__(
+        self, bucket: str, settings: Mapping[str, Any], send: Callable[[Any], Any], retries: int
+    ) -> None:
+        from botocore.auth import S3SigV4Auth
+
+        self._bucket = bucket
+        self._sign: Any = S3SigV4Auth
+        self._region = settings["region"]
+        self._credentials = settings.get("credential_provider")
+        self._headers = {"x-amz-request-payer": "requester"} if settings["request_payer"] else {}
+        self._send = send
+        self._retries = retries
+        timeout = settings["client_options"].get("timeout")
+        self._seconds = timeout.total_seconds() if timeout is not None else _SECONDS
+        endpoint = urlsplit(settings["endpoint"].rstrip("/"))
+        if settings["virtual_hosted_style_request"]:
+            self._url = f"{endpoint.scheme}://{bucket}.{endpoint.netloc}{endpoint.path}/"
+        else:
+            path = f"{endpoint.path}/{quote(bucket, safe='')}"
+            self._url = f"{endpoint.scheme}://{endpoint.netloc}{path}"
+
+    def level(self, directory: str) -> tuple[pa.RecordBatch, list[str]]:
+        """See :class:`splitlib.storage.pages.ShownPages`."""
+        keys, folders = _Keys(), dict[str, None]()
+        for page in self._pages(directory, delimiter="/"):
+            keys.extend(page.keys)
+            folders.update(dict.fromkeys(page.folders))
+        return keys.batch(), list(folders)
+
+    def page(self, directory: str, after: str) -> pa.RecordBatch:
+        """See :class:`splitlib.storage.pages.ShownPages`."""
+        keys = _Keys()
+        # a server may end its pages early, and say that there is more
+        for page in self._pages(directory, **{"start-after": after}):
+            keys.extend(page.keys)
+            if len(keys) >= FILES_PER_PAGE:
+                break
+        return keys.batch()
+
+    def _pages(self, directory: str, **asked: str) -> Iterator[_Page]:
+        """Pages of what is in a directory, each listed when it is needed.
+
+        Raises:
+            SourceError: if they have no end, or the server does not say where they go on.
+        """
+        prefix = f"{directory}/" if directory else ""
+        where = f"s3://{self._bucket}/{directory}"
+        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **asked}
+        query["max-keys"] = str(FILES_PER_PAGE)
+        tokens, empty = set[str](), 0
+        while True:
+            page = self._listed(query, where)
+            yield page
+            if not page.is_truncated:
+                return
+            empty = 0 if len(page.keys) or page.folders else empty + 1
+            token = page.token
+            if not token:
+                raise no_next_page(where)
+            if token in tokens or empty > _MOST_EMPTY_PAGES or len(tokens) >= _MOST_PAGES:
+                raise SourceError(
+                    f"The store lists {where!r} without an end.",
+                    hint="report it to who runs the store: the same pages are listed repeatedly.",
+                )
+            tokens.add(token)
+            query.pop("start-after", None)
+            query["continuation-token"] = token
+
+    def _listed(self, query: Mapping[str, str], where: str) -> _Page:
+        """One page.
+
+        Raises:
+            SplitlibError: if the answer is not one.
+            NotFollowed: if another client has to list.
+        """
+        for attempt in range(self._retries + 1):
+            try:
+                return self._received(query, where)
+            except SourceUnavailable:
+                if attempt == self._retries:
+                    raise
+            time.sleep(random.uniform(0.05, 0.1) * 2**attempt)
+        raise AssertionError
+
+    def _received(self, query: Mapping[str, str], where: str) -> _Page:
+        from botocore.exceptions import HTTPClientError
+        from urllib3.exceptions import HTTPError
+
+        until = time.monotonic() + self._seconds
+        try:
+            answer = self._send(self._request(query))
+            try:
+                pieces = _pieces(answer.raw, until, where)
+                if answer.status_code == 200:
+                    return _parsed(pieces, where)
+                text = _beginning(pieces)
+            finally:
+                # what was not received is not to be, and a connection that is done is kept
+                answer.raw.release_conn() if _is_done(answer.raw) else answer.raw.close()
+        except (HTTPClientError, HTTPError, HTTPException, OSError) as error:
+            if isinstance(error, SplitlibError):
+                raise
+            raise SourceUnavailable(f"{where}: {error}") from error
+        text = f"Server returned error status code: {answer.status_code} {text}"
+        raise error_of(text, self._bucket, where)
+
+    def _request(self, query: Mapping[str, str]) -> Any:
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
+        asked = "&".join(f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query))
+        request = AWSRequest("GET", f"{self._url}?{asked}", dict(self._headers))
+        request.stream_output = True
+        if self._credentials is not None:
+            given = self._credentials()
+            found = Credentials(
+                given["access_key_id"], given["secret_access_key"], given.get("token")
+            )
+            self._sign(found, "s3", self._region).add_auth(request)
+        return request.prepare()
+
+
+def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], Any]:
+    """What sends requests that botocore has prepared, over connections that are kept.
+
+    Args:
+        settings: As of :class:`S3Pages`.
+        verify: Whether certificates are verified, or the file with those to trust.
+    """
+    from botocore.httpsession import URLLib3Session
+    from botocore.utils import get_environ_proxies
+
+    def seconds(name: str, default: float) -> float:
+        given = settings["client_options"].get(name)
+        return default if given is None else float(given.total_seconds())
+
+    send: Callable[[Any], Any] = URLLib3Session(
+        verify=verify,
+        proxies=get_environ_proxies(settings["endpoint"]),
+        timeout=(seconds("connect_timeout", _CONNECT_SECONDS), seconds("timeout", _SECONDS)),
+        max_pool_connections=64,
+    ).send
+    return send
+
+
+class _Keys:
+    """Keys, their sizes and times, column by column."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.sizes: list[int] = []
+        self.times: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def extend(self, others: _Keys) -> None:
+        """Add those of another page."""
+        self.paths += others.paths
+        self.sizes += others.sizes
+        self.times += others.times
+
+    def batch(self) -> pa.RecordBatch:
+        """All of them.
+
+        Raises:
+            NotFollowed: for a time that is written in another way.
+        """
+        try:
+            times = pa.array(self.times, pa.string()).cast(pa.timestamp("ns", "UTC"))
+        except pa.ArrowInvalid as error:
+            raise NotFollowed(str(error)) from error
+        columns = [pa.array(self.paths, pa.string()), times, pa.array(self.sizes, pa.uint64())]
+        return pa.RecordBatch.from_arrays(columns, ["path", "last_modified", "size"])
+
+
+class _Page:
+    """The handlers of a parser, and what they have found."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._path: list[str] = []
+        self._text: list[str] = []
+        self._found: dict[tuple[str, ...], str] = {}
+        self.keys = _Keys()
+        self.folders: list[str] = []
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether another page follows."""
+        return self._found["IsTruncated",] == "true"
+
+    @property
+    def token(self) -> str | None:
+        """Where that one begins."""
+        return self._found.get(("NextContinuationToken",))
+
+    def start(self, name: str, _: object) -> None:
+        self._text.clear()
+        if not self._path and name.rpartition(":")[2] != "ListBucketResult":
+            raise no_listing(self._where)
+        if len(self._path) == _MOST_DEPTH:
+            raise no_listing(self._where)
+        self._path.append(name.rpartition(":")[2])
+
+    def doctype(self, *_: object) -> None:
+        # it defines entities, which can grow without a limit
+        raise no_listing(self._where)
+
+    def data(self, text: str) -> None:
+        self._text.append(text)
+
+    def end(self, _: str) -> None:
+        path = tuple(self._path[1:])
+        self._path.pop()
+        match path:
+            case (
+                ("IsTruncated" | "NextContinuationToken" | "EncodingType",)
+                | (
+                    "Contents",
+                    "Key" | "Size" | "LastModified",
+                )
+                | ("CommonPrefixes", "Prefix")
+            ):
+                self._found[path] = "".join(self._text)
+            case ("Contents",):
+                self._add_key()
+            case ("CommonPrefixes",):
+                folder = self._found.pop(("CommonPrefixes", "Prefix"), "")
+                if not folder.endswith("/"):
+                    raise no_listing(self._where)
+                self.folders.append(folder)
+        self._text.clear()
+
+    def finish(self) -> None:
+        """Decode the names.
+
+        Raises:
+            SourceUnavailable: if the answer was not a whole listing.
+            NotFollowed: if a name is none for a path.
+        """
+        if self._found.get(("IsTruncated",)) not in ("true", "false"):
+            raise no_listing(self._where)
+        is_encoded = self._found.get(("EncodingType",)) == "url"
+        self.folders = [_named(name, is_encoded) for name in self.folders]
+        self.keys.paths = [_named(name, is_encoded) for name in self.keys.paths]
+
+    def _add_key(self) -> None:
+        try:
+            key = self._found.pop(("Contents", "Key"))
+            size = int(self._found.pop(("Contents", "Size")))
+            when = self._found.pop(("Contents", "LastModified"))
+        except (KeyError, ValueError) as error:
+            raise no_listing(self._where) from error
+        if not key or not 0 <= size < 1 << 63:
+            raise no_listing(self._where)
+        self.keys.paths.append(key)
+        self.keys.times.append(when)
+        # what marks a directory is no file, whatever it holds
+        self.keys.sizes.append(0 if key.endswith("/") else size)
+
+
+def _named(name: str, is_encoded: bool) -> str:
+    """A key or a directory without the slash at its end.
+
+    Raises:
+        NotFollowed: for one that obstore, too, would leave to s3fs.
+    """
+    if is_encoded:
+        try:
+            name = unquote_plus(name, errors="strict")
+        except UnicodeDecodeError as error:
+            raise NotFollowed(repr(name)) from error
+    if _UNNAMED.search(name):
+        raise NotFollowed(repr(name))
+    return name.removesuffix("/")
+
+
+def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
+    """A page, whose text is parsed as it is received.
+
+    Raises:
+        SourceUnavailable: if it is no whole listing, or has no end.
+        NotFollowed: if a name in it cannot be followed here.
+    """
+    page = _Page(where)
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = page.start
+    parser.EndElementHandler = page.end
+    parser.CharacterDataHandler = page.data
+    parser.StartDoctypeDeclHandler = page.doctype
+    beginning = b""
+    try:
+        for piece in pieces:
+            beginning = beginning or piece
+            parser.Parse(piece)
+        parser.Parse(b"", True)
+    except expat.ExpatError as failure:
+        raise no_listing(where) from failure
+    except SourceUnavailable:
+        text = beginning[:1000].decode(errors="replace")
+        if "<Error>" in text:  # answered with the status of a success
+            raise SourceUnavailable(f"{where}: {text}") from None
+        raise
+    page.finish()
+    return page
+
+
+def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
+    """The body of an answer.
+
+    Raises:
+        SourceUnavailable: if it is larger than a listing can be, or takes too long.
+    """
+    # urllib3 before 2 has no read1, and waits until a piece is full
+    read = getattr(raw, "read1", raw.read)
+    received = 0
+    while piece := read(_PIECE, decode_content=False):
+        yield piece
+        received += len(piece)
+        if received > _MOST_BYTES:
+            raise too_large(where, _MOST_BYTES)
+        if time.monotonic() > until:
+            raise SourceUnavailable(f"The answer to a listing of {where!r} takes too long.")
+
+
+def _beginning(pieces: Iterator[bytes]) -> str:
+    """The text of an error."""
+    found = b""
+    for piece in pieces:
+        found += piece
+        if len(found) > _MOST_OF_AN_ERROR:
+            break
+    return found[:1000].decode(errors="replace")
+
+
+def _is_done(raw: Any) -> bool:
+    """Whether all of an answer was received."""
+    behind = getattr(raw, "_fp", None)
+    return behind is not None and behind.isclosed()
