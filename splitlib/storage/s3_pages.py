@@ -30,6 +30,17 @@ _MOST_PAGES: Final = 10_000
 """The most pages of one directory: ten million names."""
 _MOST_EMPTY_PAGES: Final = 100
 _MOST_DEPTH: Final = 16
+_WANTED: Final = frozenset(
+    {
+        "EncodingType",
+        "IsTruncated",
+        "Key",
+        "LastModified",
+        "NextContinuationToken",
+        "Prefix",
+        "Size",
+    }
+)
 _PIECE: Final = 1 << 16
 _SECONDS: Final = 30.0
 """How long one answer may take, as with obstore."""
@@ -231,55 +242,47 @@ class _Page:
         self._where = where
         self._path: list[str] = []
         self._text: list[str] = []
-        self._found: dict[tuple[str, ...], str] = {}
+        self._found: dict[str, str] = {}
+        self._entry: dict[str, str] = {}
+        self.data: Callable[[str], None] = self._text.append
         self.keys = _Keys()
         self.folders: list[str] = []
 
     @property
     def is_truncated(self) -> bool:
         """Whether another page follows."""
-        return self._found["IsTruncated",] == "true"
+        return self._found["IsTruncated"] == "true"
 
     @property
     def token(self) -> str | None:
         """Where that one begins."""
-        return self._found.get(("NextContinuationToken",))
+        return self._found.get("NextContinuationToken")
 
     def start(self, name: str, _: object) -> None:
         self._text.clear()
-        if not self._path and name.rpartition(":")[2] != "ListBucketResult":
+        name = name.rpartition(":")[2]
+        if not self._path and name != "ListBucketResult":
             raise no_listing(self._where)
         if len(self._path) == _MOST_DEPTH:
             raise no_listing(self._where)
-        self._path.append(name.rpartition(":")[2])
+        self._path.append(name)
 
     def doctype(self, *_: object) -> None:
         # it defines entities, which can grow without a limit
         raise no_listing(self._where)
 
-    def data(self, text: str) -> None:
-        self._text.append(text)
-
     def end(self, _: str) -> None:
-        path = tuple(self._path[1:])
-        self._path.pop()
-        match path:
-            case (
-                ("IsTruncated" | "NextContinuationToken" | "EncodingType",)
-                | (
-                    "Contents",
-                    "Key" | "Size" | "LastModified",
-                )
-                | ("CommonPrefixes", "Prefix")
-            ):
-                self._found[path] = "".join(self._text)
-            case ("Contents",):
+        name, depth = self._path.pop(), len(self._path)
+        if depth == 2 and name in _WANTED:
+            self._entry[name] = "".join(self._text)
+        elif depth == 1:
+            if name == "Contents":
                 self._add_key()
-            case ("CommonPrefixes",):
-                folder = self._found.pop(("CommonPrefixes", "Prefix"), "")
-                if not folder.endswith("/"):
-                    raise no_listing(self._where)
-                self.folders.append(folder)
+            elif name == "CommonPrefixes":
+                self._add_folder()
+            elif name in _WANTED:
+                self._found[name] = "".join(self._text)
+            self._entry.clear()
         self._text.clear()
 
     def finish(self) -> None:
@@ -289,17 +292,22 @@ class _Page:
             SourceUnavailable: if the answer was not a whole listing.
             NotFollowed: if a name is none for a path.
         """
-        if self._found.get(("IsTruncated",)) not in ("true", "false"):
+        if self._found.get("IsTruncated") not in ("true", "false"):
             raise no_listing(self._where)
-        is_encoded = self._found.get(("EncodingType",)) == "url"
+        is_encoded = self._found.get("EncodingType") == "url"
         self.folders = [_named(name, is_encoded) for name in self.folders]
         self.keys.paths = [_named(name, is_encoded) for name in self.keys.paths]
 
+    def _add_folder(self) -> None:
+        folder = self._entry.get("Prefix", "")
+        if not folder.endswith("/"):
+            raise no_listing(self._where)
+        self.folders.append(folder)
+
     def _add_key(self) -> None:
         try:
-            key = self._found.pop(("Contents", "Key"))
-            size = int(self._found.pop(("Contents", "Size")))
-            when = self._found.pop(("Contents", "LastModified"))
+            key, when = self._entry["Key"], self._entry["LastModified"]
+            size = int(self._entry["Size"])
         except (KeyError, ValueError) as error:
             raise no_listing(self._where) from error
         if not key or not 0 <= size < 1 << 63:
