@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -17,6 +17,7 @@ from splitlib.errors import ConfigError, CorruptMetadata, SnapshotNotFound, Tabl
 from splitlib.storage import refuse_outside
 from splitlib_iceberg.failures import of_catalog
 from splitlib_iceberg.guarded_io import guarded
+from splitlib_iceberg.rest_catalog import loaded
 from splitlib_iceberg.sql_catalog import name_in_database
 
 PINS = ("snapshot_id", "ref", "as_of")
@@ -61,7 +62,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
         else:
             # Nothing may be written, not even the tables of an empty SQL catalog.
             properties.setdefault("init_catalog_tables", "false")
-            catalog = own = load_catalog(given, **guarded(properties))
+            catalog = own = loaded(given, guarded(properties))
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=given is None)
