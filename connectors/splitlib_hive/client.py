@@ -212,6 +212,9 @@ class MetastoreClient:
                     denied = _DENIED.search(error.message or "") is not None
                     kind = AccessDenied if denied else SourceError
                     raise kind(f"The metastore rejects the call: {error.message}") from error
+                except SourceError:  # The response is too large. A retry would not help.
+                    self._disconnect()
+                    raise
                 except Exception as error:
                     # A truncated response makes the decoder raise errors of any class.
                     self._disconnect()

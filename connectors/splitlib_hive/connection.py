@@ -14,11 +14,17 @@ from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from splitlib.errors import SourceError
 from splitlib_hive.string_lists import read_strings
 
 _READ_BUFFER = 1 << 18
 # Thrift's default limit of 16 MB per string is too low for the parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1
+# Elements of one list or map: for a million partitions and more. Memory is taken for all at once.
+_LENGTH_LIMIT = 1 << 24
+_ANSWER_LIMIT = 1 << 30
+"""The most bytes of one answer: the names of a million partitions, each of 1,000 characters."""
+_PIECE = 1 << 20
 _POLL_SECONDS = 0.25
 
 
@@ -39,7 +45,11 @@ class Connection:
         self._socket.setTimeout(timeout_seconds * 1000)
         self._transport = TBufferedTransport(self._socket, _READ_BUFFER)
         self._transport.open()
-        protocol = _Protocol(self._transport, string_length_limit=_STRING_LIMIT)
+        protocol = _Protocol(
+            self._transport,
+            string_length_limit=_STRING_LIMIT,
+            container_length_limit=_LENGTH_LIMIT,
+        )
         self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
@@ -58,25 +68,42 @@ class Connection:
 
 
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
-    """A socket with a deadline for the whole response, regardless of the number of reads."""
+    """A socket with a deadline and a size limit for the whole response, over all reads."""
 
     until = 0.0
+    received = 0
     given_up: threading.Event | None = None
 
     def read(self, size: int) -> bytes:  # noqa: D102 - overrides TSocket
         while True:
             self.handle.settimeout(min(self._remaining_seconds(), _POLL_SECONDS))
             try:
-                data: bytes = super().read(size)
+                data: bytes = super().read(min(size, _PIECE))
             except TTransportException as error:
                 # Thrift before 0.21 reports a timeout as an unknown error.
                 timed_out = error.type == TTransportException.TIMED_OUT
                 if not timed_out and not isinstance(error.inner, TimeoutError):
                     raise
             else:
+                self.received += len(data)
+                if self.received > _ANSWER_LIMIT:
+                    raise SourceError(
+                        f"The metastore has answered with more than {_ANSWER_LIMIT} bytes.",
+                        hint="check the uri; if it is right, ask for fewer partitions at once.",
+                    )
                 return data
 
+    def readAll(self, size: int) -> bytes:  # noqa: D102, N802 - overrides TSocket
+        # Thrift's version copies all received bytes again for each piece.
+        data = bytearray()
+        while len(data) < size:
+            if not (piece := self.read(size - len(data))):
+                raise EOFError
+            data += piece
+        return bytes(data)
+
     def write(self, data: bytes) -> None:  # noqa: D102 - overrides TSocket
+        self.received = 0
         self.handle.settimeout(self._remaining_seconds())
         self.handle.sendall(data)  # the timeout applies to all of the data
 

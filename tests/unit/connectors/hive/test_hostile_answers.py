@@ -1,0 +1,80 @@
+"""Answers of a metastore that are larger than any, or say that they are."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from contextlib import suppress
+
+import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TMessageType, TType
+from thrift.transport.TTransport import TMemoryBuffer
+
+import splitlib
+from splitlib_hive import connection
+from tests.unit.connectors.hive.scripted_metastore import client_of, metastore
+
+CALLS = {
+    "names": lambda client: client.get_partition_names("d", "t"),
+    "tables": lambda client: client.get_tables("d"),
+    "partitions": lambda client: client.get_partitions_by_names("d", "t", ["k=1"]),
+}
+TEXT = struct.pack(">i", 1000) + b"k" * 1000
+# field 3 of a partition, the name of its table
+FIELD = struct.pack(">bh", TType.STRING, 3)
+OF = {"partitions": (TType.STRUCT, FIELD, bytes([TType.STOP]))}
+
+
+def begun(name, number, of, count):
+    """An answer up to the elements of its list."""
+    protocol = TBinaryProtocol(buffer := TMemoryBuffer())
+    protocol.writeMessageBegin(name, TMessageType.REPLY, number)
+    protocol.writeFieldBegin("success", TType.LIST, 0)
+    protocol.writeListBegin(of, count)
+    return buffer.getvalue()
+
+
+def endless(of, count, piece):
+    def answer(line, _, name, number):
+        with suppress(OSError):
+            line.sendall(begun(name, number, of, count))
+            for more in itertools.repeat(piece):
+                line.sendall(more)
+
+    return answer
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(connection, "_ANSWER_LIMIT", 8 << 20)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("count", [1 << 20, 1 << 24])
+def test_an_answer_without_an_end(small, name, count):
+    of, before, after = OF.get(name, (TType.STRING, b"", b""))
+    with metastore(endless(of, count, (before + TEXT + after) * 100)) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SourceError, match="more than 8388608 bytes"):
+            CALLS[name](client)
+        assert server.calls == 1
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_text_without_an_end(small, name):
+    of, before, _ = OF.get(name, (TType.STRING, b"", b""))
+    huge = before + struct.pack(">i", (1 << 30) - 1) + b"k" * 1000
+    with metastore(endless(of, 1, huge)) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SourceError, match="more than 8388608 bytes"):
+            CALLS[name](client)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("of", [TType.STRUCT, TType.I32])
+def test_a_list_that_says_it_is_long(call, of):
+    with metastore(lambda line, _, *to: line.sendall(begun(*to, of, (1 << 31) - 1))) as server:
+        client = client_of(server)
+        with pytest.raises(splitlib.SplitlibError):
+            call(client)
