@@ -22,7 +22,7 @@ _READ_BUFFER = 1 << 18
 _STRING_LIMIT = 2**31 - 1
 # Elements of one list or map: for a million partitions and more. Memory is taken for all at once.
 _LENGTH_LIMIT = 1 << 24
-_ANSWER_LIMIT = 1 << 30
+ANSWER_LIMIT = 1 << 30
 """The most bytes of one answer: the names of a million partitions, each of 1,000 characters."""
 _PIECE = 1 << 20
 _POLL_SECONDS = 0.25
@@ -86,9 +86,9 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
                     raise
             else:
                 self.received += len(data)
-                if self.received > _ANSWER_LIMIT:
+                if self.received > ANSWER_LIMIT:
                     raise SourceError(
-                        f"The metastore has answered with more than {_ANSWER_LIMIT} bytes.",
+                        f"The metastore has answered with more than {ANSWER_LIMIT} bytes.",
                         hint="check the uri; if it is right, ask for fewer partitions at once.",
                     )
                 return data

@@ -14,7 +14,7 @@ from requests.adapters import BaseAdapter
 
 from splitlib.errors import SourceError
 
-_MOST_BYTES: Final = 256 << 20
+MOST_BYTES: Final = 256 << 20
 """The most of one answer, which may hold the metadata of a table with all its snapshots."""
 _PIECE: Final = 1 << 16
 
@@ -73,9 +73,9 @@ class _LimitedAdapter(BaseAdapter):
         with response:
             for piece in response.iter_content(_PIECE):
                 found += piece
-                if len(found) > _MOST_BYTES:
+                if len(found) > MOST_BYTES:
                     raise SourceError(
-                        f"The catalog has answered with more than {_MOST_BYTES} bytes.",
+                        f"The catalog has answered with more than {MOST_BYTES} bytes.",
                         hint="check its uri, and whether a proxy answers in place of it.",
                     )
         response._content = bytes(found)

@@ -40,7 +40,7 @@ _AMBIENT: Final = (
     "tenant_id",
 )
 _SCOPE: Final = "https://storage.azure.com/.default"
-_ACCOUNT: Final = re.compile(r"(.+)\.(?:dfs|blob)\.core\.windows\.net")
+_ACCOUNT: Final = re.compile(r"([\w-]+)\.(?:dfs|blob)\.core\.windows\.net")
 
 
 class _Account(NamedTuple):
@@ -78,7 +78,7 @@ def azure_stores(options: Mapping[str, Any]) -> StoreOf:
         from obstore.store import AzureStore
 
         container, _, authority = bucket.partition("@")
-        named = _ACCOUNT.match(authority)
+        named = _ACCOUNT.fullmatch(authority)
         name = account.name or (named[1] if named else known["account_name"])
         if not name or "." in container or ":" in bucket:
             raise NotFollowed(bucket)

@@ -20,7 +20,7 @@ from splitlib.storage.confirmed import KEYS_PER_PAGE, confirm_end, no_next_page
 from splitlib.storage.files import Level, StoredFile, is_data
 from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
-from splitlib.storage.received import within_limits
+from splitlib.storage.received import limit_adlfs, within_limits
 
 # Maximum number of paths in one listing that may lead to the same directory. Each is listed again.
 _MOST_LINKS = 100
@@ -97,6 +97,7 @@ class Filesystems:
             with self._lock:
                 if key not in self._made:
                     self._made[key] = fsspec.filesystem(place.protocol, **options)
+                    limit_adlfs(self._made[key])
                 return self._made[key], place.path
         except (ImportError, ValueError, OSError) as error:
             if isinstance(error, OSError) and not place.is_of_hadoop:
@@ -153,7 +154,9 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if info["name"].rstrip("/") != itself
     ]
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
-    children = sorted((c for c in children if is_data(c[0])), key=itemgetter(0))
+    # a name that a store lists twice counts once; one may be a file and a directory
+    once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
+    children = sorted(once.values(), key=itemgetter(0))
     files = [
         StoredFile(f"{base}/{name}", int(info["size"]), modified(info))
         for name, info in children

@@ -1,19 +1,24 @@
-"""Limits of the listings that fsspec's clients receive, which would take answers of any size.
+"""Listings that fsspec's clients receive: of a limited size, and nothing else than listings.
 
-s3fs, gcsfs and adlfs send their requests by aiohttp. Rows of data files are not limited here.
+s3fs, gcsfs and adlfs send their requests by aiohttp, and receive answers of any size. gcsfs and
+adlfs take any answer that is not malformed for a listing. Data files are not limited here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping
 from functools import cache
+from html import unescape
 from inspect import signature
 from typing import Any, Final
 
 from splitlib.errors import SourceUnavailable
+from splitlib.storage.confirmed import no_listing, no_next_page
 
-_MOST_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 64 << 20
 """The most of one answer: 1,000 names of Google's, or 5,000 of Azure's, are below 20 MB."""
 _SECONDS: Final = 120.0
 _PIECE: Final = 1 << 16
@@ -96,9 +101,79 @@ def _limited_response() -> Any:
             is_data = self.url.query.get("alt") == "media" or self.url.path.startswith("/download/")
             if self._body is None and not is_data:
                 self._body = await _received(self)
+                if self.method == "GET" and self.status == 200 and self.url.path.endswith("/o"):
+                    _check_google(self.url, self._body)
             return await super().read()
 
     return LimitedResponse
+
+
+def limit_adlfs(fs: Any) -> None:
+    """Receive listings of adlfs within limits, which its options do not offer.
+
+    Args:
+        fs: The filesystem; any other is left as it is.
+    """
+    client = getattr(fs, "service_client", None)
+    transport = getattr(getattr(client, "_pipeline", None), "_transport", None)
+    if transport is None or not type(fs).__module__.startswith("adlfs."):
+        return
+    send = transport.send
+
+    async def limited(request: Any, *, stream: bool = False, **more: Any) -> Any:
+        if stream:
+            return await send(request, stream=True, **more)
+        answer = await send(request, stream=True, **more)
+        behind = getattr(answer, "internal_response", None) or answer._internal_response
+        behind._body = await _received(behind)
+        # answers are of one of two classes
+        await (answer.load_body() if hasattr(answer, "load_body") else answer.read())
+        if (
+            behind.method == "GET"
+            and behind.status == 200
+            and "list" in behind.url.query.getall("comp", ())
+        ):
+            _check_azure(behind.url, behind._body)
+        return answer
+
+    transport.send = limited
+
+
+def _check_google(url: Any, body: bytes) -> None:
+    """Refuse what is no listing of Google's, or one that does not go on.
+
+    Raises:
+        SourceError: if so.
+        SourceUnavailable: if it may be another one later.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise no_listing(_place(url)) from error
+    if not isinstance(answer, dict) or answer.get("kind") != "storage#objects":
+        raise no_listing(_place(url))
+    _check_next(url, answer.get("nextPageToken"), url.query.get("pageToken"))
+
+
+def _check_azure(url: Any, body: bytes) -> None:
+    """As :func:`_check_google`, of Azure's."""
+    end = body.rstrip()[-1000:]
+    marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
+    if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):
+        raise no_listing(_place(url))
+    token = None if marker is None else unescape(marker[1].decode(errors="replace"))
+    _check_next(url, token, url.query.get("marker"))
+
+
+def _check_next(url: Any, token: object, asked: str | None) -> None:
+    if token and token == asked:
+        raise no_next_page(_place(url))
+
+
+def _place(url: Any) -> str:
+    """What is asked, without what may be secret."""
+    prefix = url.query.get("prefix", "")
+    return f"{url.with_query(None)} {prefix}".strip()
 
 
 async def _received(response: Any) -> bytes:
@@ -110,7 +185,7 @@ async def _received(response: Any) -> bytes:
     found = bytearray()
     try:
         async with asyncio.timeout(_SECONDS):
-            while len(found) <= _MOST_BYTES:
+            while len(found) <= MOST_BYTES:
                 if not (piece := await response.content.read(_PIECE)):
                     return bytes(found)
                 found += piece
@@ -118,4 +193,4 @@ async def _received(response: Any) -> bytes:
         response.close()
         raise
     response.close()
-    raise too_large(str(response.url.with_query(None)), _MOST_BYTES)
+    raise too_large(_place(response.url), MOST_BYTES)

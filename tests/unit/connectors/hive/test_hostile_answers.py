@@ -26,7 +26,7 @@ FIELD = struct.pack(">bh", TType.STRING, 3)
 OF = {"partitions": (TType.STRUCT, FIELD, bytes([TType.STOP]))}
 
 
-def begun(name, number, of, count):
+def begun(name: str, number: int, of: int, count: int) -> bytes:
     """An answer up to the elements of its list."""
     protocol = TBinaryProtocol(buffer := TMemoryBuffer())
     protocol.writeMessageBegin(name, TMessageType.REPLY, number)
@@ -47,7 +47,7 @@ def endless(of, count, piece):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(connection, "_ANSWER_LIMIT", 8 << 20)
+    monkeypatch.setattr(connection, "ANSWER_LIMIT", 8 << 20)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -74,7 +74,9 @@ def test_a_text_without_an_end(small, name):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("of", [TType.STRUCT, TType.I32])
 def test_a_list_that_says_it_is_long(call, of):
-    with metastore(lambda line, _, *to: line.sendall(begun(*to, of, (1 << 31) - 1))) as server:
+    with metastore(
+        lambda line, _, name, number: line.sendall(begun(name, number, of, (1 << 31) - 1))
+    ) as server:
         client = client_of(server)
         with pytest.raises(splitlib.SplitlibError):
             call(client)

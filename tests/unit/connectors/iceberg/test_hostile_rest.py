@@ -61,7 +61,7 @@ def endless():
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(rest_catalog, "_MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(rest_catalog, "MOST_BYTES", 4 << 20)
 
 
 @pytest.mark.parametrize("of_config", [False, True], ids=["table", "config"])

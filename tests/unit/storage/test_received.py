@@ -1,0 +1,76 @@
+"""Answers to gcsfs, which is not installed here: its responses are those of aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+
+from splitlib import SourceError, SourceUnavailable
+from splitlib.storage import received
+from splitlib.storage.received import within_limits
+from tests.support.hostile_s3 import ERROR, HTML, HostileS3, always, endless
+
+LISTING = {"kind": "storage#objects", "items": [{"name": "t/a"}]}
+
+
+class GoogleFileSystem:
+    __module__ = "gcsfs.core"
+
+
+@pytest.fixture
+def server():
+    with HostileS3({}).running() as running:
+        yield running
+
+
+def read(server, path="/storage/v1/b/lake/o", **asked):
+    """The body of an answer, as gcsfs reads it."""
+
+    async def answered():
+        options = within_limits(GoogleFileSystem, {"token": "anon"})
+        async with (
+            aiohttp.ClientSession(**options["session_kwargs"]) as session,
+            session.get(server.options["endpoint_url"] + path, params=asked) as response,
+        ):
+            return await response.read()
+
+    return asyncio.run(answered())
+
+
+def test_a_listing(server):
+    for more in ({}, {"nextPageToken": "m"}):
+        body = json.dumps(LISTING | more).encode()
+        server.answer = always(body)
+        assert read(server) == body
+    server.answer = always(b"rows")
+    assert read(server, "/download/storage/v1/b/lake/o/t%2Fo", alt="media") == b"rows"
+    assert read(server, "/storage/v1/b/lake/o/t", alt="media") == b"rows"
+
+
+@pytest.mark.parametrize("body", [HTML, ERROR, b"", b"{}", b"[]", b'{"kind": "x"}', b"[" * 100_000])
+def test_what_is_no_listing(server, body):
+    server.answer = always(body)
+    with pytest.raises(SourceUnavailable, match="is no listing"):
+        read(server)
+
+
+def test_a_page_that_leads_to_itself(server):
+    server.answer = always(json.dumps(LISTING | {"nextPageToken": "m"}).encode())
+    with pytest.raises(SourceError, match="where the next part begins"):
+        read(server, pageToken="m")
+
+
+def test_an_answer_without_an_end(server, monkeypatch):
+    monkeypatch.setattr(received, "MOST_BYTES", 4 << 20)
+    server.answer = endless(b"{", b" " * 65536)
+    with pytest.raises(SourceUnavailable, match="more than 4194304 bytes"):
+        read(server)
+
+
+def test_options_that_a_user_has_given_stay():
+    mine = object()
+    options = within_limits(GoogleFileSystem, {"session_kwargs": {"response_class": mine}})
+    assert options == {"session_kwargs": {"response_class": mine}}
