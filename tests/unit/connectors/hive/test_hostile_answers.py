@@ -32,7 +32,8 @@ def begun(name: str, number: int, of: int, count: int) -> bytes:
     protocol.writeMessageBegin(name, TMessageType.REPLY, number)
     protocol.writeFieldBegin("success", TType.LIST, 0)
     protocol.writeListBegin(of, count)
-    return buffer.getvalue()
+    answer: bytes = buffer.getvalue()
+    return answer
 
 
 def endless(of, count, piece):
@@ -74,9 +75,10 @@ def test_a_text_without_an_end(small, name):
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("of", [TType.STRUCT, TType.I32])
 def test_a_list_that_says_it_is_long(call, of):
-    with metastore(
-        lambda line, _, name, number: line.sendall(begun(name, number, of, (1 << 31) - 1))
-    ) as server:
+    def answer(line, _, name, number):
+        line.sendall(begun(name, number, of, (1 << 31) - 1))
+
+    with metastore(answer) as server:
         client = client_of(server)
         with pytest.raises(splitlib.SplitlibError):
             call(client)
