@@ -20,10 +20,10 @@ from splitlib_hive.string_lists import read_strings
 _READ_BUFFER = 1 << 18
 # Thrift's default limit of 16 MB per string is too low for the parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1
-# Elements of one list or map: for a million partitions and more. Memory is taken for all at once.
+# Maximum elements of a list or map, above a million partitions. Thrift allocates all of them first.
 _LENGTH_LIMIT = 1 << 24
 ANSWER_LIMIT = 1 << 30
-"""The most bytes of one answer: the names of a million partitions, each of 1,000 characters."""
+"""Maximum bytes of a response: a million partition names of 1,000 characters each."""
 _PIECE = 1 << 20
 _POLL_SECONDS = 0.25
 
@@ -88,8 +88,8 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
                 self.received += len(data)
                 if self.received > ANSWER_LIMIT:
                     raise SourceError(
-                        f"The metastore has answered with more than {ANSWER_LIMIT} bytes.",
-                        hint="check the uri; if it is right, ask for fewer partitions at once.",
+                        f"The response of the metastore has more than {ANSWER_LIMIT} bytes.",
+                        hint="check the uri; if it is right, request fewer partitions per call.",
                     )
                 return data
 

@@ -1,4 +1,4 @@
-"""PyIceberg's REST catalog, whose answers are received within a limit."""
+"""Limit the size of responses that PyIceberg receives from a REST catalog."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from requests.adapters import BaseAdapter
 from splitlib.errors import SourceError
 
 MOST_BYTES: Final = 256 << 20
-"""The most of one answer, which may hold the metadata of a table with all its snapshots."""
+"""Maximum bytes of a response, which may hold the metadata of all snapshots of a table."""
 _PIECE: Final = 1 << 16
 
 
 def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
-    """As ``pyiceberg.catalog.load_catalog``, but that REST catalogs have limits."""
+    """Load a catalog like ``pyiceberg.catalog.load_catalog``, with limits for REST catalogs."""
     config = getattr(pyiceberg.catalog, "_ENV_CONFIG", None) or Config()
     name_or_default = name or config.get_default_catalog_name()
     known = config.get_catalog_config(name_or_default)
@@ -32,7 +32,7 @@ def loaded(name: str | None, properties: Mapping[str, Any]) -> Catalog:
 
 def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
     if not isinstance(properties.get("uri"), str):
-        return False  # the error of it is PyIceberg's
+        return False  # PyIceberg raises the error
     kind = properties.get("type")
     if not kind:
         return infer_catalog_type(name, dict(properties)) is CatalogType.REST
@@ -40,21 +40,21 @@ def _is_rest(name: str, properties: Mapping[str, Any]) -> bool:
 
 
 class LimitedRestCatalog(RestCatalog):
-    """A REST catalog that receives no answer of any size."""
+    """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # the first that a new session is given to: tokens may be requested right after it
+        # This is the first method that gets a new session. Tokens may be requested right after it.
         _limit(session)
         super()._config_headers(session)
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        _limit(session)  # what signs requests was mounted since
+        _limit(session)  # an adapter that signs requests may have been mounted
         return session
 
 
 class _LimitedAdapter(BaseAdapter):
-    """Sends by another adapter, and receives all of an answer, redirects too."""
+    """Sends with another adapter, and receives whole responses, also of redirects."""
 
     def __init__(self, behind: BaseAdapter) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _LimitedAdapter(BaseAdapter):
         """See ``BaseAdapter``.
 
         Raises:
-            SourceError: if the answer is too large.
+            SourceError: if the response is too large.
         """
         response = self._behind.send(request, True, *more, **named)
         found = bytearray()
@@ -75,8 +75,8 @@ class _LimitedAdapter(BaseAdapter):
                 found += piece
                 if len(found) > MOST_BYTES:
                     raise SourceError(
-                        f"The catalog has answered with more than {MOST_BYTES} bytes.",
-                        hint="check its uri, and whether a proxy answers in place of it.",
+                        f"The response of the catalog has more than {MOST_BYTES} bytes.",
+                        hint="check its uri, and whether a proxy responds instead of it.",
                     )
         response._content = bytes(found)
         return response

@@ -43,18 +43,18 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
 
 
 def no_next_page(location: str) -> SourceError:
-    """Return the error for a truncated listing without a token for the next page."""
+    """Return the error for a truncated listing without a new token for the next page."""
     return SourceError(
-        f"The store returned a truncated listing of {location!r} without a token for the rest.",
+        f"The store returned a truncated listing of {location!r} without a new token for the rest.",
         hint="report this to the operator of the store.",
     )
 
 
 def no_listing(location: str) -> SourceUnavailable:
-    """The error of an answer that is something else than a listing."""
+    """Return the error for a response that is not a listing."""
     return SourceUnavailable(
-        f"The answer to a listing of {location!r} is no listing.",
-        hint="check endpoint_url, and whether a proxy answers in place of the store.",
+        f"The response to a list request for {location!r} is not a listing.",
+        hint="check endpoint_url, and whether a proxy responds instead of the store.",
     )
 
 

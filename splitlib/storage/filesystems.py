@@ -154,7 +154,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
         if info["name"].rstrip("/") != itself
     ]
     hidden = frozenset(n for n, i in children if i["type"] == "directory" and not is_data(n))
-    # a name that a store lists twice counts once; one may be a file and a directory
+    # A store may list a name twice. The same name may be a file and a directory.
     once = {(name, info["type"]): (name, info) for name, info in children if is_data(name)}
     children = sorted(once.values(), key=itemgetter(0))
     files = [

@@ -95,25 +95,25 @@ FLAT: Final = StoreKind()
 
 
 class StoreOf(Protocol):
-    """Creates an obstore store for a bucket."""
+    """Creates a store for a bucket: one of obstore, or :class:`ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
         """Return the store."""
 
 
 class ShownPages(ABC):
-    """A store that is listed without obstore, and sees itself that its answers are whole.
+    """A store that is listed without obstore, and checks that its listings are complete.
 
-    Batches have columns ``path``, ``last_modified`` and ``size``, as obstore's.
+    Batches have obstore's columns ``path``, ``last_modified`` and ``size``.
     """
 
     @abstractmethod
     def level(self, directory: str) -> tuple[pa.RecordBatch, list[str]]:
-        """The objects directly in a directory, and the paths of directories in it."""
+        """Return the objects directly in a directory, and the paths of its subdirectories."""
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Objects below a directory, after a key: 1,000 or more, or all that there are."""
+        """Return the objects below a directory after a key: at least 1,000, or all of them."""
 
 
 class Confirmation(Protocol):
@@ -304,12 +304,12 @@ class PagedListing:
 
 
 def error_of(text: str, bucket: str, where: str) -> Exception:
-    """The error of a store's answer.
+    """Return the error for an error response of a store.
 
     Args:
-        text: The status code, and what the answer says.
-        bucket: The name of the bucket.
-        where: The directory.
+        text: The status code and text of the response.
+        bucket: Name of the bucket.
+        where: The listed directory, for the message.
     """
     if re.search(_NO_BUCKET, text):
         return SourceError(f"There is no bucket {bucket!r}.")

@@ -1,7 +1,7 @@
-"""Listings that fsspec's clients receive: of a limited size, and nothing else than listings.
+"""Limit and check the listings that clients of fsspec receive.
 
-s3fs, gcsfs and adlfs send their requests by aiohttp, and receive answers of any size. gcsfs and
-adlfs take any answer that is not malformed for a listing. Data files are not limited here.
+s3fs, gcsfs and adlfs send requests with aiohttp, and receive responses of any size. gcsfs and adlfs
+accept any well-formed response as a listing. The size of data files is not limited here.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from splitlib.errors import SourceUnavailable
 from splitlib.storage.confirmed import no_listing, no_next_page
 
 MOST_BYTES: Final = 64 << 20
-"""The most of one answer: 1,000 names of Google's, or 5,000 of Azure's, are below 20 MB."""
+"""Maximum bytes of a response: 1,000 names of Google or 5,000 of Azure are below 20 MB."""
 _SECONDS: Final = 120.0
 _PIECE: Final = 1 << 16
 
 
 def too_large(what: str, most_bytes: int) -> SourceUnavailable:
-    """The error of an answer that is larger than any listing.
+    """Return the error for a response that is larger than any listing.
 
     Args:
-        what: What was listed.
-        most_bytes: How many bytes it may have.
+        what: The listed location.
+        most_bytes: Maximum bytes of a response.
     """
     return SourceUnavailable(
-        f"The answer to a listing of {what!r} has more than {most_bytes} bytes.",
-        hint="check its endpoint, and whether a proxy answers in place of the storage.",
+        f"The response to a list request for {what!r} has more than {most_bytes} bytes.",
+        hint="check its endpoint, and whether a proxy responds instead of the storage.",
     )
 
 
 def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a filesystem of fsspec, whose client receives listings within limits.
+    """Return options with which a filesystem of fsspec limits the responses that it receives.
 
     Args:
-        kind: The class of the filesystem.
-        options: Those that a user has given, which stay.
+        kind: Class of the filesystem.
+        options: Options of the user, which take precedence.
     """
     limited = dict(options)
     match kind.__module__.partition(".")[0]:
@@ -57,7 +57,7 @@ def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _s3_session() -> Any:
-    """What sends the requests of s3fs; None = this version of aiobotocore takes no other."""
+    """Return a session class for s3fs; None = this version of aiobotocore does not accept one."""
     import aiohttp
     from aiobotocore.config import AioConfig
     from aiobotocore.httpsession import AIOHTTPSession
@@ -67,7 +67,7 @@ def _s3_session() -> Any:
         return None
 
     class LimitedSession(AIOHTTPSession):  # type: ignore[misc]  # not typed
-        """Receives all that is no data within limits."""
+        """Limits the size of responses other than data."""
 
         async def send(self, request: Any) -> Any:
             if request.stream_output:
@@ -91,11 +91,11 @@ def _s3_session() -> Any:
 
 @cache
 def _limited_response() -> Any:
-    """The responses of gcsfs."""
+    """Return a response class for gcsfs."""
     import aiohttp
 
     class LimitedResponse(aiohttp.ClientResponse):
-        """Receives all that is no data within limits."""
+        """Limits the size of responses other than data."""
 
         async def read(self) -> bytes:
             is_data = self.url.query.get("alt") == "media" or self.url.path.startswith("/download/")
@@ -109,10 +109,10 @@ def _limited_response() -> Any:
 
 
 def limit_adlfs(fs: Any) -> None:
-    """Receive listings of adlfs within limits, which its options do not offer.
+    """Limit the responses that adlfs receives, because it has no option for this.
 
     Args:
-        fs: The filesystem; any other is left as it is.
+        fs: The filesystem. Filesystems other than adlfs are not changed.
     """
     client = getattr(fs, "service_client", None)
     transport = getattr(getattr(client, "_pipeline", None), "_transport", None)
@@ -126,7 +126,7 @@ def limit_adlfs(fs: Any) -> None:
         answer = await send(request, stream=True, **more)
         behind = getattr(answer, "internal_response", None) or answer._internal_response
         behind._body = await _received(behind)
-        # answers are of one of two classes
+        # There are two classes of responses.
         await (answer.load_body() if hasattr(answer, "load_body") else answer.read())
         if (
             behind.method == "GET"
@@ -140,11 +140,11 @@ def limit_adlfs(fs: Any) -> None:
 
 
 def _check_google(url: Any, body: bytes) -> None:
-    """Refuse what is no listing of Google's, or one that does not go on.
+    """Check that a response is a listing of Google, and that its next page is a different one.
 
     Raises:
-        SourceError: if so.
-        SourceUnavailable: if it may be another one later.
+        SourceError: if the next page is the same one.
+        SourceUnavailable: if the response is not a listing.
     """
     try:
         answer = json.loads(body)
@@ -156,7 +156,7 @@ def _check_google(url: Any, body: bytes) -> None:
 
 
 def _check_azure(url: Any, body: bytes) -> None:
-    """As :func:`_check_google`, of Azure's."""
+    """Check a listing of Azure, see :func:`_check_google`."""
     end = body.rstrip()[-1000:]
     marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
     if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):
@@ -171,16 +171,17 @@ def _check_next(url: Any, token: object, asked: str | None) -> None:
 
 
 def _place(url: Any) -> str:
-    """What is asked, without what may be secret."""
+    """Return the listed location, without query parameters that may be secret."""
     prefix = url.query.get("prefix", "")
     return f"{url.with_query(None)} {prefix}".strip()
 
 
 async def _received(response: Any) -> bytes:
-    """The body of a response of aiohttp.
+    """Receive the body of a response of aiohttp.
 
     Raises:
-        SourceUnavailable: if it is too large, or takes too long.
+        SourceUnavailable: if the body is too large.
+        TimeoutError: if receiving it takes too long.
     """
     found = bytearray()
     try:

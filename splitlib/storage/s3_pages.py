@@ -1,8 +1,8 @@
-"""Listings of servers that answer as S3 does, each answer received within a limit.
+"""List servers with the API of S3, with a limit on the size of a response.
 
-obstore receives an answer of any size, and shows neither its root nor whether it was truncated.
-AWS itself is trusted with that. Any other server is listed here: signed by botocore, sent by its
-HTTP session, parsed while it is received.
+obstore receives responses of any size, and shows neither their root element nor whether they were
+truncated. So it lists S3 on AWS only, and all other servers are listed here. botocore signs and
+sends the requests, and the responses are parsed while they are received.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, erro
 from splitlib.storage.received import too_large
 
 _MOST_BYTES: Final = 16 << 20
-"""The most of one answer: 1,000 keys of 1,024 bytes, percent-encoded, are less than 4 MB."""
+"""Maximum bytes of a response: 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""
 _MOST_OF_AN_ERROR: Final = 1 << 16
 _MOST_PAGES: Final = 10_000
-"""The most pages of one directory: ten million names."""
+"""Maximum pages of one directory: ten million names."""
 _MOST_EMPTY_PAGES: Final = 100
 _MOST_DEPTH: Final = 16
 _WANTED: Final = frozenset(
@@ -43,20 +43,20 @@ _WANTED: Final = frozenset(
 )
 _PIECE: Final = 1 << 16
 _SECONDS: Final = 30.0
-"""How long one answer may take, as with obstore."""
+"""Default timeout of a response, as in obstore."""
 _CONNECT_SECONDS: Final = 5.0
-# What obstore has no name for either; a slash at the end marks a directory.
+# Keys that obstore cannot represent either. A slash at the end marks a directory.
 _UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 
 
 class S3Pages(ShownPages):
-    """The keys of one bucket. Thread-safe.
+    """Lists the keys of one bucket. Thread-safe.
 
     Args:
-        bucket: Its name.
-        settings: Those that :class:`obstore.store.S3Store` takes, with an endpoint.
-        send: See :func:`sender`.
-        retries: How often a request is made again.
+        bucket: Name of the bucket.
+        settings: Arguments of :class:`obstore.store.S3Store`, with an endpoint.
+        send: Sends a request, see :func:`sender`.
+        retries: Maximum number of retries of a request.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class S3Pages(ShownPages):
     def page(self, directory: str, after: str) -> pa.RecordBatch:
         """See :class:`splitlib.storage.pages.ShownPages`."""
         keys = _Keys()
-        # a server may end its pages early, and say that there is more
+        # A server may return fewer keys than requested, although there are more.
         for page in self._pages(directory, **{"start-after": after}):
             keys.extend(page.keys)
             if len(keys) >= FILES_PER_PAGE:
@@ -99,10 +99,10 @@ class S3Pages(ShownPages):
         return keys.batch()
 
     def _pages(self, directory: str, **asked: str) -> Iterator[_Page]:
-        """Pages of what is in a directory, each listed when it is needed.
+        """Yield the pages of a directory, each requested when it is needed.
 
         Raises:
-            SourceError: if they have no end, or the server does not say where they go on.
+            SourceError: if the pages never end, or a truncated page has no token.
         """
         prefix = f"{directory}/" if directory else ""
         where = f"s3://{self._bucket}/{directory}"
@@ -120,19 +120,19 @@ class S3Pages(ShownPages):
                 raise no_next_page(where)
             if token in tokens or empty > _MOST_EMPTY_PAGES or len(tokens) >= _MOST_PAGES:
                 raise SourceError(
-                    f"The store lists {where!r} without an end.",
-                    hint="report it to who runs the store: the same pages are listed repeatedly.",
+                    f"The store returns endless pages for {where!r}.",
+                    hint="report this to the operator of the store.",
                 )
             tokens.add(token)
             query.pop("start-after", None)
             query["continuation-token"] = token
 
     def _listed(self, query: Mapping[str, str], where: str) -> _Page:
-        """One page.
+        """Return one page, after retries if they are needed.
 
         Raises:
-            SplitlibError: if the answer is not one.
-            NotFollowed: if another client has to list.
+            SplitlibError: if the response is not a page.
+            NotFollowed: if another client has to list the bucket.
         """
         for attempt in range(self._retries + 1):
             try:
@@ -156,7 +156,7 @@ class S3Pages(ShownPages):
                     return _parsed(pieces, where)
                 text = _beginning(pieces)
             finally:
-                # what was not received is not to be, and a connection that is done is kept
+                # Reuse the connection only if the whole response was received.
                 answer.raw.release_conn() if _is_done(answer.raw) else answer.raw.close()
         except (HTTPClientError, HTTPError, HTTPException, OSError) as error:
             if isinstance(error, SplitlibError):
@@ -182,11 +182,11 @@ class S3Pages(ShownPages):
 
 
 def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], Any]:
-    """What sends requests that botocore has prepared, over connections that are kept.
+    """Return a function that sends prepared requests of botocore over a connection pool.
 
     Args:
-        settings: As of :class:`S3Pages`.
-        verify: Whether certificates are verified, or the file with those to trust.
+        settings: Settings of :class:`S3Pages`.
+        verify: Whether to verify certificates, or the path of a file with trusted ones.
     """
     from botocore.httpsession import URLLib3Session
     from botocore.utils import get_environ_proxies
@@ -205,7 +205,7 @@ def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], A
 
 
 class _Keys:
-    """Keys, their sizes and times, column by column."""
+    """Keys with their sizes and times, as columns."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -216,16 +216,16 @@ class _Keys:
         return len(self.paths)
 
     def extend(self, others: _Keys) -> None:
-        """Add those of another page."""
+        """Add the keys of another page."""
         self.paths += others.paths
         self.sizes += others.sizes
         self.times += others.times
 
     def batch(self) -> pa.RecordBatch:
-        """All of them.
+        """Return the keys as a batch.
 
         Raises:
-            NotFollowed: for a time that is written in another way.
+            NotFollowed: if a time has an unknown format.
         """
         try:
             times = pa.array(self.times, pa.string()).cast(pa.timestamp("ns", "UTC"))
@@ -236,7 +236,7 @@ class _Keys:
 
 
 class _Page:
-    """The handlers of a parser, and what they have found."""
+    """Handlers of an XML parser, and the page that they have parsed."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -255,7 +255,7 @@ class _Page:
 
     @property
     def token(self) -> str | None:
-        """Where that one begins."""
+        """Token of the next page."""
         return self._found.get("NextContinuationToken")
 
     def start(self, name: str, _: object) -> None:
@@ -268,7 +268,7 @@ class _Page:
         self._path.append(name)
 
     def doctype(self, *_: object) -> None:
-        # it defines entities, which can grow without a limit
+        # A document type can define entities that expand without a limit.
         raise no_listing(self._where)
 
     def end(self, _: str) -> None:
@@ -289,8 +289,8 @@ class _Page:
         """Decode the names.
 
         Raises:
-            SourceUnavailable: if the answer was not a whole listing.
-            NotFollowed: if a name is none for a path.
+            SourceUnavailable: if the response is not a complete listing.
+            NotFollowed: if a name cannot be part of a path.
         """
         if self._found.get("IsTruncated") not in ("true", "false"):
             raise no_listing(self._where)
@@ -314,15 +314,15 @@ class _Page:
             raise no_listing(self._where)
         self.keys.paths.append(key)
         self.keys.times.append(when)
-        # what marks a directory is no file, whatever it holds
+        # A directory marker is not a file, even if it has content.
         self.keys.sizes.append(0 if key.endswith("/") else size)
 
 
 def _named(name: str, is_encoded: bool) -> str:
-    """A key or a directory without the slash at its end.
+    """Return a key or directory without the slash at its end.
 
     Raises:
-        NotFollowed: for one that obstore, too, would leave to s3fs.
+        NotFollowed: if only s3fs can represent the name.
     """
     if is_encoded:
         try:
@@ -335,11 +335,11 @@ def _named(name: str, is_encoded: bool) -> str:
 
 
 def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
-    """A page, whose text is parsed as it is received.
+    """Parse a page while it is received.
 
     Raises:
-        SourceUnavailable: if it is no whole listing, or has no end.
-        NotFollowed: if a name in it cannot be followed here.
+        SourceUnavailable: if the response is not a complete listing, or is too large.
+        NotFollowed: if only s3fs can represent a name in the page.
     """
     page = _Page(where)
     parser = expat.ParserCreate()
@@ -358,7 +358,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
         raise no_listing(where) from failure
     except SourceUnavailable:
         text = beginning[:1000].decode(errors="replace")
-        if "<Error>" in text:  # answered with the status of a success
+        if "<Error>" in text:  # an error with status 200
             raise SourceUnavailable(f"{where}: {text}") from None
         raise
     page.finish()
@@ -366,12 +366,12 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
 
 def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
-    """The body of an answer.
+    """Yield the body of a response in pieces.
 
     Raises:
-        SourceUnavailable: if it is larger than a listing can be, or takes too long.
+        SourceUnavailable: if the body is larger than any listing, or takes too long.
     """
-    # urllib3 before 2 has no read1, and waits until a piece is full
+    # urllib3 before 2 has no read1, and waits until a piece is full.
     read = getattr(raw, "read1", raw.read)
     received = 0
     while piece := read(_PIECE, decode_content=False):
@@ -380,11 +380,11 @@ def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
         if received > _MOST_BYTES:
             raise too_large(where, _MOST_BYTES)
         if time.monotonic() > until:
-            raise SourceUnavailable(f"The answer to a listing of {where!r} takes too long.")
+            raise SourceUnavailable(f"The response to a list request for {where!r} takes too long.")
 
 
 def _beginning(pieces: Iterator[bytes]) -> str:
-    """The text of an error."""
+    """Return the beginning of the text of an error response."""
     found = b""
     for piece in pieces:
         found += piece
@@ -394,6 +394,6 @@ def _beginning(pieces: Iterator[bytes]) -> str:
 
 
 def _is_done(raw: Any) -> bool:
-    """Whether all of an answer was received."""
+    """Whether the whole response was received."""
     behind = getattr(raw, "_fp", None)
     return behind is not None and behind.isclosed()

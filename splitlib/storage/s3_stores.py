@@ -143,7 +143,7 @@ class _Ambient:
         return region
 
     def certificates(self) -> bool | str:
-        """The file with those to trust; True = the usual ones."""
+        """Return the path of a file with trusted certificates; True = the default ones."""
         given: str | None = self._session.get_config_variable("ca_bundle")
         return given or os.environ.get("REQUESTS_CA_BUNDLE") or True
 

@@ -81,7 +81,7 @@ def always(body: bytes) -> Answer:
 
 
 def endless(beginning: bytes, *pieces: bytes) -> Answer:
-    """A body that goes on for as long as it is received, with the same pieces."""
+    """An endless body that repeats the same pieces."""
     return lambda server, asked: itertools.chain([beginning], itertools.cycle(pieces))
 
 
@@ -101,7 +101,7 @@ def without_token(server: HostileS3, asked: Asked) -> bytes:
 
 
 def again(server: HostileS3, asked: Asked) -> bytes:
-    """The first page, whatever page is asked for."""
+    """The first page, whichever page is requested."""
     return server.listing({k: v for k, v in asked.items() if k != "continuation-token"})
 
 

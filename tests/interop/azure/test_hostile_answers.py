@@ -1,4 +1,4 @@
-"""Listings of adlfs from a server that answers as some proxies and broken stores do."""
+"""Listings of adlfs from a server that responds like some proxies and broken stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = {f"t/{name}": 10 for name in "abcde"}
 
 
 def listing(server, asked, *, marker=None, times=1):
-    """The true answer, or one that lists names several times, or goes on with a marker."""
+    """The correct listing, optionally with repeated names or with a marker."""
     prefix = asked.get("prefix", "")
     names = {}
     for key, size in server.sizes.items():
@@ -54,7 +54,7 @@ def storage(server):
         "DefaultEndpointsProtocol=http;AccountName=acct;AccountKey=a2V5;"
         f"BlobEndpoint={server.options['endpoint_url']}/acct;"
     )
-    # an option that obstore has no counterpart of: so adlfs lists
+    # obstore does not support this option, so adlfs lists.
     return Storage({"connection_string": connection, "location_mode": "primary"})
 
 
@@ -71,25 +71,25 @@ def test_an_honest_store(storage):
     [HTML, ERROR, b"", b"<EnumerationResults/>", LISTING.format("", "").encode()],
     ids=["html", "error", "nothing", "empty", "no marker"],
 )
-def test_what_is_no_listing(storage, server, body):
+def test_response_is_not_a_listing(storage, server, body):
     server.answer = always(body)
     with pytest.raises((SplitlibError, OSError)) as caught:
         names(storage)
     assert not isinstance(caught.value, FileNotFoundError)
 
 
-def test_names_that_are_listed_twice_count_once(storage, server):
+def test_repeated_names_count_once(storage, server):
     server.answer = lambda server, asked: listing(server, asked, times=2)
     assert names(storage) == list("abcde")
 
 
-def test_a_marker_that_leads_to_itself(storage, server):
+def test_next_marker_equals_the_requested_one(storage, server):
     server.answer = lambda server, asked: listing(server, asked, marker="m")
-    with pytest.raises(SourceError, match="where the next part begins"):
+    with pytest.raises(SourceError, match="without a new token"):
         names(storage)
 
 
-def test_an_answer_without_an_end(storage, server, monkeypatch):
+def test_endless_response(storage, server, monkeypatch):
     monkeypatch.setattr(received, "MOST_BYTES", 4 << 20)
     server.answer = endless(b"<EnumerationResults><Blobs>", b"<Blob>" * 10_000)
     with pytest.raises(SourceUnavailable, match="more than 4194304 bytes"):

@@ -16,7 +16,7 @@ from tests.support import hostile_s3
 from tests.support.hostile_s3 import EMPTY_RESULT, ERROR, HTML, HostileS3
 
 KEYS = {f"t/k={k:02}/{n}": 10 for k in range(12) for n in "abc"}
-# an option that only s3fs has: then it lists
+# Only s3fs supports this option, so s3fs lists.
 LISTERS = pytest.mark.parametrize("more", [{}, {"version_aware": False}], ids=["pages", "s3fs"])
 
 
@@ -47,7 +47,7 @@ def files_of(server, more):
 
 
 def run(script, argument):
-    """A script in a process of its own."""
+    """Run a script in a new process."""
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), repr(argument)],
         capture_output=True,
@@ -86,7 +86,7 @@ def test_a_page_that_is_no_listing(server, body):
 @LISTERS
 def test_a_listing_that_goes_on_without_saying_where(server, more):
     server.page, server.answer = 5, hostile_s3.without_token
-    with pytest.raises(splitlib.SourceError, match="without a token"):
+    with pytest.raises(splitlib.SourceError, match="without a new token"):
         files_of(server, more)
 
 
@@ -122,16 +122,16 @@ def test_a_directory_without_anything_is_empty(server, more):
 def test_a_later_page_of_many_directories(more, body):
     with HostileS3({f"t/k={k:04}/a": 1 for k in range(1500)}).running() as server:
         server.answer = hostile_s3.later(body)
-        with pytest.raises(SourceUnavailable, match=r"left out|is no listing"):
+        with pytest.raises(SourceUnavailable, match=r"left out|is not a listing"):
             Storage(server.options | more).level("s3://b/t")
 
 
-def test_pages_that_begin_again_without_end(server):
+def test_pages_that_repeat_endlessly(server):
     server.page, server.answer = 2, hostile_s3.again
     storage = Storage(server.options)
-    with pytest.raises(splitlib.SourceError, match="without an end"):
+    with pytest.raises(splitlib.SourceError, match="endless pages"):
         storage.directories("s3://b/t")
-    with pytest.raises(splitlib.SourceError, match="without an end"):
+    with pytest.raises(splitlib.SourceError, match="endless pages"):
         storage.list_files([f"s3://b/t/k={k:02}" for k in range(12)])
 
 
@@ -155,7 +155,7 @@ RECEIVED = """
     def megabytes():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
-    # what was not bounded fails, rather than to take all memory of the machine
+    # Without a limit this fails, instead of using up the memory of the machine.
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     options, names = eval(sys.argv[1])
     storage, before = Storage(options), megabytes()
@@ -166,19 +166,19 @@ RECEIVED = """
                 listed()
             except SourceUnavailable:
                 continue
-            raise AssertionError(f"{name} was taken for a listing.")
+            raise AssertionError(f"{name} was accepted as a listing.")
     print(megabytes() - before)
 """
 
 
 @LISTERS
-def test_an_answer_without_an_end_takes_little_memory(server, more):
+def test_endless_responses_take_little_memory(server, more):
     server.answer = lambda server, asked: hostile_s3.endless(
         *ENDLESS[asked["prefix"].partition("/")[0]]
     )(server, asked)
     done = run(RECEIVED, (server.options | more, list(ENDLESS)))
     assert done.returncode == 0, done.stderr
-    # one answer of 64 MB twice, and what is around it
+    # Two copies of a response of 64 MB, and some overhead.
     assert int(done.stdout) < 300
 
 

@@ -1,4 +1,4 @@
-"""Answers to gcsfs, which is not installed here: its responses are those of aiohttp."""
+"""Responses to gcsfs, which is not installed here. Its responses are those of aiohttp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server():
 
 
 def read(server, path="/storage/v1/b/lake/o", **asked):
-    """The body of an answer, as gcsfs reads it."""
+    """Return the body of a response, read as gcsfs reads it."""
 
     async def answered():
         options = within_limits(GoogleFileSystem, {"token": "anon"})
@@ -51,26 +51,26 @@ def test_a_listing(server):
 
 
 @pytest.mark.parametrize("body", [HTML, ERROR, b"", b"{}", b"[]", b'{"kind": "x"}', b"[" * 100_000])
-def test_what_is_no_listing(server, body):
+def test_response_is_not_a_listing(server, body):
     server.answer = always(body)
-    with pytest.raises(SourceUnavailable, match="is no listing"):
+    with pytest.raises(SourceUnavailable, match="is not a listing"):
         read(server)
 
 
-def test_a_page_that_leads_to_itself(server):
+def test_next_token_equals_the_requested_one(server):
     server.answer = always(json.dumps(LISTING | {"nextPageToken": "m"}).encode())
-    with pytest.raises(SourceError, match="where the next part begins"):
+    with pytest.raises(SourceError, match="without a new token"):
         read(server, pageToken="m")
 
 
-def test_an_answer_without_an_end(server, monkeypatch):
+def test_endless_response(server, monkeypatch):
     monkeypatch.setattr(received, "MOST_BYTES", 4 << 20)
     server.answer = endless(b"{", b" " * 65536)
     with pytest.raises(SourceUnavailable, match="more than 4194304 bytes"):
         read(server)
 
 
-def test_options_that_a_user_has_given_stay():
+def test_options_of_the_user_take_precedence():
     mine = object()
     options = within_limits(GoogleFileSystem, {"session_kwargs": {"response_class": mine}})
     assert options == {"session_kwargs": {"response_class": mine}}

@@ -1,4 +1,4 @@
-"""Answers of a metastore that are larger than any, or say that they are."""
+"""Responses of a metastore that are too large, or that declare a huge length."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CALLS = {
     "partitions": lambda client: client.get_partitions_by_names("d", "t", ["k=1"]),
 }
 TEXT = struct.pack(">i", 1000) + b"k" * 1000
-# field 3 of a partition, the name of its table
+# Field 3 of a partition: the name of its table.
 FIELD = struct.pack(">bh", TType.STRING, 3)
 OF = {"partitions": (TType.STRUCT, FIELD, bytes([TType.STOP]))}
 
 
 def begun(name: str, number: int, of: int, count: int) -> bytes:
-    """An answer up to the elements of its list."""
+    """The beginning of a response, up to the elements of its list."""
     protocol = TBinaryProtocol(buffer := TMemoryBuffer())
     protocol.writeMessageBegin(name, TMessageType.REPLY, number)
     protocol.writeFieldBegin("success", TType.LIST, 0)
@@ -53,7 +53,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("count", [1 << 20, 1 << 24])
-def test_an_answer_without_an_end(small, name, count):
+def test_endless_response(small, name, count):
     of, before, after = OF.get(name, (TType.STRING, b"", b""))
     with metastore(endless(of, count, (before + TEXT + after) * 100)) as server:
         client = client_of(server)
@@ -63,7 +63,7 @@ def test_an_answer_without_an_end(small, name, count):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_text_without_an_end(small, name):
+def test_endless_string(small, name):
     of, before, _ = OF.get(name, (TType.STRING, b"", b""))
     huge = before + struct.pack(">i", (1 << 30) - 1) + b"k" * 1000
     with metastore(endless(of, 1, huge)) as server:
@@ -74,7 +74,7 @@ def test_a_text_without_an_end(small, name):
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("of", [TType.STRUCT, TType.I32])
-def test_a_list_that_says_it_is_long(call, of):
+def test_list_with_a_huge_declared_length(call, of):
     def answer(line, _, name, number):
         line.sendall(begun(name, number, of, (1 << 31) - 1))
 

@@ -1,4 +1,4 @@
-"""REST catalogs that answer as some proxies and broken servers do."""
+"""REST catalogs that respond like some proxies and broken servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIG = json.dumps({"defaults": {}, "overrides": {}}).encode()
 
 @contextmanager
 def serving(answer, config=CONFIG):
-    """A catalog that answers with bytes, or pieces of them; what it was asked, and its address."""
+    """Serve a catalog that responds with bytes or with pieces of them; yields its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -43,7 +43,7 @@ def serving(answer, config=CONFIG):
             self.close_connection = True
 
         def log_message(self, format, *args):
-            """Nothing."""
+            """Keep the output of tests clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -66,7 +66,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("of_config", [False, True], ids=["table", "config"])
 @pytest.mark.parametrize("named", [{"type": "rest"}, {}], ids=["by type", "by uri"])
-def test_an_answer_without_an_end(small, of_config, named):
+def test_endless_response(small, of_config, named):
     bodies = {"config": endless} if of_config else {}
     with serving(endless, **bodies) as uri, pytest.raises(SourceError, match="more than 4194304"):
         splitlib.load_table("ns.t", "iceberg", uri=uri, **named)
@@ -78,9 +78,9 @@ def test_an_answer_without_an_end(small, of_config, named):
     ids=["html", "nothing", "empty", "list", "null", "no metadata", "cut"],
 )
 @pytest.mark.parametrize("of_config", [False, True], ids=["table", "config"])
-def test_what_is_no_table(body, of_config):
+def test_response_is_not_a_table(body, of_config):
     if of_config and body == b"{}":
-        return  # all that it may hold is optional
+        return  # all fields of a config are optional
     bodies = {"config": body} if of_config else {}
     with serving(body, **bodies) as uri, pytest.raises(SplitlibError):
         splitlib.load_table("ns.t", "iceberg", type="rest", uri=uri)
