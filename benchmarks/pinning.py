@@ -20,7 +20,7 @@ from benchmarks.results import Comparison, Result
 from benchmarks.session import spark_session
 from benchmarks.sizes import Sizes
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 
 _DATA = StructType([StructField("x", IntegerType())])
 _KEYS = StructType([StructField("day", IntegerType())])

@@ -14,9 +14,8 @@ from splitlib import coordination, errors
 from splitlib._version import __version__
 from splitlib.config import SplitConfig
 from splitlib.coordination import DynamicFileSplitEnumerator
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.metrics import ScanMetrics as ScanMetrics
-from splitlib.enumeration.paths import paths
+from splitlib.enumeration.enumerator import DynamicFileEnumerator, paths
+from splitlib.enumeration.report import ScanMetrics as ScanMetrics
 from splitlib.enumeration.report import ScanReport as ScanReport
 from splitlib.errors import ConnectorNotInstalled as _ConnectorNotInstalled
 from splitlib.errors import SplitlibError

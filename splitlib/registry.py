@@ -23,7 +23,7 @@ from splitlib.errors import (
     error_context,
 )
 from splitlib.redaction import remember
-from splitlib.remote.bounded_calls import run_bounded
+from splitlib.remote.calls import run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.spi import Connector
 from splitlib.suggestions import did_you_mean

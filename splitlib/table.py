@@ -24,8 +24,7 @@ from splitlib.errors import CorruptMetadata, UnsupportedTable, error_context
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import DeleteFile, FileBatch, PartitionBatch, TableMetadata
 from splitlib.redaction import redact, remember
-from splitlib.remote.bounded_calls import run_bounded
-from splitlib.remote.calls import current_call
+from splitlib.remote.calls import current_call, run_bounded
 from splitlib.remote.retry import source_call
 from splitlib.spi import (
     Connector,

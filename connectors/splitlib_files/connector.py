@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, MissingPartition, SourceError, TableNotFound
-from splitlib.hive.types import parse_type
+from splitlib.hive.partition_values import parse_type
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spi import Connector, Predicate, check_options
 from splitlib.storage import SELECTING_OPTIONS, Storage, local_path

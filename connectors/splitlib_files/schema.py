@@ -10,7 +10,7 @@ import pyarrow as pa
 from splitlib.arrow import parquet_footer
 from splitlib.errors import ConfigError, SourceError, TableNotFound
 from splitlib.hive.file_types import orc_columns, parquet_columns, readable_columns
-from splitlib.hive.types import parse_schema
+from splitlib.hive.partition_values import parse_schema
 from splitlib.storage import Storage
 
 

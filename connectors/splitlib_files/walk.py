@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from splitlib.errors import MissingPartition, SourceError
 from splitlib.model import PartitionBatch, Requests
-from splitlib.remote.workers import Workers
+from splitlib.remote.calls import Workers
 from splitlib.spi import Predicate
 from splitlib.storage import Level, Storage
 from splitlib_files.names import DirectoryNames

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from splitlib.errors import CorruptMetadata, SplitlibError, UnsupportedTable
 from splitlib.hive import table_formats
-from splitlib.hive.types import field_of, from_spark_json
+from splitlib.hive.partition_values import field_of, from_spark_json
 from splitlib.model import ReadFormat, TableMetadata
 
 _PROVIDER = "spark.sql.sources.provider"

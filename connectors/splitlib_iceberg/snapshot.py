@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from splitlib.errors import CorruptMetadata
 from splitlib.model import Manifests
-from splitlib.remote.workers import Workers
+from splitlib.remote.calls import Workers
 from splitlib.spi import Predicate
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.delete_index import Delete, DeleteIndex, deletes_of

@@ -1,12 +1,228 @@
-"""Convert Arrow values to Python, and normalize floats as Spark's joins do."""
+"""Values of Arrow arrays: casts that do not raise, search in texts, ordinals, normalized floats."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)"
+_EXPONENT = "[eE][+-]?[0-9]+"
+_DAY = (
+    r"[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    r"|02-(0[1-9]|[12][0-9]))"
+)
+_TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
+_FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
+
+# Maximum number of casts for text whose spelling does not decide, such as leap days.
+ATTEMPTS = 20_000
+# Number of bytes compared at a time, small enough for the processor's cache.
+_BLOCK: Final = 1 << 18
+
+
+def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast ``values`` to ``kind``; values that fail or would lose information become null.
+
+    Takes about linear time, however many values do not convert. If very many values have rare
+    spellings, text that would convert may become null. Hexadecimal numbers always become null,
+    because only Arrow parses them as numbers.
+    """
+    if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
+        return _of_others(values, kind)  # Arrow's own cast misses some overflows
+    is_text = pa.types.is_string(values.type)
+    try:
+        if not (is_text and pa.types.is_integer(kind) and contains_any(values, b"xX")):
+            return values.cast(kind)
+    except pa.ArrowNotImplementedError:
+        return pa.nulls(len(values), kind)
+    except pa.ArrowInvalid:
+        pass
+    return _of_text(values, kind) if is_text else _of_others(values, kind)
+
+
+def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    words = encoded.dictionary
+    likely = pc.match_substring_regex(words, f"^({_spelling(kind)})$")
+    chosen = words.filter(likely)
+    if pa.types.is_integer(kind):
+        found = try_cast(chosen.cast(pa.decimal128(38, 0)), kind)
+    else:
+        found = _halved(chosen, kind, ATTEMPTS)
+    places = pc.subtract(pc.cumulative_sum(likely.cast(pa.int64())), 1)
+    of_words = found.take(pc.if_else(likely, places, pa.scalar(None, pa.int64())))
+    return of_words.take(encoded.indices)
+
+
+def _spelling(kind: pa.DataType) -> str:
+    """Return a regular expression that matches all text of the type, and hardly any other text."""
+    if pa.types.is_unsigned_integer(kind):
+        return "[0-9]{1,38}"
+    if pa.types.is_integer(kind):
+        return "-?[0-9]{1,38}"
+    if pa.types.is_floating(kind):
+        return f"{_DECIMAL}({_EXPONENT})?|(?i:nan|[+-]?inf(inity)?)"
+    if pa.types.is_decimal(kind):
+        scale = max(kind.scale, 0)
+        digits = rf"0*[0-9]{{0,{kind.precision - kind.scale}}}(\.[0-9]{{0,{scale}}}0*)?"
+        return f"[+-]?{digits}|{_DECIMAL}{_EXPONENT}"
+    if pa.types.is_date(kind):
+        return _DAY
+    if pa.types.is_timestamp(kind):
+        return f"{_DAY}([ T]{_TIME % _FRACTION[kind.unit]})?"
+    if pa.types.is_boolean(kind):
+        return "(?i:true|false|0|1)"
+    return "(?s:.*)"
+
+
+def _of_others(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast numbers and times; values that do not fit the type become null."""
+    try:
+        fits = _fits_decimal(values, kind) if pa.types.is_decimal(values.type) else None
+        if fits is None:
+            converted = values.cast(kind, safe=False)
+            fits = pc.equal(converted.cast(values.type, safe=False), values)
+            if pa.types.is_integer(kind) and pa.types.is_integer(values.type):
+                # The largest uint64 casts to -1 and back, so compare the signs too.
+                fits = pc.and_(fits, pc.equal(pc.less(converted, 0), pc.less(values, 0)))
+        return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return _halved(values, kind)
+
+
+def _fits_decimal(values: pa.Array, kind: pa.DataType) -> pa.BooleanArray | None:
+    """Return whether each decimal fits ``kind``; None if ``kind`` is not decimal or integer."""
+    if pa.types.is_decimal(kind):
+        scale, limit = kind.scale, 10 ** (kind.precision - kind.scale)
+        least, most = 1 - limit, limit - 1
+    elif pa.types.is_integer(kind):
+        scale = 0
+        signed = pa.types.is_signed_integer(kind)
+        least = -(2 ** (kind.bit_width - 1)) if signed else 0
+        most = 2 ** (kind.bit_width - signed) - 1
+    else:
+        return None
+    # Wide enough for the limits of any type and all digits after the point.
+    wide = values.cast(pa.decimal256(76, values.type.scale))
+    whole = pc.trunc(wide)
+    inside = pc.and_(
+        pc.greater_equal(whole, pa.scalar(Decimal(least), wide.type)),
+        pc.less_equal(whole, pa.scalar(Decimal(most), wide.type)),
+    )
+    return pc.and_(inside, pc.equal(pc.round(wide, ndigits=scale), wide))
+
+
+def _halved(values: pa.Array, kind: pa.DataType, attempts: int | None = None) -> pa.Array:
+    """Cast ``values`` to ``kind``, halving arrays that fail until each bad value is alone.
+
+    Args:
+        values: Values to cast.
+        kind: Target type.
+        attempts: Maximum number of casts; values left after that become null. None = no limit.
+    """
+    found = []
+    waiting = [values]
+    tried = 0
+    while waiting:
+        piece = waiting.pop()
+        tried += 1
+        try:
+            if attempts is not None and tried > attempts:
+                found.append(pa.nulls(len(piece), kind))
+            else:
+                found.append(piece.cast(kind))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            if len(piece) == 1:
+                found.append(pa.nulls(1, kind))
+            else:
+                half = len(piece) // 2
+                waiting += [piece[half:], piece[:half]]
+    return pa.concat_arrays(found)
+
+
+def ordinals(values: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers or objects that sort like the values. Nulls become an arbitrary value."""
+    kind = values.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        values = values.cast(pa.int64())
+    elif pa.types.is_boolean(kind):
+        values = values.cast(pa.uint8())
+    if values.null_count:
+        values = values.fill_null(b"" if pa.types.is_binary(values.type) else _zero(values.type))
+    numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether the ordinals of the two types compare like their values."""
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return bool(one.unit == other.unit)
+    return bool(one == other)
+
+
+def _zero(kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar("" if pa.types.is_string(kind) else 0, kind)
+
+
+def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
+    """Return whether any text contains one of some ASCII characters."""
+    return any(
+        (block == character).any() for _, block in _blocks(texts) for character in characters
+    )
+
+
+def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
+    """Return every position of one ASCII character, counted as in :func:`bounds`."""
+    [code] = character
+    found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def bounds(texts: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Return the start of each text in the shared buffer, in bytes, and the end of the last one."""
+    offsets = texts.buffers()[1]
+    if not len(texts) or offsets is None:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
+
+
+def between(
+    texts: pa.StringArray, begins: npt.NDArray[np.integer], ends: npt.NDArray[np.integer]
+) -> pa.StringArray:
+    """Cut substrings out of the shared buffer of some texts.
+
+    Args:
+        texts: Texts without nulls.
+        begins: Start of each substring, counted as in :func:`bounds`, ascending.
+        ends: End of each substring, not after the start of the next one.
+    """
+    if not len(begins):
+        return pa.array([], pa.string())
+    # The substrings alternate with the text between them, so that offsets can share the buffer.
+    offsets = np.empty(2 * len(begins), np.int32)
+    offsets[::2] = begins
+    offsets[1::2] = ends
+    buffers = pa.py_buffer(offsets), texts.buffers()[2] or pa.py_buffer(b"")
+    alternating = pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
+    return alternating.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int32)))
+
+
+def _blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    places, characters = bounds(texts), texts.buffers()[2]
+    if characters is None:
+        return
+    raw = np.frombuffer(characters, np.uint8)
+    for start in range(int(places[0]), int(places[-1]), _BLOCK):
+        yield start, raw[start : min(start + _BLOCK, int(places[-1]))]
 
 
 def normal_floats(values: Any) -> Any:

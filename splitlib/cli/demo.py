@@ -16,8 +16,7 @@ from splitlib.cli import jsonlines
 from splitlib.cli.arguments import output_options
 from splitlib.demo.data import QUERY, DemoData, generate
 from splitlib.demo.report import report, wrong
-from splitlib.demo.run import Run, run_all, session
-from splitlib.demo.steps import Steps
+from splitlib.demo.run import Run, Steps, run_all, session
 from splitlib.errors import ConfigError, ConnectorNotInstalled, SplitlibError
 from splitlib.testing import HiveMetastore
 

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from splitlib.cli import jsonlines
-from splitlib.cli.enumerating import enumerating, options
+from splitlib.cli.plan import enumerating, options
 
 
 def add_to(commands: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from splitlib.cli import jsonlines, progress
 from splitlib.cli.arguments import config_of, enumerator_of, filters_of, table_of
-from splitlib.cli.enumerating import options
+from splitlib.cli.plan import options
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.predicate import Predicate
 from splitlib.hive.partition_values import parse, partition_name

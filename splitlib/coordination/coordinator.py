@@ -24,7 +24,7 @@ from splitlib.enumeration.enumerator import DynamicFileEnumerator
 from splitlib.filtering.data import DynamicFilteringEvent
 from splitlib.filtering.predicate import Predicate
 from splitlib.model import FileSplit
-from splitlib.remote.workers import UnforkedCondition
+from splitlib.remote.calls import UnforkedCondition
 
 _FIRST_DELAY_SECONDS = 0.01
 _MOST_DOUBLINGS = 4

@@ -1,29 +1,25 @@
-"""Run the demo's query in three ways, each with cold caches and counters."""
+"""Run the demo's query in three ways, each with cold caches and counters, and report the steps."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from splitlib.demo.data import (
-    CONDITION,
-    DIMENSION,
-    DIMENSION_KEY,
-    FACT,
-    KEY,
-    DemoData,
-)
-from splitlib.demo.steps import Steps, output_to
+from splitlib.demo.data import CONDITION, DIMENSION, DIMENSION_KEY, FACT, KEY, DemoData
 from splitlib.testing import HiveMetastore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from splitlib.testing.spark_counts import QueryCounts
+
 
 _DATABASE = "tpcds"
 _WARM_UP = "warm_up"
@@ -37,6 +33,43 @@ _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+class Steps:
+    """Announces each step on stderr and records its duration in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Print ``text``, and the duration after the block."""
+        print(f"{text} … ", end="", file=sys.stderr, flush=True)
+        started = time.perf_counter()
+        try:
+            yield
+        except BaseException:  # start a new line for the next output, also after an interrupt
+            print(file=sys.stderr)
+            raise
+        self.seconds[text] = spent = time.perf_counter() - started
+        print(f"{spent:.1f} s", file=sys.stderr)
+
+
+@contextmanager
+def output_to(path: Path) -> Iterator[None]:
+    """Redirect output to ``path`` within the block. Processes started inside keep the redirect."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
+    with path.open("ab") as log:
+        for fd, _ in kept:
+            os.dup2(log.fileno(), fd)
+    try:
+        yield
+    finally:
+        for fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
 
 
 @dataclass(frozen=True, slots=True)

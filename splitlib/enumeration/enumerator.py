@@ -1,8 +1,13 @@
-"""``DynamicFileEnumerator``: lists the splits of a table that match all filters."""
+"""``DynamicFileEnumerator``: lists the splits of a table that match all filters.
+
+Filters may be announced and received at any time, from any thread. ``paths`` lists the matching
+files as plain paths.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -11,21 +16,112 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.config import SplitConfig
-from splitlib.enumeration.metrics import ScanMetrics
-from splitlib.enumeration.pipeline import ScanPipeline
-from splitlib.enumeration.received_filters import ReceivedFilters
-from splitlib.enumeration.report import ScanReport
-from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.enumeration.pipeline import ScanPipeline, SelectedFiles
+from splitlib.enumeration.report import ScanMetrics, ScanReport, ScanTally
 from splitlib.enumeration.splitting import SplitMaker
-from splitlib.enumeration.tally import ScanTally
-from splitlib.errors import InvalidFilter, error_context
+from splitlib.errors import InvalidFilter, UnsupportedTable, error_context
 from splitlib.filtering.data import DynamicFilteringData, DynamicFilteringEvent
-from splitlib.filtering.mismatches import mismatches
+from splitlib.filtering.mismatches import Mismatch, mismatches
 from splitlib.filtering.predicate import PartitionFilter, Predicate
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.redaction import without_credentials
-from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.remote.calls import FOREVER_SECONDS, BoundedCalls, UnforkedCondition
 from splitlib.table import Table
+
+
+class ReceivedFilters:
+    """Filters by producer, and the predicate that combines them. Thread-safe.
+
+    Args:
+        build: Makes the predicate of some filters.
+    """
+
+    def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
+        self._build = build
+        self._changed = UnforkedCondition()
+        self._announced: set[Hashable] = set()
+        self._by_producer: dict[Hashable, DynamicFilteringData] = {}
+        self._filters: list[DynamicFilteringData] = []
+        self._mismatches: dict[Mismatch, None] = {}
+        self._predicate = build([])
+        self.cancelled: Future[None] = Future()
+        """Done when the scan is cancelled."""
+
+    def announce(self, producer: Hashable) -> None:
+        """Note that ``producer`` will send a filter, unless it already did."""
+        with self._changed:
+            if producer not in self._by_producer:
+                self._announced.add(producer)
+
+    def add(
+        self, data: DynamicFilteringData, producer: Hashable, mismatches: Sequence[Mismatch]
+    ) -> None:
+        """Add a filter; all filters must match.
+
+        Args:
+            data: The filter.
+            producer: Id of the sender; None = unknown.
+            mismatches: Reasons why the filter cannot prune the table.
+
+        Raises:
+            InvalidFilter: if ``producer`` has sent a different filter.
+        """
+        with self._changed:
+            self._mismatches |= dict.fromkeys(mismatches)
+            if producer is not None:
+                known = self._by_producer.setdefault(producer, data)
+                if known != data:
+                    raise InvalidFilter(
+                        f"Producer {producer!r} has sent a second, different filter."
+                    )
+                self._announced.discard(producer)
+            if data not in self._filters:
+                self._filters.append(data)
+                self._predicate = self._build(self._filters)
+            self._changed.notify_all()
+
+    def await_announced(self, seconds: float) -> None:
+        """Wait until every announced filter has arrived, or the scan is cancelled.
+
+        Args:
+            seconds: Maximum wait in seconds.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._announced or self.cancelled.done(), min(seconds, FOREVER_SECONDS)
+            )
+
+    def cancel(self) -> None:
+        """Cancel the scan: complete :attr:`cancelled`, and wake threads that wait for filters."""
+        with self._changed:
+            if not self.cancelled.done():
+                self.cancelled.set_result(None)
+            self._changed.notify_all()
+
+    @property
+    def predicate(self) -> Predicate:
+        """The conjunction of all filters received so far. A new filter gives a new object."""
+        with self._changed:
+            return self._predicate
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """Reasons why some filters cannot prune, each once."""
+        with self._changed:
+            return list(self._mismatches)
+
+    @property
+    def announced(self) -> frozenset[Hashable]:
+        """The producers whose filters have not arrived yet."""
+        with self._changed:
+            return frozenset(self._announced)
+
+    def events(self) -> list[DynamicFilteringEvent]:
+        """Return the filters received so far, in no particular order."""
+        with self._changed:
+            named = [DynamicFilteringEvent(d, name) for name, d in self._by_producer.items()]
+            known = self._by_producer.values()
+            return named + [DynamicFilteringEvent(d) for d in self._filters if d not in known]
 
 
 class DynamicFileEnumerator:
@@ -223,3 +319,32 @@ class DynamicFileEnumerator:
         return Predicate(
             self.table.metadata.filterable, [*self._static_data, *dynamic], self._static
         )
+
+
+def paths(
+    table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
+) -> list[str]:
+    """Return the files of ``table`` that match ``filters``, each once, in the catalog's order.
+
+    Paths are plain on the local disk and URIs elsewhere. They do not include partition values. A
+    reader that needs these uses the splits of a
+    :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator` instead.
+
+    Raises:
+        UnsupportedTable: if some rows of a file are deleted, which a path cannot express.
+    """
+    enumerator = DynamicFileEnumerator(table, config)
+    for data in filters:
+        enumerator.set_dynamic_filtering_data(data)
+    found: dict[str, None] = {}
+    for selected in enumerator.select_files():
+        deletes = selected.files.deletes
+        if deletes is not None and deletes.null_count < len(deletes):
+            raise UnsupportedTable(
+                "Some rows of the selected files are deleted, which plain paths cannot express.",
+                hint="use splitlib.read(spark), or use the splits and their deletes.",
+                connector=table.connector_name,
+                table=table.name,
+            )
+        found.update(dict.fromkeys(selected.files.files["path"].to_pylist()))
+    return list(found)

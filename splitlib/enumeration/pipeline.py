@@ -14,28 +14,54 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from splitlib.arrow.values import python_value, python_values
 from splitlib.config import SplitConfig
-from splitlib.enumeration.matched_partitions import MatchedPartitions, Places
-from splitlib.enumeration.neighbours import Neighbours
-from splitlib.enumeration.selected_files import HOSTS, SelectedFiles, name_of
-from splitlib.enumeration.tally import ScanTally
+from splitlib.enumeration.neighbours import MatchedPartitions, Neighbours, Places
+from splitlib.enumeration.report import ScanTally
 from splitlib.errors import MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.filtering.predicate import Predicate
+from splitlib.hive.partition_values import parse, partition_name, table_fields
 from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch
-from splitlib.remote.bounded_calls import BoundedCalls
-from splitlib.remote.calls import current_call
-from splitlib.remote.workers import Task
+from splitlib.remote.calls import BoundedCalls, Task, current_call
 from splitlib.table import Table
 
+HOSTS = "hosts"
+"""An optional column of :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedFiles:
+    """Files that match every filter, and the partitions that they belong to."""
+
+    partitions: PartitionBatch
+    """Partitions, some of which may have no files here."""
+    files: FileBatch
+    """Files, none of them empty. Column ``partition`` is a row of :attr:`partitions`."""
+
+
+def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
+    """Return the values of each partition as a reader sees them, by key."""
+    fields = table_fields(batch.values.schema, batch.fields, keys)
+    return {
+        field.name: python_values(parse(column, field).values)
+        for field, column in zip(fields, batch.values.columns, strict=True)
+    }
+
+
+def name_of(partitions: PartitionBatch, row: int) -> str:
+    """Return a partition's name for messages and identifiers, for values of any type."""
+    values = [python_value(column[row]) for column in partitions.values.columns]
+    texts = [None if value is None else str(value) for value in values]
+    return partition_name(partitions.values.schema.names, texts)
 
 
 class _Listed(NamedTuple):

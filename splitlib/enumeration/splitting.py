@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from splitlib.enumeration.selected_files import HOSTS, SelectedFiles, name_of, typed_values
+from splitlib.enumeration.pipeline import HOSTS, SelectedFiles, name_of, typed_values
 from splitlib.model import FILE_SCHEMA, FileSplit, PartitionBatch, ReadFormat
 from splitlib.redaction import without_login
 

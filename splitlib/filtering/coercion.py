@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.casting import try_cast
 from splitlib.arrow.time_zones import arrow_zone, has_unknown_clock, is_instant, local_to_instant
+from splitlib.arrow.values import try_cast
 from splitlib.hive.partition_values import comparable
 
 # Spark compares an integer with a decimal as decimals of this precision.

@@ -7,9 +7,18 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError, InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
-from splitlib.filtering.key_rows import in_order, plain_rows, plain_schema, unique, values_nbytes
-from splitlib.filtering.ranges import Ranges
+from splitlib.filtering.domains import (
+    Domain,
+    RangeDomain,
+    Ranges,
+    ValueDomain,
+    has_range,
+    in_order,
+    plain_rows,
+    plain_schema,
+    unique,
+    values_nbytes,
+)
 
 # Batches are merged only when they hold at least this much and as much as the kept keys. So each
 # key is deduplicated only a few times, however small the batches are.

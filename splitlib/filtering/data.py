@@ -8,7 +8,7 @@ domains is the marker, which prunes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,11 +18,22 @@ from splitlib.arrow.ipc import Unreadable
 from splitlib.arrow.time_zones import in_zone
 from splitlib.arrow.values import normal_floats
 from splitlib.errors import InvalidFilter
-from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain, has_range
+from splitlib.filtering.domains import (
+    BRACKETS,
+    Domain,
+    RangeDomain,
+    Ranges,
+    ValueDomain,
+    distinct,
+    has_range,
+    plain_rows,
+    plain_schema,
+)
 from splitlib.filtering.filter_bytes import Part, Parts, decode, encode
-from splitlib.filtering.from_python import columns_of, ends_of
-from splitlib.filtering.key_rows import distinct, plain_rows, plain_schema
-from splitlib.filtering.ranges import BRACKETS, Ranges
+
+# Brackets of the ranges by the kind of a serialized part.
+_BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
+_TEXT = (str, bytes, bytearray, memoryview)
 
 
 class DynamicFilteringData:
@@ -244,10 +255,6 @@ class DynamicFilteringData:
         return " and ".join(domain.describe() for domain in self.domains)
 
 
-# Brackets of the ranges by the kind of a serialized part.
-_BRACKETS: Final = {"range": "[]"} | {f"ranges{brackets}": brackets for brackets in BRACKETS}
-
-
 def _part(domain: Domain) -> Part:
     if isinstance(domain, ValueDomain):
         return Part("values", domain.rows)
@@ -296,3 +303,64 @@ class DynamicFilteringEvent:
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     return normal_floats(pa.scalar(value, kind))
+
+
+def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
+    """Convert one sequence per field to one column per field.
+
+    Raises:
+        InvalidFilter: for values without a common Arrow type; for a single value, such as a text,
+            instead of a sequence; for sets of several fields, whose values do not pair up.
+    """
+    _refuse_unnamed(values, "{'field': [value, …]}")
+    columns = {}
+    for name, given in values.items():
+        if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
+            # A text is iterable, but its characters are not meant.
+            raise InvalidFilter(
+                f"The values of {name!r} are not a sequence: {given!r}.",
+                hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",
+            )
+        if isinstance(given, Set) and len(values) > 1:
+            raise InvalidFilter(
+                f"The values of {name!r} are a set, which has no order to match other fields.",
+                hint="pass a list per field, with the values of a tuple at the same index in each.",
+            )
+        try:
+            columns[name] = pa.array(list(given) if isinstance(given, Set) else given)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidFilter(f"The values of {name!r} cannot form a column: {error}") from error
+    return columns
+
+
+def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
+    """Convert a pair per field to lower and upper end, of one type; null is an open end.
+
+    Raises:
+        InvalidFilter: for anything but a pair of values with a common Arrow type.
+    """
+    _refuse_unnamed(ranges, "{'field': (lower, upper)}")
+    found = {}
+    for name, given in ranges.items():
+        if isinstance(given, (*_TEXT, Mapping, Set)):
+            raise _no_pair(name, given)
+        try:
+            low, high = pa.array(given)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise _no_pair(name, given) from error
+        found[name] = (low, high)
+    return found
+
+
+def _no_pair(name: str, given: object) -> InvalidFilter:
+    return InvalidFilter(
+        f"The range of {name!r} is not a pair of values: {given!r}.",
+        hint=f"pass {{{name!r}: (lower, upper)}}; None means an open end.",
+    )
+
+
+def _refuse_unnamed(given: object, example: str) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidFilter(
+            f"A {type(given).__name__} has no field names.", hint=f"pass {example}."
+        )

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.ordinals import have_same_ordinals, ordinals
-from splitlib.filtering.ranges import Ranges
+from splitlib.arrow.values import have_same_ordinals, ordinals
+from splitlib.filtering.domains import Ranges
 from splitlib.hive.partition_values import TypedValues
 from splitlib.model import ColumnStatistics
 

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.filtering.any_of import AnyOf
-from splitlib.filtering.key_rows import distinct
+from splitlib.filtering.domains import distinct
 from splitlib.filtering.matchers import Matcher, ValueMatcher
-from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.predicate import AnyOf, Predicate
 
 CANONICAL_VALUES: Final = "splitlib.canonical_values"
 """Table property with the same meaning as the connector option ``canonical_values``."""

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from splitlib.arrow.casting import try_cast
 from splitlib.arrow.time_zones import is_instant
+from splitlib.arrow.values import try_cast
 from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import Domain, RangeDomain, ValueDomain
-from splitlib.filtering.key_rows import distinct
+from splitlib.filtering.domains import Domain, RangeDomain, Ranges, ValueDomain, distinct
 from splitlib.filtering.matchers import Matcher, RangeMatcher, ValueMatcher
-from splitlib.filtering.ranges import Ranges
-from splitlib.hive.partition_values import (
-    TypedValues,
-    is_char,
-    is_collated,
-    parse,
-    table_fields,
-)
+from splitlib.hive.partition_values import TypedValues, is_char, is_collated, parse, table_fields
 from splitlib.model import ColumnStatistics, PartitionBatch, PartitionField, Transform
 
 _COLLATED: Final = "its collation may treat different bytes as equal"
@@ -376,3 +369,34 @@ def _keep_undecided(matcher: Matcher, columns: Mapping[str, TypedValues]) -> pa.
 def _one_array(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+class AnyOf:
+    """Keeps partitions that at least one of some predicates keeps.
+
+    A :class:`splitlib.filtering.predicate.PartitionFilter`.
+
+    Args:
+        predicates: At least one predicate.
+    """
+
+    def __init__(self, predicates: Sequence[Predicate]) -> None:
+        self.predicates = tuple(predicates)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The partition keys that at least one predicate uses."""
+        used = (field for p in self.predicates for u in p.filters for field in u.used_fields)
+        return tuple(dict.fromkeys(used))
+
+    def describe(self) -> str:
+        """Return the descriptions of all predicates, joined by "or"."""
+        each = (
+            " and ".join(used.description for used in predicate.filters) or "all"
+            for predicate in self.predicates
+        )
+        return " or ".join(f"({text})" for text in each)
+
+    def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
+        """Return true where a partition may match."""
+        return reduce(pc.or_, (predicate.match(values) for predicate in self.predicates))

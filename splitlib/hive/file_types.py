@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from splitlib.hive.types import from_spark_json
+from splitlib.hive.partition_values import from_spark_json
 from splitlib.model import SPARK_FIELD
 
 BINARY_AS_STRING: Final = "spark.sql.parquet.binaryAsString"

@@ -21,7 +21,7 @@ from splitlib.errors import (
 )
 from splitlib.model import INITIAL_DEFAULT, FileSplit, ReadFormat
 from splitlib.reading.columns import NATIVE
-from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.redaction import redact
 from splitlib.storage import Storage, local_path, modified
 
@@ -116,10 +116,10 @@ def _columns(
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     # Imported here, so that reading one format does not load the libraries of the other.
     if split.read_format.name == "orc":
-        from splitlib.reading.orc import read_orc
+        from splitlib.reading.formats import read_orc
 
         return read_orc(file, split, fields, batch_rows)
-    from splitlib.reading.parquet import read_parquet
+    from splitlib.reading.formats import read_parquet
 
     return read_parquet(file, split, fields, row_groups, batch_rows)
 

@@ -20,10 +20,14 @@ from splitlib.errors import ConfigError, LocationNotAllowed
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan, ran_a_command
 from splitlib.spark.jvm.named_files import leaves_that_read, named_files
-from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.sql_parser import is_query_plan, only_reads_settings, parsed_statement
-from splitlib.spark.keys.determinism import explained
+from splitlib.spark.jvm.sql_parser import (
+    ParsedCommand,
+    is_query_plan,
+    only_reads_settings,
+    parsed_statement,
+)
+from splitlib.spark.keys.collect import explained
 from splitlib.spark.session import settings_of
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.storage import only_within, refuse_files_outside, refuse_outside

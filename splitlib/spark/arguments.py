@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 
-from splitlib.arrow.casting import try_cast
+from splitlib.arrow.values import try_cast
 from splitlib.errors import InvalidFilter
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.domains import ValueDomain

@@ -14,8 +14,7 @@ from splitlib.spark.allowed_scans import refuse_dataframe
 from splitlib.spark.arguments import given_dataframe, given_pairs
 from splitlib.spark.join_condition import ConditionWriter, JoinCondition, Operand, has_literals
 from splitlib.spark.jvm.active_session import in_its_session
-from splitlib.spark.keys.collect import collect_keys
-from splitlib.spark.keys.columns import key_columns
+from splitlib.spark.keys.collect import collect_keys, key_columns
 from splitlib.spark.schema import char_length
 from splitlib.spark.session import settings_of
 from splitlib.spark.sql_text import column_text, has_variable

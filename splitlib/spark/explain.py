@@ -13,9 +13,8 @@ from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.planned_files import planned_files
-from splitlib.spark.plan_records import plan_again_by, reports
-from splitlib.spark.plan_report import PlanReport
+from splitlib.spark.jvm.pinned_relation import planned_files
+from splitlib.spark.plan_report import PlanReport, plan_again_by, reports
 from splitlib.spark.planner.optimize import plan
 
 

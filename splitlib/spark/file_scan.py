@@ -76,7 +76,7 @@ class FileScan:
     and is local without a scheme. ``partition`` is the number of a row of ``partitions``."""
     by_field_id: bool = False
     """Whether columns are found by the field ids in their metadata; see
-    :func:`splitlib.spark.scan.files.why_no_field_ids`."""
+    :func:`splitlib.spark.scan.why_no_field_ids`."""
     row_index: str | None = None
     """Name of a last column with the row's position in its file, from 0. Only for Parquet."""
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)

@@ -30,8 +30,7 @@ from pyspark.sql.types import (
 
 from splitlib.arrow.values import shown
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import RangeDomain, ValueDomain, has_range
-from splitlib.filtering.ranges import Ranges
+from splitlib.filtering.domains import RangeDomain, Ranges, ValueDomain, has_range
 from splitlib.spark.sql_text import collation_of, sql_literal
 
 _NO_LITERALS = (

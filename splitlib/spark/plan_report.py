@@ -1,11 +1,20 @@
-"""The report on a planned query, as text, HTML and JSON."""
+"""The report on a planned query as text, HTML and JSON, and the report of each DataFrame."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from textwrap import shorten
 from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+
+from splitlib.enumeration.report import ScanReport
+
+plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
+"""Function that plans a DataFrame again, for each one that is not the result of a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +216,25 @@ def _picture(kept: str) -> str:
         f'<svg width="{len(kept) * 5}" height="14" role="img">'
         f"<title>green: partitions that are read</title>{cells}</svg>"
     )
+
+
+reports: WeakKeyDictionary[DataFrame, ScanReport | PlanReport] = WeakKeyDictionary()
+"""Report of each planned DataFrame."""
+
+
+def remember(
+    df: DataFrame,
+    report: ScanReport | PlanReport,
+    plan_again: Callable[[DataFrame], DataFrame] | None = None,
+) -> None:
+    """Keep the report for :func:`splitlib.explain` and the function for :func:`splitlib.replan`.
+
+    Args:
+        df: The planned DataFrame.
+        report: Report on its planning.
+        plan_again: Plan the same query again, given ``df``. The function must not reference ``df``:
+            this would keep both in memory forever. None if the query cannot be planned again.
+    """
+    reports[df] = report
+    if plan_again is not None:
+        plan_again_by.setdefault(df, plan_again)

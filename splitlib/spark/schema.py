@@ -17,8 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from splitlib.errors import UnsupportedTable
-from splitlib.hive.partition_values import parse
-from splitlib.hive.types import SPARK_CHAR_VARCHAR, has_char_or_varchar
+from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, has_char_or_varchar, parse
 from splitlib.model import LOGICAL_TYPE, SPARK_FIELD, TableMetadata
 
 # Packages of the user-defined types that Spark includes.

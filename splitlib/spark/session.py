@@ -1,14 +1,20 @@
-"""Read settings from a session's configuration."""
+"""Read splitlib's settings from a session, and compare the state that queries depend on."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from splitlib.config import SPARK_PREFIX
+from splitlib.config import SPARK_CATALOG_PREFIX, SPARK_PREFIX
+from splitlib.errors import ConfigError
 from splitlib.hive.file_types import SETTINGS
+from splitlib.spark.jvm.active_session import all_settings, setting_names
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_settings import setting_names
+from splitlib.spark.jvm.temporary_names import name_path, temporary_names
 
 # Settings that affect how Spark infers the schema of directories.
 _OF_DIRECTORIES = (
@@ -16,6 +22,25 @@ _OF_DIRECTORIES = (
     "spark.sql.parquet.mergeSchema",
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.timestampType",
+)
+_SQL: Final = "spark.sql."
+# Settings that change how a query runs, but not its result. Most of them are also settings that
+# Spark does not store with views.
+_HOW: Final = (
+    "spark.sql.adaptive.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.cbo.",
+    "spark.sql.codegen.",
+    "spark.sql.execution.",
+    "spark.sql.files.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.",
+    "spark.sql.optimizer.",
+    "spark.sql.orc.",
+    "spark.sql.parquet.",
+    "spark.sql.shuffle.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.statistics.",
 )
 
 
@@ -39,3 +64,96 @@ def settings_of_directories(spark: SparkSession) -> dict[str, str]:
     """Return the session's settings for inferring columns and partition keys of directories."""
     found = {name: spark.conf.get(name, None) for name in (*_OF_DIRECTORIES, *SETTINGS)}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """The state of a session at the time when a query was planned."""
+
+    catalog: str
+    """Current catalog."""
+    database: str
+    """Current database."""
+    settings: Mapping[str, str]
+    """Settings that may change the result of a query."""
+    temporary: Mapping[str, str]
+    """Fingerprint of each temporary view, function and variable that the query may name."""
+    path: str
+    """Databases in which Spark looks up names without a database, or an empty string."""
+
+    @classmethod
+    def of(cls, spark: SparkSession, text: str = "") -> Self:
+        """Return the current state of a session.
+
+        Args:
+            spark: The session.
+            text: The text of a query or of conditions. Temporary views, functions and variables
+                are included if their names occur in it.
+        """
+        inside = internals_unavailable(spark) is None
+        settings = all_settings(spark) if inside else dict(spark.conf.getAll)
+        return cls(
+            spark.catalog.currentCatalog(),
+            spark.catalog.currentDatabase(),
+            {name: value for name, value in settings.items() if _changes_meaning(name, text)},
+            temporary_names(spark, text) if inside and text else {},
+            name_path(spark) if inside and text else "",
+        )
+
+    def check(
+        self,
+        spark: SparkSession,
+        text: str = "",
+        *,
+        catalog: bool = True,
+        database: bool = True,
+    ) -> None:
+        """Check that the session has not changed since this state.
+
+        Args:
+            spark: The session.
+            text: The text of the query or of the conditions, as for :meth:`of`.
+            catalog: Whether to compare the current catalog.
+            database: Whether to compare the current database.
+
+        Raises:
+            ConfigError: if the session has changed.
+        """
+        now = self.of(spark, text)
+        moved = catalog and now.catalog != self.catalog
+        if moved or (database and now.database != self.database):
+            before, after = (f"`{s.catalog}`.`{s.database}`" for s in (self, now))
+            raise ConfigError(
+                f"The query was planned in {before}, but the current database is now {after}.",
+                hint=f"run USE {before} before replan, or create the DataFrame again with full "
+                "table names.",
+            )
+        if changed := _different(self.settings, now.settings):
+            raise ConfigError(
+                f"Settings have changed since the query was planned: {', '.join(changed)}.",
+                hint="restore them before replan, or create the DataFrame again.",
+            )
+        if database and now.path != self.path:
+            raise ConfigError(
+                "Names without a database were looked up in "
+                f"{self.path} when the query was planned, but are now looked up in {now.path}.",
+                hint="restore it with SET PATH before replan, or create the DataFrame again with "
+                "full table names.",
+            )
+        if changed := _different(self.temporary, now.temporary):
+            raise ConfigError(
+                "Temporary views, functions or variables were created, replaced or dropped since "
+                f"the query was planned: {', '.join(changed)}.",
+                hint="create the DataFrame again.",
+            )
+
+
+def _changes_meaning(name: str, text: str) -> bool:
+    if name.startswith(_HOW):
+        return False
+    # Spark replaces ${name} in a query with the value of the setting.
+    return name.startswith((SPARK_CATALOG_PREFIX, _SQL)) or "${" in text
+
+
+def _different(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))

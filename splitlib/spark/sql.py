@@ -13,12 +13,12 @@ from splitlib.spark.allowed_scans import allowed_by, refuse_statement, refuse_wr
 from splitlib.spark.arguments import given_dataframe
 from splitlib.spark.jvm.active_session import in_its_session, interruptibly
 from splitlib.spark.jvm.dataframes import dataframe_of_plan
-from splitlib.spark.named_tables.placeholders import named_tables
-from splitlib.spark.plan_records import remember
+from splitlib.spark.named_tables import named_tables
+from splitlib.spark.plan_report import remember
 from splitlib.spark.planner.commands import planned_command
 from splitlib.spark.planner.optimize import plan
-from splitlib.spark.planner.rewrite import is_command, refresh
-from splitlib.spark.session_state import SessionState
+from splitlib.spark.planner.query import is_command, refresh
+from splitlib.spark.session import SessionState
 
 
 @in_its_session

@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.hadoop_filesystem import HadoopFileSystem
+from splitlib.spark.jvm.active_session import hadoop_settings
+from splitlib.spark.jvm.hadoop import HadoopFileSystem
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.jvm.session_settings import hadoop_settings
 from splitlib.storage import OptionsByProtocol
 
 _S3A = "fs.s3a."

@@ -6,13 +6,6 @@ Modules that need fsspec are imported on first use, because fsspec is slow to im
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from splitlib.storage.allowed import (
-    AllowedLocations,
-    is_restricted,
-    only_within,
-    refuse_files_outside,
-    refuse_outside,
-)
 from splitlib.storage.files import (
     SELECTING_OPTIONS,
     Level,
@@ -21,8 +14,16 @@ from splitlib.storage.files import (
     is_data,
     of_rows,
 )
-from splitlib.storage.locations import local_path, located
-from splitlib.storage.options import connection_parts, nested_options, option_value
+from splitlib.storage.filesystems import connection_parts, nested_options, option_value
+from splitlib.storage.locations import (
+    AllowedLocations,
+    is_restricted,
+    local_path,
+    located,
+    only_within,
+    refuse_files_outside,
+    refuse_outside,
+)
 
 if TYPE_CHECKING:
     from splitlib.storage.filesystems import Links, OptionsByProtocol, modified

@@ -1,11 +1,17 @@
-"""Parse locations as catalogs spell them, and find the packages that can access them."""
+"""Parse locations as catalogs spell them, and check them against ``allowed_locations``."""
 
 from __future__ import annotations
 
+import os
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple
+from urllib.parse import urlparse
 
-from splitlib.errors import CorruptMetadata
+from splitlib.errors import CorruptMetadata, LocationNotAllowed
+from splitlib.redaction import without_login
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
@@ -17,6 +23,22 @@ _OBJECT_STORES = {
     "az": ("az", "azure"),
 }
 _OF_HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "har", "ofs", "o3fs"})
+_URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
+_LOCAL: Final = frozenset({"file", "local"})
+# Schemes of the same store.
+_SAME: Final = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "abfs"),
+}
+_WITH_HOSTS: Final = frozenset(
+    {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
+)
+_HDFS_PORT: Final = ":8020"  # default port
+# URI parsers drop these characters, and differ in which ones. So a client could open a location
+# other than the one that was checked.
+_DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class Location(NamedTuple):
@@ -90,3 +112,187 @@ def local_path(location: str) -> str:
         return location
     rest = location[5:]
     return "/" + rest.lstrip("/") if rest.startswith("///") else re.sub(r"^//[^/]*", "", rest)
+
+
+class _Place(NamedTuple):
+    """One interpretation of a location, split into parts."""
+
+    scheme: str
+    authority: str
+    parts: tuple[str, ...]
+    """Directory names, from the root down."""
+
+    def is_in(self, other: _Place) -> bool:
+        return self[:2] == other[:2] and self.parts[: len(other.parts)] == other.parts
+
+
+class AllowedLocations:
+    """The locations at and below which access is allowed.
+
+    Locations are compared by directory names, so ``s3://b/sales`` does not allow ``s3://b/sales2``.
+    Schemes of the same store are equal (``s3``, ``s3a``, ``s3n``). Host names ignore case, bucket
+    names do not. A percent sign has no special meaning.
+
+    Clients differ: ``..`` may be the parent directory or a name, and ``?``, ``#`` and ``;`` may end
+    the path. A location must be allowed in every interpretation. Control characters and leading
+    white space, which some clients drop, are refused. Symbolic links on the local disk are
+    followed, both in allowed and in checked locations.
+
+    Args:
+        prefixes: Allowed locations, as absolute paths and URIs.
+    """
+
+    def __init__(self, prefixes: Sequence[str]) -> None:
+        self._prefixes = tuple(prefixes)
+        self._places = [_readings(prefix)[0] for prefix in prefixes]
+
+    def refuse_outside(self, locations: Iterable[str]) -> None:
+        """Check that all locations are allowed.
+
+        Raises:
+            LocationNotAllowed: with the name of a location that is not allowed.
+        """
+        for location in locations:
+            if _DROPPED.search(location):
+                raise LocationNotAllowed(
+                    f"{location!r} has a control character or leading white space, which is "
+                    "refused while allowed_locations is set.",
+                    hint="correct the location in the catalog or in the table's metadata.",
+                )
+            if not self._is_inside(location):
+                allowed = ", ".join(self._prefixes) or "none"
+                raise LocationNotAllowed(
+                    f"{location!r} is outside of allowed_locations.", hint=f"allowed: {allowed}."
+                )
+
+    def refuse_files_outside(self, paths: Iterable[str]) -> None:
+        """Check many files as :meth:`refuse_outside` does, but each directory only once.
+
+        Raises:
+            LocationNotAllowed: with the name of a file that is not allowed.
+        """
+        known: set[str] = set()
+        for path in paths:
+            directory, _, name = path.rpartition("/")
+            plain = _SPECIAL_NAME.fullmatch(name) is None
+            if plain and directory in known and not _is_link(path):
+                continue
+            self.refuse_outside([path])
+            # A prefix may allow a single file, but not the rest of its directory.
+            if plain and directory not in known and self._is_inside(directory):
+                known.add(directory)
+
+    def _is_inside(self, location: str) -> bool:
+        return all(
+            any(reading.is_in(place) for place in self._places) for reading in _readings(location)
+        )
+
+
+_in_force: ContextVar[tuple[AllowedLocations, ...]] = ContextVar("allowed_locations", default=())
+
+
+@contextmanager
+def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
+    """Allow only these locations, in addition to restrictions that apply already.
+
+    Threads of :class:`splitlib.remote.calls.Workers` inherit the restrictions of the code that
+    submits their work.
+
+    Args:
+        prefixes: Allowed locations; None = no further restriction.
+    """
+    if prefixes is None:
+        yield
+        return
+    token = _in_force.set((*_in_force.get(), AllowedLocations(prefixes)))
+    try:
+        yield
+    finally:
+        _in_force.reset(token)
+
+
+def is_restricted() -> bool:
+    """Whether ``allowed_locations`` restricts access."""
+    return bool(_in_force.get())
+
+
+def refuse_outside(*locations: str) -> None:
+    """Check that all current restrictions allow the locations.
+
+    Raises:
+        LocationNotAllowed: with the name of a location that is not allowed.
+    """
+    for allowed in _in_force.get():
+        allowed.refuse_outside(locations)
+
+
+def refuse_files_outside(paths: Iterable[str]) -> None:
+    """Check many files as :func:`refuse_outside` does, but each directory only once.
+
+    Raises:
+        LocationNotAllowed: with the name of a file that is not allowed.
+    """
+    if in_force := _in_force.get():
+        paths = list(paths)
+        for allowed in in_force:
+            allowed.refuse_files_outside(paths)
+
+
+def _readings(location: str) -> tuple[_Place, ...]:
+    """Return all interpretations of a location. The first one is that of the local disk."""
+    path = local_path(location)
+    uri = _URI.fullmatch(without_login(path))
+    if uri is None or uri[1].lower() in _LOCAL:
+        path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
+        # For `link/..`, Hadoop uses the parent of the link, the disk the parent of its target.
+        paths = [path, os.path.normpath(path)]
+        if _URI.match(location):
+            parsed = _parsed(location)
+            # PyArrow's filesystem, used by PyIceberg, reads a host as a directory.
+            paths += [parsed[2], parsed[1] + parsed[2]]
+        read = dict.fromkeys(map(os.path.realpath, paths))
+        return tuple(_Place("file", "", _names(path)) for path in read)
+    scheme = _SAME.get(uri[1].lower(), uri[1].lower())
+    authority = _authority(scheme, uri[2] or "")
+    cut = _parsed(f"{scheme}://host/{uri[3].removeprefix('/')}")[2]
+    return tuple(
+        _Place(scheme, authority, parts)
+        for path in dict.fromkeys((uri[3], cut))
+        for parts in (_names(os.path.normpath(f"/{path}")), _literal_names(path))
+    )
+
+
+def _parsed(location: str) -> tuple[str, str, str]:
+    """Split a URI into scheme, authority and path as ``urllib.parse`` and PyIceberg do.
+
+    Raises:
+        LocationNotAllowed: for an invalid URI.
+    """
+    try:
+        return urlparse(location)[:3]
+    except ValueError as error:
+        raise LocationNotAllowed(f"{location!r} is not a valid URI: {error}") from error
+
+
+def _literal_names(path: str) -> tuple[str, ...]:
+    names = tuple(path.removeprefix("/").rstrip("/").split("/"))
+    return names if any(names) else ()
+
+
+def _authority(scheme: str, authority: str) -> str:
+    """Normalize the host, ignoring case, or the bucket that identifies a store of a scheme."""
+    container, at, host = authority.rpartition("@")
+    if scheme == "abfs" and at:
+        return container + at + host.lower().replace(".blob.", ".dfs.", 1)
+    if scheme in _WITH_HOSTS:
+        return authority.lower().removesuffix(_HDFS_PORT if scheme == "hdfs" else "")
+    return authority
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name)
+
+
+def _is_link(path: str) -> bool:
+    """Whether a path is a symbolic link on the local disk. It is false for URIs."""
+    return os.path.islink(local_path(path))

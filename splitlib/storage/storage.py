@@ -17,7 +17,6 @@ from splitlib.errors import (
     SourceError,
 )
 from splitlib.redaction import get_logger
-from splitlib.storage.allowed import is_restricted, refuse_outside
 from splitlib.storage.azure_stores import azure_stores
 from splitlib.storage.confirmed import confirm_end
 from splitlib.storage.files import Level, StoredFile, file_batch, is_data, of_directories, of_rows
@@ -25,11 +24,12 @@ from splitlib.storage.filesystems import (
     Filesystems,
     Links,
     OptionsByProtocol,
+    in_forks_of_this,
     level_of,
+    native_threads_are_lost,
 )
-from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.gcs_stores import gcs_stores
-from splitlib.storage.locations import Location, local_path, located
+from splitlib.storage.locations import Location, is_restricted, local_path, located, refuse_outside
 from splitlib.storage.pages import (
     FILES_PER_PAGE,
     FLAT,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import splitlib
-from splitlib.remote.workers import Workers
+from splitlib.remote.calls import Workers
 from splitlib.storage import Storage
 from tests.chaos import measure as measuring
 from tests.chaos import processes, runs

@@ -15,8 +15,7 @@ from types import ModuleType
 import splitlib
 import splitlib_conformance
 from splitlib import coordination, model, spi, testing
-from splitlib.enumeration.metrics import ScanMetrics
-from splitlib.enumeration.report import FilterReport, ScanReport
+from splitlib.enumeration.report import FilterReport, ScanMetrics, ScanReport
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.spark import plan_report
 

@@ -15,7 +15,7 @@ INTERNALS = re.compile(
 )
 EXCEPTIONS = {
     # keys that Spark writes into the footer of a Parquet file: part of the file format
-    "reading/parquet.py",
+    "reading/formats.py",
     "hive/file_types.py",
     # class names that a catalog stores to identify a table's format
     "hive/table_formats.py",

@@ -20,15 +20,12 @@ from unittest import mock
 
 from splitlib.coordination.coordinator import DynamicFileSplitEnumerator
 from splitlib.coordination.prefetch import SplitPrefetcher
-from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.matched_partitions import MatchedPartitions
+from splitlib.enumeration.enumerator import DynamicFileEnumerator, ReceivedFilters
+from splitlib.enumeration.neighbours import MatchedPartitions
 from splitlib.enumeration.pipeline import ScanPipeline
-from splitlib.enumeration.received_filters import ReceivedFilters
 from splitlib.remote import retry
-from splitlib.remote.bounded_calls import BoundedCalls
-from splitlib.remote.calls import Call
+from splitlib.remote.calls import BoundedCalls, Call, Task, Workers
 from splitlib.remote.pace import Pace
-from splitlib.remote.workers import Task, Workers
 from splitlib.table import Table
 from splitlib_hive import client
 from splitlib_hive.client import MetastoreClient

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from splitlib.remote.workers import Task
+from splitlib.remote.calls import Task
 from tests.simulation.scheduler import CLOCK_STEP_SECONDS, Fiber, Scheduler
 
 

@@ -17,7 +17,7 @@ from unittest import mock
 import splitlib
 import splitlib_hive
 from splitlib.coordination import prefetch
-from splitlib.remote.workers import Task
+from splitlib.remote.calls import Task
 from tests.simulation.coordinating import coordinate
 from tests.simulation.enumerating import enumerate_concurrently
 from tests.simulation.history import History, Span

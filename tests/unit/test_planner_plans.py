@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from splitlib.spark.logical_plan import Node, parse_plan
-from splitlib.spark.planner.casts import is_lossless
 from splitlib.spark.planner.join_graph import Dimension, JoinFilter, discover
-from splitlib.spark.planner.lineage import lineages_of
+from splitlib.spark.planner.lineage import is_lossless, lineages_of
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 Tree = list[dict[str, Any]]

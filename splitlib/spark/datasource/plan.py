@@ -14,15 +14,14 @@ from pyspark.sql.types import StructType
 from splitlib.config import SPARK_PREFIX, SplitConfig, option_name
 from splitlib.coordination.assigners import pack
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
-from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.hive.partition_values import parse, table_fields
 from splitlib.model import FileSplit, PartitionBatch
 from splitlib.reading.columns import NATIVE
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split, refuse_unreadable
-from splitlib.reading.row_groups import RowGroupFilter
-from splitlib.spark.datasource.options import ReadOptions
-from splitlib.spark.datasource.schema import arrow_schema, wanted_schema
+from splitlib.spark.datasource.options import ReadOptions, arrow_schema, wanted_schema
 from splitlib.storage import AllowedLocations, Storage
 
 _ALLOWED: Final = f"{SPARK_PREFIX}{option_name('allowed_locations')}"

@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import refuse_unreadable
-from splitlib.reading.row_groups import RowGroupFilter
-from splitlib.spark.datasource.options import ReadOptions
+from splitlib.spark.datasource.options import ReadOptions, wanted_schema
 from splitlib.spark.datasource.plan import SplitPlanner, SplitsPartition
-from splitlib.spark.datasource.schema import wanted_schema
 from splitlib.spark.datasource.stream import StreamReader
 
 

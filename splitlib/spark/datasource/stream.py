@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from splitlib.errors import ConfigError, SourceError
-from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.spark.datasource.options import ReadOptions
 from splitlib.spark.datasource.plan import LOAD_AGAIN, SplitPlanner, SplitsPartition
 

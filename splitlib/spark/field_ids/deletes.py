@@ -23,7 +23,7 @@ from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id
 from splitlib.spark.file_scan import HADOOP_SPELLING, FileScan, canonical_paths
 from splitlib.spark.local_rows import local_rows
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 
 if TYPE_CHECKING:
     from splitlib.spark.field_ids.reader import MappedReader

@@ -20,7 +20,7 @@ from splitlib.spark.field_ids.columns import (
     spark_type,
 )
 from splitlib.spark.file_scan import FileScan, own_storage
-from splitlib.spark.scan.files import scan_files, why_no_field_ids
+from splitlib.spark.scan import scan_files, why_no_field_ids
 from splitlib.table import Table
 
 
@@ -30,7 +30,7 @@ class MappedReader:
     Args:
         spark: Session to read with.
         table: A table whose columns are found by field id.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
         skip: Whether Spark should skip parts of files by conditions. Spark looks up their
             statistics by column name, so the names in each file must be known.
     """

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.model import FILE_SCHEMA, DeleteFile, FileBatch, PartitionBatch, ReadFormat
 from splitlib.spark.field_ids.columns import alias, field_id
 from splitlib.spark.field_ids.deletes import POSITION, Deletes
 from splitlib.spark.field_ids.reader import MappedReader
-from splitlib.spark.scan.file_group import FileGroup
+from splitlib.spark.scan import FileGroup
 from splitlib.table import Table
 
 # Reading the column names of more files on the driver would take seconds.
@@ -40,7 +40,7 @@ def scan_mapped(
         spark: Session to read with.
         table: The table of the files.
         selected: The files, with their delete files.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:

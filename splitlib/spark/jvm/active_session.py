@@ -9,7 +9,7 @@ the call uses another session.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import wraps
@@ -21,15 +21,46 @@ from pyspark.sql import SparkSession
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.gateway import JVM_ERRORS, jvm_of
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.scala import scala_of
 
+_BETWEEN: Final = "\x1f"
 _log = get_logger(__name__)
-
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")
-
 _SESSIONS: Final = "org.apache.spark.sql.classic.SparkSession"
 _CANCEL_AGAIN_SECONDS: Final = 0.2
+
+
+def setting_names(spark: SparkSession) -> list[str]:
+    """Return the names of all settings, in one call. PySpark makes one call for each setting."""
+    names = scala_of(spark).text(spark._jsparkSession.conf().getAll().keys(), "\n")
+    return names.split("\n")
+
+
+def hadoop_settings(
+    spark: SparkSession, names: Iterable[str], prefixes: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return Hadoop settings of the session, without the ones that are not set.
+
+    Args:
+        spark: The session.
+        names: Names of settings.
+        prefixes: Prefixes of further settings. All settings with one of them are returned.
+    """
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    found = {name: configuration.get(name) for name in names}
+    for prefix in prefixes:
+        below = configuration.getPropsWithPrefix(prefix)
+        found |= {f"{prefix}{name}": value for name, value in below.items()}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """Return all settings of the session, in one call."""
+    found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
+    pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
+    return {name: value for name, _, value in pairs}
 
 
 class _Here(threading.local):

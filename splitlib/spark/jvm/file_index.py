@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from splitlib.model import FILE_SCHEMA
-from splitlib.spark.jvm.file_statuses import FILE_STATUS, file_statuses
-from splitlib.spark.jvm.listing import PATH
+from splitlib.spark.jvm.listing import FILE_STATUS, PATH, file_statuses
 from splitlib.spark.jvm.scala import Scala
 
 # Spark considers two indexes equal if their roots are equal, and then reads only one of them or

@@ -1,4 +1,7 @@
-"""Look up JVM classes and objects by name, with a cache. Each call to the JVM takes 0.3 ms."""
+"""Look up JVM classes and objects by name, with a cache, and pass Python functions to the JVM.
+
+Each call to the JVM takes 0.3 ms.
+"""
 
 from __future__ import annotations
 
@@ -74,3 +77,78 @@ def has_threads_of_its_own(spark: SparkSession) -> bool:
 @lru_cache(maxsize=1)
 def _jvm(gateway: Any) -> Jvm:
     return Jvm(gateway)
+
+
+class Functions:
+    """Converts Java methods and constructors to method handles and Scala functions.
+
+    Each method is looked up once.
+    """
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+        self._handles = jvm.class_("java.lang.invoke.MethodHandles")
+        self._proxies = jvm.class_("java.lang.invoke.MethodHandleProxies")
+        self._lookup = self._handles.publicLookup()
+        self.method = cache(self._method)
+        self.constructor = cache(self._constructor)
+        self.calling = cache(self._calling)
+
+    def _method(self, class_: str, name: str, *arguments: str) -> Any:
+        """Return the handle of a public method. Its first argument is the object."""
+        found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
+        return self.handle(found)
+
+    def _constructor(self, class_: str, *arguments: str) -> Any:
+        """Return the handle of a public constructor."""
+        found = self._jvm.reflected(class_).getConstructor(self._classes(arguments))
+        return self._lookup.unreflectConstructor(found)
+
+    def _calling(self, class_: str, name: str) -> Any:
+        """Return a Scala function from an object to the result of a method without arguments."""
+        return self.function(self.method(class_, name))
+
+    def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
+        """Return a ``java.lang.reflect.Method`` that may be private, and make it accessible.
+
+        Args:
+            class_: The ``Class`` that declares the method.
+            name: The name of the method.
+            arguments: Types of the arguments, as ``Class`` objects or names.
+        """
+        found = class_.getDeclaredMethod(name, self._classes(arguments))
+        found.setAccessible(True)
+        return found
+
+    def handle(self, method: Any) -> Any:
+        """Return the handle of a method. Unless the method is static, the object comes first."""
+        return self._lookup.unreflect(method)
+
+    def bound(self, handle: Any, position: int, *values: Any) -> Any:
+        """Return a handle with fixed values for the arguments from ``position`` on."""
+        if not position and len(values) == 1:
+            return handle.bindTo(values[0])
+        array = self._jvm.array_of("java.lang.Object", values)
+        return self._handles.insertArguments(handle, position, array)
+
+    def then(self, first: Any, second: Any) -> Any:
+        """Return a handle that calls ``second`` with the result of ``first``."""
+        return self._handles.filterReturnValue(first, second)
+
+    def as_type(self, handle: Any, result: str, *arguments: str) -> Any:
+        """Return a handle with other argument and result types. Values are cast."""
+        method_type = self._jvm.class_("java.lang.invoke.MethodType")
+        type_ = method_type.methodType(self._jvm.reflected(result), self._classes(arguments))
+        return handle.asType(type_)
+
+    def function(self, handle: Any, arity: int = 1) -> Any:
+        """Return a Scala function that calls a handle."""
+        return self.implementing(f"scala.Function{arity}", handle)
+
+    def implementing(self, interface: str, handle: Any) -> Any:
+        """Return an object that implements a one-method interface by calling a handle."""
+        return self._proxies.asInterfaceInstance(self._jvm.reflected(interface), handle)
+
+    def _classes(self, classes: tuple[Any, ...]) -> Any:
+        found = [self._jvm.reflected(c) if isinstance(c, str) else c for c in classes]
+        return self._jvm.array_of("java.lang.Class", found)

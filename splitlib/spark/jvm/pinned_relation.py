@@ -1,33 +1,42 @@
-"""Create Spark relations over known files, without listing or opening any file.
+"""Create Spark relations over known files, and find the files that a planned query reads.
 
-:mod:`splitlib.spark.jvm.file_index` creates their file indexes.
+Creating a relation lists and opens no file. :mod:`splitlib.spark.jvm.file_index` creates the file
+indexes of relations.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import dataframe_of_relation, internal_rows
 from splitlib.spark.jvm.file_index import index_of_directory, pinned_index
-from splitlib.spark.jvm.hadoop_options import scan_options
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.hadoop import scan_options
 from splitlib.spark.jvm.plans import Plans
-from splitlib.spark.jvm.scala import Scala, scala_of
+from splitlib.spark.jvm.scala import Scala, each, scala_of
 from splitlib.spark.local_rows import typed_columns
 from splitlib.spark.time_zones import session_time_zone
 
 if TYPE_CHECKING:
     from splitlib.spark.file_scan import FileScan
 
+
+_FILE_SCAN: Final = "org.apache.spark.sql.execution.FileSourceScanExec"
+_TABLE_SCAN: Final = "org.apache.spark.sql.execution.datasources.v2.BatchScanExec"
+_SCAN: Final = "org.apache.spark.sql.connector.read.Scan"
+# Names of metrics of Iceberg's scans.
+_FILES: Final = "resultDataFiles"
+_BYTES: Final = "totalDataFileSize"
 PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
 """Options of every pinned scan: a missing file is an error, whatever the session's setting."""
-
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Reading a file without field ids is an error. With ``true`` all its columns would be null.
@@ -36,6 +45,59 @@ _BY_FIELD_ID: Final = {
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
 _FILE_SOURCE_V2 = "org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2"
+
+
+class PlannedFiles(NamedTuple):
+    """Number and size of the files that a scan will read."""
+
+    files: int | None = None
+    """Number of files; None if the source does not report it."""
+    nbytes: int | None = None
+    """Total size in bytes; None if the source does not report it."""
+
+
+def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
+    """Return the files that a query with one scan would read now.
+
+    Spark plans the scan for this, as at the start of each query. If planning fails, the result is
+    empty: the query itself will raise the error.
+
+    Args:
+        catalyst: The plans of the session.
+        df: A table, or a filter on a table.
+    """
+    try:
+        return _planned_files(catalyst, df)
+    except JVM_ERRORS:
+        return PlannedFiles()
+
+
+def _planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
+    execution = df._jdf.queryExecution()
+    leaves = list(each(execution.sparkPlan().collectLeaves()))
+    if len(leaves) != 1:
+        return PlannedFiles()
+    jvm, leaf = catalyst.scala.jvm, leaves[0]
+    if jvm.is_a(leaf, _FILE_SCAN):
+        index = leaf.relation().location()
+        directories = index.listFiles(leaf.partitionFilters(), leaf.dataFilters())
+        found = catalyst.files_of(directories).files
+        return PlannedFiles(found.num_rows, pc.sum(found["size"]).as_py() or 0)
+    told = _metrics(catalyst, leaf) if jvm.is_a(leaf, _TABLE_SCAN) else {}
+    nbytes = told.get(_BYTES)
+    if nbytes is None:
+        size = catalyst.size_of(execution.optimizedPlan())
+        nbytes = None if size >= catalyst.unknown_size() else size
+    return PlannedFiles(told.get(_FILES), nbytes)
+
+
+def _metrics(catalyst: Catalyst, leaf: Any) -> dict[str, int]:
+    """Plan a scan and return its driver metrics, by name."""
+    leaf.inputPartitions()  # makes the source plan the scan
+    # Called by reflection, since py4j does not find the interface's default method.
+    report = catalyst.scala.functions.calling(_SCAN, "reportDriverMetrics")
+    metrics = catalyst.scala.seq([leaf.scan()]).map(report).head()
+    return {str(metric.name()): int(metric.value()) for metric in metrics}
 
 
 def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None) -> Any:

@@ -37,7 +37,7 @@ def internals_unavailable(session: object, how: str = "auto") -> str | None:
 
     Args:
         session: A session of any class.
-        how: How files are read, as for :func:`splitlib.spark.scan.files.scan_files`. With
+        how: How files are read, as for :func:`splitlib.spark.scan.scan_files`. With
             ``paths`` only Spark's public API is used.
     """
     if how == "paths":

@@ -9,8 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from splitlib.spark.jvm.functions import Functions
-from splitlib.spark.jvm.gateway import Jvm, jvm_of
+from splitlib.spark.jvm.gateway import Functions, Jvm, jvm_of
 
 # Characters in one response. With escapes they stay below the 8,192 bytes of one packet.
 _PIECE: Final = 7000

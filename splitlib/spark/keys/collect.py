@@ -1,33 +1,203 @@
-"""Collect the join keys of a dimension, with at most the threshold in bytes on the driver."""
+"""Collect the join keys of a dimension, with at most the threshold in bytes on the driver.
+
+A dimension that may return other rows each time is rejected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import io
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType, YearMonthIntervalType
 
 from splitlib.config import SplitConfig
-from splitlib.errors import NonDeterministicDimension
+from splitlib.errors import InvalidFilter, NonDeterministicDimension
 from splitlib.filtering.collector import DynamicFilteringDataCollector
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import RangeDomain, has_range
-from splitlib.filtering.key_rows import plain_schema
-from splitlib.filtering.ranges import Ranges
+from splitlib.filtering.domains import RangeDomain, Ranges, has_range, plain_schema
 from splitlib.spark.jvm.active_session import interruptibly
-from splitlib.spark.keys.columns import KeyColumn, in_months, key_columns
-from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.jvm.expressions import plan_text
+from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.schema import char_length
-from splitlib.spark.sql_text import quoted
+from splitlib.spark.sql_text import collation_of, quoted, unquoted
 
+# Operators whose rows depend on the order of their input. LIMIT below ORDER BY is one of them,
+# because the order may have ties. A sample of all rows is not.
+_ARRIVAL = re.compile(
+    r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate"
+    r"|AttachDistributedSequence)\b",
+    re.MULTILINE,
+)
+# Operators that pass batches of rows to Python or to a script, which may be nondeterministic.
+_FOREIGN = re.compile(
+    r"^[\s:+|\-]*(ScriptTransformation|Map(?:Partitions)?In\w+|FlatMap(?:Co)?GroupsIn\w+)\b",
+    re.MULTILINE,
+)
+# Functions that depend on the order of rows, although Spark treats them as deterministic.
+_ORDERED = re.compile(
+    r"\b(first|last|any_value|first_value|last_value|nth_value|collect_list|collect_set|mode"
+    r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
+    re.IGNORECASE,
+)
+# Functions whose result changes between computations. Used if only the text of the plan is known.
+_VOLATILE = re.compile(
+    r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
+    r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
+    re.IGNORECASE,
+)
+
+
+# Operators that run Python functions. The text of a plan does not show whether those change.
+_PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
+_printing = threading.Lock()
 # Assumed size of rows with strings or binary values, whose width is unknown. Rarely exceeded.
 _WIDE_ROW_BYTES = 4096
 # Up to this many rows are fetched with their duplicates. That avoids a shuffle, which takes longer
 # than all other steps for a typical small dimension.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
+
+
+def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
+    """Return why ``df`` may have different rows when computed again, or None if it is stable.
+
+    Without Spark's internals, only the text of the plan is checked. There, ``rand(`` inside a
+    string literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
+
+    Args:
+        df: Any DataFrame.
+        trusts_foreign: Assume that ``mapInPandas`` and similar operators are deterministic.
+    """
+    if df.isStreaming:
+        return "it is a stream"
+    if internals_unavailable(df.sparkSession) is None:
+        plan = plan_text(df)
+        if plan.volatile is not None:
+            return plan.volatile
+        text, calls = plan.operators, _ORDERED.search(plan.aggregates)
+    else:
+        everything = explained(df)
+        if isinstance(df.sparkSession, SparkSession) and _PYTHON.search(everything):
+            return "it calls Python, whose functions may not be deterministic"
+        text = everything.partition("== Analyzed Logical Plan ==")[2]
+        text = text.partition("== Optimized")[0]
+        calls = _VOLATILE.search(text) or _ORDERED.search(text)
+    if calls:
+        return f"it calls {calls[1].lower()}()"
+    arrival = _ARRIVAL.search(text)
+    if arrival:
+        return f"{arrival[1]} depends on the order of its input rows"
+    foreign = None if trusts_foreign else _FOREIGN.search(text)
+    if foreign:
+        return f"{foreign[1]} may return different rows each time"
+    return None
+
+
+def explained(df: DataFrame) -> str:
+    """Return the text that ``df.explain`` prints, for classic Spark and Spark Connect."""
+    session: object = df.sparkSession
+    if not isinstance(session, SparkSession):
+        text: str = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
+        return text
+    # explain() prints to stdout, which the whole process shares.
+    with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:
+        df.explain(extended=True)
+    return printed.getvalue()
+
+
+class KeyColumn(NamedTuple):
+    """A column of a dimension, or a field of one of its structs."""
+
+    column: Column
+    field: StructField
+
+    @property
+    def collation(self) -> str | None:
+        """Collation by which strings are compared; None = by their bytes."""
+        return collation_of(self.field.dataType)
+
+    @property
+    def why_no_keys(self) -> str | None:
+        """Why the column cannot be a join key, to follow the column's name; None if it can."""
+        if self.collation is not None:
+            # Spark may use this collation for the join, whatever the fact's column is.
+            return f"is compared by its collation {self.collation}"
+        return None
+
+    @property
+    def is_of_months(self) -> bool:
+        """Whether the column is a year-month interval, collected as a number of months."""
+        return isinstance(self.field.dataType, YearMonthIntervalType)
+
+
+def in_months(interval: Column) -> Column:
+    """Return a year-month interval as months, because Spark cannot convert it to Arrow."""
+    whole = interval.cast(YearMonthIntervalType())  # an INTERVAL YEAR has no months
+    return F.extract(F.lit("YEAR"), whole) * 12 + F.extract(F.lit("MONTH"), whole)
+
+
+def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
+    """Resolve each name to a column, or to a field ``a.b`` of a struct.
+
+    A column whose name contains dots or backticks is found first. Otherwise, backticks around names
+    are ignored. Case matters if the session is case sensitive or if names differ only in case.
+
+    Raises:
+        InvalidFilter: if a column does not exist.
+    """
+    exactly = dimension.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    found = {
+        name: _found(dimension, name, exactly) or _found(dimension, unquoted(name), exactly)
+        for name in names
+    }
+    missing = [name for name, column in found.items() if column is None]
+    if missing:
+        raise InvalidFilter(
+            f"The dimension has no column {', '.join(missing)}.",
+            hint=f"its columns are {', '.join(dimension.columns)}.",
+        )
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def _found(dimension: DataFrame, name: str, exactly: bool) -> KeyColumn | None:
+    for field, rest in _beginnings(dimension.schema, name, exactly):
+        # With some settings, dimension[name] reads a quoted name as a regular expression.
+        column = F.col(quoted(field.name))
+        inner = _inside(column, field, rest, exactly)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _inside(column: Column, field: StructField, path: str, exactly: bool) -> KeyColumn | None:
+    if not path:
+        return KeyColumn(column, field)
+    if isinstance(field.dataType, StructType):
+        for child, rest in _beginnings(field.dataType, path, exactly):
+            inner = _inside(column.getField(child.name), child, rest, exactly)
+            if inner is not None:
+                return inner
+    return None
+
+
+def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
+    """Find the fields that begin ``name``, with the rest of the name; longest first."""
+    exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
+    if not exact and not exactly:
+        lower = name.lower()
+        exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(lower, f.name.lower())]
+    return sorted(exact, key=lambda found: -len(found[0].name))
+
+
+def _begins(name: str, beginning: str) -> bool:
+    return name == beginning or name.startswith(f"{beginning}.")
 
 
 def collect_keys(

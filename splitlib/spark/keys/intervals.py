@@ -11,9 +11,7 @@ from pyspark.sql import functions as F
 
 from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import Domain, RangeDomain
-from splitlib.filtering.key_rows import plain_rows, plain_schema
-from splitlib.filtering.ranges import Ranges
+from splitlib.filtering.domains import Domain, RangeDomain, Ranges, plain_rows, plain_schema
 from splitlib.spark.keys.collect import FEW_ROWS, rows_that_fit
 
 

@@ -17,11 +17,11 @@ from splitlib.config import SplitConfig
 from splitlib.errors import LocationNotAllowed, MissingPartition, SplitlibError, TooManyPartitions
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
-from splitlib.spark.jvm.parsed_commands import ParsedCommand
 from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.jvm.sql_parser import ParsedCommand
 from splitlib.spark.kept_rows import kept_rows
 from splitlib.spark.logical_plan import Node, Path
-from splitlib.spark.named_tables.placeholders import NamedTable
+from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.plan_report import PlanReport
 from splitlib.spark.planner.optimize import left_to_spark, plan, target_condition
 from splitlib.spark.session import settings_of

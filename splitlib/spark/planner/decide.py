@@ -2,26 +2,135 @@
 
 The passes are copied scans, join graph, eligibility, cost, and the dimensions to run once. They
 are plain Python on the trees of :mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides
-the few facts that only Spark has.
+the few facts that only Spark has. Dead scans and shared broadcasts are found here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from splitlib.spark.logical_plan import Expression, Node, Path
-from splitlib.spark.planner.comparable import TypeNames
-from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
 from splitlib.spark.planner.cost import Costs, worth_collecting
-from splitlib.spark.planner.eligibility import eligible
+from splitlib.spark.planner.eligibility import TypeNames, eligible
 from splitlib.spark.planner.join_graph import Dimension, discover
-from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
+from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_ids
+from splitlib.spark.planner.materialize import Leaves, Materializable, materializable
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
+# An RDD may return different rows each time it is computed, so its copies matter too.
+_READ_SOMETHING = RELATIONS | TABLES | {"LogicalRDD"}
+
+Copied = TypeVar("Copied")
+Scan = TypeVar("Scan", bound=Hashable)
+E = TypeVar("E")
 S = TypeVar("S", bound=Hashable)
 """Type of the scans that can be pruned."""
+
+
+def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
+    """Return the leaves of the optimized plan without a counterpart in the analyzed plan."""
+    known = {i for node in analyzed.walk() if node.is_leaf for i in leaf_ids(node)}
+    return {
+        node.path: node
+        for node in optimized.walk()
+        if node.kind in _READ_SOMETHING and not _is_of(known, node)
+    }
+
+
+def _is_of(known: set[int], leaf: Node) -> bool:
+    ids = leaf_ids(leaf)
+    # A table scan without columns has no ids to identify it: it may be a copy of any table.
+    return ids <= known and (bool(ids) or leaf.kind not in TABLES)
+
+
+def copied_scans(
+    copies: Mapping[Path, Node],
+    scans: Iterable[Copied],
+    places_of: Callable[[Copied], frozenset[str]],
+    places_read_by: Callable[[Node], frozenset[str]],
+) -> dict[Path, tuple[Copied, ...]]:
+    """Return, by the path of each copy, the scans that it may be a copy of.
+
+    Args:
+        copies: Result of :func:`copied_leaves`.
+        scans: Scans of the analyzed plan.
+        places_of: Return the tables and directories that such a scan reads.
+        places_read_by: Return the tables and directories that a leaf of the optimized plan reads.
+    """
+    of_tables = [leaf for leaf in copies.values() if leaf.kind in RELATIONS | TABLES]
+    if not of_tables:
+        return {}
+    known = [(scan, places_of(scan)) for scan in scans]
+    found = {}
+    for leaf in of_tables:
+        read = places_read_by(leaf)
+        # A leaf without a table name or directory may be a copy of any scan.
+        found[leaf.path] = tuple(
+            scan for scan, places in known if not read or not places or places & read
+        )
+    return found
+
+
+def dead_scans(
+    analyzed: Node,
+    unread: Mapping[Scan, Collection[Path]],
+    empty: Callable[[Scan], E | None],
+    optimized_with: Callable[[Mapping[Path, E]], Node],
+) -> dict[Path, E]:
+    """Return empty scans to replace the dead scans, by path in the analyzed plan.
+
+    Args:
+        analyzed: The analyzed plan.
+        unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
+        empty: Return an empty replacement for a scan; None if that saves nothing.
+        optimized_with: Optimize the analyzed plan with other nodes at some paths.
+    """
+    empty_scans = {scan: empty(scan) for scan in unread}
+    new = {
+        path: node
+        for scan, node in empty_scans.items()
+        if node is not None
+        for path in unread[scan]
+    }
+    if not new:
+        return {}
+    leaves = (node for node in analyzed.walk() if node.path not in new)
+    others = {leaf_ids(leaf) for leaf in leaves if leaf.kind in RELATIONS}
+    optimized = optimized_with(new)
+    still_read = {leaf_ids(leaf) for leaf in optimized.walk() if leaf.kind in RELATIONS}
+    return new if still_read <= others else {}
+
+
+def sharing_broadcasts(
+    root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
+) -> set[Path]:
+    """Return the scan sites whose join has the same build side as the join of another site.
+
+    Args:
+        root: The optimized plan.
+        sites: Paths of the scan sites in the plan.
+        broadcast_of: Return a value that is equal for equal build sides, or None if Spark does
+            not broadcast this side.
+    """
+    sharing: dict[Hashable, set[Path]] = defaultdict(set)
+    for node in root.walk():
+        # In other join types Spark can broadcast only one of the two sides.
+        if node.kind == "Join" and join_type(node) == "Inner":
+            for child, other in zip(node.children, reversed(node.children), strict=True):
+                leaf = _leaf_of(child)
+                build_side = broadcast_of(other) if leaf.path in sites else None
+                if build_side is not None:
+                    sharing[build_side].add(leaf.path)
+    return {path for paths in sharing.values() if len(paths) > 1 for path in paths}
+
+
+def _leaf_of(node: Node) -> Node:
+    while node.kind in ("Project", "Filter"):
+        (node,) = node.children
+    return node
 
 
 class PlanFacts(Protocol[S]):

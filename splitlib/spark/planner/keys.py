@@ -15,8 +15,7 @@ from splitlib.config import SplitConfig
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.keys.collect import collect_distinct
-from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.keys.collect import collect_distinct, why_not_deterministic
 from splitlib.spark.keys.intervals import Bounds, collect_ranges
 from splitlib.spark.planner.join_graph import Comparison, Dimension
 

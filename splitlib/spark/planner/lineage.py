@@ -1,18 +1,27 @@
-"""Lineage: find the partition columns from which a column of a plan node is computed."""
+"""Lineage: find the partition columns from which a column of a plan node is computed.
+
+A lossless cast keeps different values different, and in their order.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_object
-from splitlib.spark.planner.casts import is_lossless
 
+# Maximal number of decimal digits of each integer type, narrowest type first.
+_DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+_WIDTHS: Final = tuple(_DIGITS)
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
+# date -> timestamp is not lossless: it depends on the time zone, and some zones skipped a day.
+_OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
 # Leaves that read a DataSource V2 table, in an analyzed plan and in an optimized plan.
 TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
-
 # Operators that handle each row independently and keep all columns.
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 # Operators that call Python for each row and append the results as columns.
@@ -24,7 +33,6 @@ _SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset",
 _GENERATORS = frozenset(
     {"Explode", "Inline", "JsonTuple", "PosExplode", "ReplicateRows", "Stack", "VariantExplode"}
 )
-
 # Expressions whose value depends on more than the columns of one row.
 _NOT_A_FUNCTION = frozenset(
     {
@@ -49,6 +57,42 @@ _NOT_A_FUNCTION = frozenset(
         "WindowExpression",
     }
 )
+# Operators that add columns to their input, and the argument that lists the new columns.
+_ADDED = {
+    "ArrowEvalPython": "resultAttrs",
+    "BatchEvalPython": "resultAttrs",
+    "Generate": "generatorOutput",
+    "Window": "windowExpressions",
+}
+
+
+def is_lossless(source: object, target: object) -> bool:
+    """Return whether a cast is lossless for all values, with and without ANSI mode.
+
+    Casts between strings are never lossless here: the JSON of a plan does not contain collations.
+
+    Args:
+        source: Type before the cast, as in the JSON of a plan, such as ``decimal(10,2)``.
+        target: Type after the cast, in the same form.
+    """
+    if not isinstance(source, str) or not isinstance(target, str):
+        return False  # nested type
+    if (source, target) in _OTHERS:
+        return True
+    if source in _WIDTHS and target in _WIDTHS:
+        return _WIDTHS.index(source) <= _WIDTHS.index(target)
+    own, others = _digits(source), _digits(target)
+    if own is None or others is None or target in _DIGITS:
+        return False
+    return own[0] <= others[0] and own[1] <= others[1]
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Return the digits before and after the point; None if the type is not an exact number."""
+    if kind in _DIGITS:
+        return _DIGITS[kind], 0
+    found = _DECIMAL.fullmatch(kind)
+    return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,15 +330,6 @@ def leaf_columns(leaf: Node) -> tuple[Expression, ...]:
 def leaf_ids(leaf: Node) -> frozenset[int]:
     """Return the ids of the attributes of a leaf's output."""
     return frozenset(output_ids(leaf) or ())
-
-
-# Operators that add columns to their input, and the argument that lists the new columns.
-_ADDED = {
-    "ArrowEvalPython": "resultAttrs",
-    "BatchEvalPython": "resultAttrs",
-    "Generate": "generatorOutput",
-    "Window": "windowExpressions",
-}
 
 
 def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:

@@ -27,12 +27,10 @@ from splitlib.spark.jvm.errors import readable
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.logical_plan import Node, Path, UnknownPlan
-from splitlib.spark.named_tables.placeholders import NamedTable
+from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.plan_report import PlanReport
-from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
 from splitlib.spark.planner.cost import Costs
-from splitlib.spark.planner.dead_scans import dead_scans
-from splitlib.spark.planner.decide import decide
+from splitlib.spark.planner.decide import dead_scans, decide, sharing_broadcasts
 from splitlib.spark.planner.fixed_files import fixed_leaves, fixed_scan, listed_later
 from splitlib.spark.planner.latest import asks_for_extremes, with_latest_rows
 from splitlib.spark.planner.materialize import Materialized, checkpointed_inputs, materialize
@@ -42,13 +40,11 @@ from splitlib.spark.planner.prune import (
     scan_of_sites,
     unpruned,
 )
-from splitlib.spark.planner.query import Query
-from splitlib.spark.planner.rewrite import is_command, rewritten_query
+from splitlib.spark.planner.query import Query, is_command, rewritten_query
 from splitlib.spark.planner.runtime_filters import with_runtime_filters
-from splitlib.spark.planner.scan_sites.bound_keys import named_tables
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan, prunable_scans
-from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite
+from splitlib.spark.planner.scan_sites.pruned_site import PrunedSite, named_tables
 from splitlib.spark.planner.waves import pruned_in_waves
 from splitlib.spark.session import settings_of
 

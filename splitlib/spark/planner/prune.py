@@ -13,9 +13,8 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from splitlib.enumeration.report import ScanReport
-from splitlib.filtering.any_of import AnyOf
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.predicate import PartitionFilter
+from splitlib.filtering.predicate import AnyOf, PartitionFilter
 from splitlib.spark.join_condition import all_of, any_of
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.plan_report import ScanPruning, strip

@@ -22,7 +22,7 @@ from splitlib.config import SplitConfig
 from splitlib.redaction import get_logger
 from splitlib.spark.allowed_scans import refuse_scans
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.logical_plan import Node, Path
 from splitlib.spark.plan_report import RowFilter
 from splitlib.spark.planner.join_graph import (
@@ -37,7 +37,7 @@ from splitlib.spark.planner.lineage import leaf_columns, leaf_ids
 from splitlib.spark.planner.prune import ScanOutcome
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan, Scan
-from splitlib.spark.predicates.bloom import MOST_KEYS, filter_of_hashes, share_of_bits
+from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, share_of_bits
 
 _log = get_logger(__name__)
 

@@ -1,33 +1,254 @@
-"""Turn join keys into conditions on rows, which also let Spark skip parts of files."""
+"""Turn join keys into conditions on rows, which also let Spark skip parts of files.
+
+Few keys become values or ranges, many keys a Bloom filter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType, TimestampNTZType, YearMonthIntervalType
 
-from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.errors import InvalidFilter
+from splitlib.filtering.coercion import coerce
 from splitlib.filtering.data import DynamicFilteringData
-from splitlib.filtering.domains import has_range
+from splitlib.filtering.domains import Ranges, ValueDomain, has_range
 from splitlib.filtering.matchers import RangeMatcher, ValueMatcher
 from splitlib.filtering.predicate import Predicate
-from splitlib.filtering.ranges import Ranges
 from splitlib.hive.partition_values import is_char
 from splitlib.model import TableMetadata
-from splitlib.spark.sql_text import arrow_literal, quoted
+from splitlib.spark.jvm.catalyst import rows_that_may_match
+from splitlib.spark.jvm.dataframes import bloom_filter
+from splitlib.spark.jvm.probe import internals_unavailable
+from splitlib.spark.keys.collect import in_months
+from splitlib.spark.local_rows import local_rows
+from splitlib.spark.predicates.where import StaticCondition
+from splitlib.spark.schema import is_char_or_varchar
+from splitlib.spark.sql_text import arrow_literal, quoted, text_literal
 
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+
+
+# Share of rows without a matching key that the filter keeps.
+_FALSE_POSITIVES = 1 / 32
+# A filter for this many keys has about a megabyte. Larger ones cost each task more than they save.
+MOST_KEYS = 2**20
+# By the name of PyIceberg's class: builds a condition from a column and literals. Nulls are treated
+# as in a PyIceberg scan.
+_CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
+    "IsNull": lambda column: column.isNull(),
+    "NotNull": lambda column: column.isNotNull(),
+    # Spark's isnan returns false for null.
+    "IsNaN": F.isnan,
+    "NotNaN": lambda column: column.isNotNull() & ~F.isnan(column),
+    "EqualTo": lambda column, value: column == value,
+    "NotEqualTo": lambda column, value: column != value,
+    "LessThan": lambda column, value: column < value,
+    "LessThanOrEqual": lambda column, value: column <= value,
+    "GreaterThan": lambda column, value: column > value,
+    "GreaterThanOrEqual": lambda column, value: column >= value,
+    "In": lambda column, *values: column.isin(list(values)),
+    "NotIn": lambda column, *values: column.isNull() | ~column.isin(list(values)),
+    "StartsWith": F.startswith,
+    "NotStartsWith": lambda column, value: ~F.startswith(column, value),
+}
 # With more values, the condition costs more per row than it saves. Then a range is used.
 _MANY = 1000
 _MANY_RANGES = 100
-
-
 # Formats whose files contain statistics of their parts.
 _WITH_STATISTICS = ("parquet", "orc")
+
+
+def among(
+    df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
+) -> DataFrame:
+    """Keep the rows whose ``column`` may be one of ``keys``; all rows without Spark's internals.
+
+    Args:
+        df: Rows to test.
+        column: Column to test. Equal values must have equal hashes: no float, CHAR or collation.
+        keys: Keys without nulls. Spark must be able to cast them to the column's type losslessly.
+        or_null: Whether to keep rows with a null, too.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+    """
+    if internals_unavailable(df.sparkSession, how) is not None:
+        return df
+    rows = local_rows(df.sparkSession, pa.table({"key": keys}))
+    # The hash of a value depends on its type.
+    typed = F.col("key").cast(df.schema[column].dataType)
+    found = filter_of_hashes(rows.select(F.xxhash64(typed)), len(keys))
+    return rows_that_may_match(df, column, found, or_null=or_null)
+
+
+def filter_of_hashes(hashes: DataFrame, count: int) -> bytes:
+    """Build a Bloom filter from a column of hashes, sized for ``count`` distinct hashes."""
+    # Spark cannot build a filter from zero rows.
+    at_least_one = hashes.union(hashes.sparkSession.range(1).select(F.lit(0).cast("bigint")))
+    return bloom_filter(at_least_one, count, _FALSE_POSITIVES)
+
+
+def share_of_bits(found: bytes) -> float:
+    """Return the share of bits set in a Bloom filter: about half when it is full."""
+    return int.from_bytes(found).bit_count() / (8 * len(found))
+
+
+def checked_condition(condition: Any) -> str | Column | BooleanExpression:
+    """Return the condition if its type is supported.
+
+    Raises:
+        InvalidFilter: for any other type.
+    """
+    iceberg = sys.modules.get("pyiceberg.expressions")  # not imported: not a PyIceberg filter
+    if isinstance(condition, str | Column) or (
+        iceberg is not None and isinstance(condition, iceberg.BooleanExpression)
+    ):
+        found: str | Column | BooleanExpression = condition
+        return found
+    raise InvalidFilter(
+        f"A {type(condition).__name__} is not a condition.",
+        hint="pass SQL such as \"day > '2024-01-05'\", a Column such as F.col('day') > …, or a "
+        "PyIceberg row filter.",
+    )
+
+
+def condition_column(condition: str | Column | BooleanExpression, schema: StructType) -> Column:
+    """Convert a condition to a column. The session parses SQL when Spark analyzes the query.
+
+    Raises:
+        InvalidFilter: for a missing column or an unsupported condition.
+    """
+    if isinstance(condition, str):
+        return F.expr(condition)
+    if isinstance(condition, Column):
+        return condition
+    from pyiceberg.expressions import Not
+    from pyiceberg.expressions.visitors import rewrite_not
+
+    try:
+        # PyIceberg moves negations into the comparisons, too. That changes how nulls are treated.
+        return _column_of(rewrite_not(Not(Not(condition))), schema)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise InvalidFilter(f"{condition!r} cannot be a condition: {error}") from error
+
+
+def _column_of(expression: Any, schema: StructType) -> Column:
+    match type(expression).__name__:
+        case "AlwaysTrue" | "AlwaysFalse" as constant:
+            return F.lit(constant == "AlwaysTrue")
+        case "And" | "Or" as both:
+            left, right = _column_of(expression.left, schema), _column_of(expression.right, schema)
+            return left & right if both == "And" else left | right
+        case name if name in _CONDITIONS:
+            path = expression.term.name.split(".")
+            kind = _type_of(path, schema)
+            column = F.col(quoted(path[0]))
+            for part in path[1:]:
+                column = column.getField(part)
+            # Sort the literals, so that equal conditions have the same text.
+            literals = sorted(_literals(expression), key=lambda literal: repr(literal.value))
+            return _CONDITIONS[name](column, *(_literal(literal, kind) for literal in literals))
+    raise InvalidFilter(f"{expression!r} is not supported as a condition on rows.")
+
+
+def _literals(expression: Any) -> list[Any]:
+    if hasattr(expression, "literals"):
+        return list(expression.literals)
+    return [expression.literal] if hasattr(expression, "literal") else []
+
+
+def _type_of(path: list[str], schema: StructType) -> DataType:
+    kind: DataType = schema
+    for name in path:
+        found = [
+            field.dataType
+            for field in (kind if isinstance(kind, StructType) else ())
+            if field.name.lower() == name.lower()
+        ]
+        if not found:
+            raise InvalidFilter(f"The table has no column {'.'.join(path)!r}.")
+        kind = found[0]
+    return kind
+
+
+def _literal(literal: Any, kind: DataType) -> Column:
+    value = literal.value
+    match type(literal).__name__:
+        case "BooleanLiteral":
+            return F.lit(value)
+        case "BinaryLiteral" | "FixedLiteral":
+            return F.lit(bytes(value))
+        case "UUIDLiteral":
+            value = UUID(bytes=value)
+        case "DateLiteral":
+            value = date(1970, 1, 1) + timedelta(days=value)
+        case "TimestampLiteral":
+            instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+            local = isinstance(kind, TimestampNTZType)
+            value = instant.replace(tzinfo=None) if local else instant
+    return text_literal(str(value), kind)
+
+
+def compared_by_spark(
+    spark: SparkSession,
+    data: DynamicFilteringData,
+    schema: StructType,
+    table: TableMetadata,
+    *,
+    null_safe: bool,
+) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
+    """Return the filter for Spark to evaluate, and the keys that need no Spark; None = not needed.
+
+    Args:
+        spark: Session whose settings decide how values are compared.
+        data: Keys under the names of the table's columns.
+        schema: Spark schema of the table.
+        table: Metadata of the table.
+        null_safe: Whether the join is ``<=>``.
+    """
+    keys = {key: schema[key] for key in table.partition_keys if key in schema.names}
+    names = [name for name in data.fields if name in keys and not is_char_or_varchar(keys[name])]
+    others = {name for name in names if not _is_comparable(data.schema.field(name), table)}
+    if not others:
+        return None, data
+    match data.domains:
+        case (ValueDomain(rows=rows),) if data.is_exact and rows.num_rows:
+            given = rows.select(names)
+        case _:
+            return None, data
+
+    numbered = [f"__splitlib_k{i}" for i in range(len(names))]
+    wanted = local_rows(spark, given.rename_columns(numbered))
+    condition = F.lit(True)
+    for name, number in zip(names, numbered, strict=True):
+        one, other = F.col(quoted(name)), F.col(number)
+        if isinstance(keys[name].dataType, YearMonthIntervalType):
+            one = in_months(one)  # collected keys are months too
+        condition &= one.eqNullSafe(other) if null_safe else one == other
+
+    def kept(values: DataFrame) -> DataFrame:
+        return values.join(wanted, condition, "left_semi")
+
+    of_keys = StructType([keys[name] for name in names])
+    rest = [name for name in data.fields if name not in others]
+    condition_on_keys = StaticCondition(spark, of_keys, kept, data.describe(), keeps_undecided=True)
+    return condition_on_keys, data.only(rest) if rest else None
+
+
+def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
+    own = table.schema.field(key.name)
+    return own.type == key.type or coerce(pa.array([], key.type), own) is not None
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:

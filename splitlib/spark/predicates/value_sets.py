@@ -1,7 +1,7 @@
 """Describe conditions as sets of values per column. Pure code, in Spark's sort order.
 
 A value is any Python object with an order. Where Spark's order differs from Python's, as for NaN,
-the caller represents values differently, see :mod:`splitlib.spark.predicates.value_domains`.
+the caller represents values differently, see :mod:`splitlib.spark.predicates.domains`.
 
 A set may be too large, but never too small. An unsupported condition gives the set of all values,
 and a condition on several columns becomes one set per column.

@@ -19,11 +19,11 @@ from splitlib.filtering.predicate import AppliedFilter
 from splitlib.model import TableMetadata
 from splitlib.redaction import get_logger
 from splitlib.spark.jvm.active_session import active
-from splitlib.spark.jvm.conditions import Conjunct, conjuncts
+from splitlib.spark.jvm.catalyst import Conjunct, conjuncts
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.keys.determinism import why_not_deterministic
+from splitlib.spark.keys.collect import why_not_deterministic
 from splitlib.spark.local_rows import local_rows
-from splitlib.spark.predicates.domain_extraction import Known, known_of
+from splitlib.spark.predicates.domains import Known, known_of
 from splitlib.spark.schema import is_char_or_varchar
 
 _log = get_logger(__name__)
@@ -127,7 +127,7 @@ def static_filters(
         condition: Condition on rows of ``schema``.
         schema: Spark schema of the table.
         table: Metadata of the table.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.files.scan_files`.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
     """
     names = [key for key in table.partition_keys if key in schema.names]
     keys = [schema[key] for key in names if not is_char_or_varchar(schema[key])]

@@ -1,38 +1,201 @@
-"""Build a DataFrame from filters: select the matching files, then filter their rows."""
+"""Build a DataFrame from filters: select the matching files, then filter their rows.
+
+The plan keeps the table's own relation, so that Spark still knows which table is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from splitlib.config import SplitConfig
 from splitlib.enumeration.enumerator import DynamicFileEnumerator
+from splitlib.enumeration.pipeline import SelectedFiles
 from splitlib.enumeration.report import ScanReport
-from splitlib.enumeration.selected_files import SelectedFiles
+from splitlib.errors import UnsupportedTable
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.predicate import PartitionFilter
-from splitlib.model import FILE_SCHEMA
+from splitlib.model import FILE_SCHEMA, ReadFormat, TableMetadata
+from splitlib.redaction import get_logger
 from splitlib.spark.field_ids.deletes import as_file_batch
-from splitlib.spark.file_scan import foreign_storage, own_storage
+from splitlib.spark.field_ids.scan import scan_mapped
+from splitlib.spark.file_scan import FileScan, canonical_paths, foreign_storage, own_storage
+from splitlib.spark.formats.hive_csv import hive_csv_columns
+from splitlib.spark.formats.hive_text import hive_text_columns
+from splitlib.spark.jvm.active_session import in_its_session
+from splitlib.spark.jvm.catalyst import Catalyst
+from splitlib.spark.jvm.dataframes import analyzed_plan
+from splitlib.spark.jvm.gateway import JVM_ERRORS
+from splitlib.spark.jvm.pinned_relation import relation_of_directory
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.predicates.bloom import MOST_KEYS, among
-from splitlib.spark.predicates.row_filters import many_keys, row_conditions, undecided_columns
-from splitlib.spark.read.known_table import relation_of_table, saying_its_table
-from splitlib.spark.read.scan import scan_selected
-from splitlib.spark.scan.verified import verified
-from splitlib.spark.schema import spark_schema
-from splitlib.spark.session_catalog.relation_table import relation_of
-from splitlib.spark.time_zones import session_time_zone
+from splitlib.spark.jvm.session_catalog import table_at
+from splitlib.spark.predicates.row_filters import (
+    MOST_KEYS,
+    among,
+    many_keys,
+    row_conditions,
+    undecided_columns,
+)
+from splitlib.spark.scan import FileGroup, scan_files, verified
+from splitlib.spark.schema import partition_fields, spark_schema
+from splitlib.spark.session_catalog.relation_table import public_name_of, relation_of
+from splitlib.spark.time_zones import jvm_time_zone, session_time_zone
 from splitlib.table import Table
 
+_log = get_logger(__name__)
+_LINE = "__splitlib_line"
 _LISTED_LATER: Final = "Hive's own reader lists the files of these partitions when it runs"
 _NOT_FOR_TASKS: Final = "storage options do not reach Spark's tasks"
 _NOT_VERIFIED: Final = "Hive's own reader does not check files, even with verify_files"
 _VERIFIED: Final = "each query first checks that the files have not changed (verify_files)"
+
+
+@in_its_session
+def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
+    """Return the relation that Spark has for the table; None if there is none.
+
+    Args:
+        spark: Session that reads the table.
+        table: The table.
+    """
+    if table.metadata.location is None or internals_unavailable(spark) is not None:
+        return None
+    try:
+        return _relation(Catalyst(spark), table)
+    except JVM_ERRORS:
+        _log.debug("Spark has no relation of %s.", table.name, exc_info=True)
+        return None
+
+
+def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None) -> DataFrame:
+    """Add a table's relation to the plan of ``rows``, so that Spark finds it. It is never read.
+
+    The relation is joined with a condition that is always false, so the optimizer drops the join
+    early. Without Spark's internals, return ``rows`` unchanged.
+
+    Args:
+        spark: Session that reads the table.
+        rows: Rows of the table.
+        relation: Relation of the table, from :func:`relation_of_table`; None = nothing to add.
+    """
+    if relation is None:
+        return rows
+    catalyst = Catalyst(spark)
+    return catalyst.dataframe(catalyst.beside(analyzed_plan(rows), [relation]))
+
+
+def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
+    """Give ``rows`` the table's name as qualifier of their columns, as ``spark.table`` does.
+
+    With Spark's public API, an alias has only one part: ``t.a`` works, ``db.t.a`` does not.
+
+    Args:
+        rows: Rows of the table.
+        table: The table. It has such a name only if it is in one of the session's catalogs.
+    """
+    own = relation_of(table)
+    if own is not None:
+        return own.named(rows)
+    name = public_name_of(table)
+    return rows if name is None else rows.alias(name)
+
+
+def _relation(catalyst: Catalyst, table: Table) -> Any:
+    """Return the relation by which Spark reads the table, or one of the table's directory."""
+    own = relation_of(table)
+    if own is not None:
+        return own.leaf
+    place = _location(table)
+    known = table_at(catalyst, table.name, place)
+    return known or analyzed_plan(relation_of_directory(catalyst.spark, place))
+
+
+def _location(table: Table) -> str:
+    """Return the table's location in Hadoop's spelling, which Spark uses to compare directories."""
+    (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
+    return str(location).rstrip("/")
+
+
+def scan_selected(
+    spark: SparkSession,
+    table: Table,
+    schema: StructType,
+    selected: Iterable[SelectedFiles],
+    how: str,
+    *,
+    conditioned: bool = False,
+) -> DataFrame:
+    """Return the rows of ``selected`` in ``schema``: the union of one scan per read format.
+
+    Args:
+        spark: Session to read with.
+        table: The table of the files.
+        schema: Spark schema of the table.
+        selected: The files.
+        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        conditioned: Whether the rows will be filtered by conditions on columns.
+
+    Raises:
+        UnsupportedTable: for a text SerDe whose properties cannot be followed exactly, and as
+            :func:`splitlib.spark.field_ids.scan.scan_mapped`.
+    """
+    if table.metadata.read_format.columns != "name":
+        return scan_mapped(spark, table, selected, how, conditioned=conditioned)
+    groups: dict[ReadFormat, FileGroup] = {}
+    for one in selected:
+        group = groups.setdefault(one.files.read_format, FileGroup())
+        group.add(one.files.files, one.partitions.values)
+    if not groups:  # a scan without files still has the schema
+        groups[table.metadata.read_format] = FileGroup()
+    data = StructType([f for f in schema if f.name not in table.partition_keys])
+    storage = own_storage(table)
+    scans = [
+        _scan(spark, table.metadata, form, group, data, how, storage)
+        for form, group in groups.items()
+    ]
+    return reduce(DataFrame.union, scans)
+
+
+def _scan(
+    spark: SparkSession,
+    metadata: TableMetadata,
+    form: ReadFormat,
+    group: FileGroup,
+    data: StructType,
+    how: str,
+    storage: Mapping[str, Mapping[str, Any]],
+) -> DataFrame:
+    lines = form.name.startswith("hive-")
+    nothing = pa.table({key: pa.array([], pa.string()) for key in metadata.partition_keys})
+    partitions = group.values(none=nothing)
+    keys = partition_fields(metadata, partitions)
+    scan = FileScan(
+        format="text" if lines else form.name,
+        options={} if lines else dict(form.options),
+        data_schema=StructType([StructField(_LINE, StringType())]) if lines else data,
+        partition_schema=keys,
+        partitions=partitions,
+        files=group.files(),
+        storage=storage,
+    )
+    df = scan_files(spark, scan, how)
+    if not lines:
+        return df
+    try:
+        if form.name == "hive-csv":
+            columns = hive_csv_columns(df[_LINE], data, dict(form.options))
+        else:
+            zone = jvm_time_zone(spark) if "timestamp" in data.simpleString() else None
+            columns = hive_text_columns(df[_LINE], data, dict(form.options), time_zone=zone)
+    except ValueError as error:
+        raise UnsupportedTable(f"The text files cannot be read exactly: {error}") from error
+    return df.select(*columns, *(df[key] for key in keys.names))
 
 
 def pruned_rows(
@@ -65,7 +228,7 @@ def pruned_scan(
 
     Raises:
         SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`, and
-            :func:`splitlib.spark.read.scan.scan_selected`.
+            :func:`splitlib.spark.read.pruned_rows.scan_selected`.
     """
     enumerator = DynamicFileEnumerator(table, config, static=static)
     # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.

@@ -22,26 +22,27 @@ from splitlib.filtering.mismatches import column_named
 from splitlib.filtering.predicate import AppliedFilter
 from splitlib.redaction import redact
 from splitlib.registry import SESSION, open_table
-from splitlib.remote.bounded_calls import BoundedCalls
+from splitlib.remote.calls import BoundedCalls
 from splitlib.spark.allowed_scans import refuse_condition, refuse_dataframe
 from splitlib.spark.arguments import given_keys, given_pairs, keys_of_table
 from splitlib.spark.jvm.active_session import in_its_session
-from splitlib.spark.keys.collect import collect_keys
-from splitlib.spark.keys.columns import key_columns
-from splitlib.spark.plan_records import remember
-from splitlib.spark.predicates.key_comparison import compared_by_spark
-from splitlib.spark.predicates.row_expressions import checked_condition, condition_column
-from splitlib.spark.predicates.row_filters import tested_columns
+from splitlib.spark.keys.collect import collect_keys, key_columns
+from splitlib.spark.plan_report import remember
+from splitlib.spark.predicates.row_filters import (
+    checked_condition,
+    compared_by_spark,
+    condition_column,
+    tested_columns,
+)
 from splitlib.spark.predicates.where import StaticCondition, static_filters
-from splitlib.spark.read.known_table import (
+from splitlib.spark.read.pruned_rows import (
     named_by_its_table,
+    pruned_scan,
     relation_of_table,
     saying_its_table,
 )
-from splitlib.spark.read.pruned_rows import pruned_scan
 from splitlib.spark.schema import spark_schema
-from splitlib.spark.session import settings_of
-from splitlib.spark.session_state import SessionState
+from splitlib.spark.session import SessionState, settings_of
 from splitlib.spark.sql_text import unquoted
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table

@@ -16,9 +16,8 @@ from splitlib.model import FILE_SCHEMA, FileBatch, PartitionBatch, Requests
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.errors import errors_of_the_jvm
 from splitlib.spark.jvm.flat_listing import is_on_s3
-from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
-from splitlib.spark.session_catalog.relation_table import RelationTable
+from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable
 from splitlib.spi import Predicate, flag
 
 # Each prefix takes several metastore calls, since Spark looks up the database and table first.

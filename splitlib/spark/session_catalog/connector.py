@@ -1,10 +1,11 @@
-"""Open tables of a session's catalogs."""
+"""Connector ``session``: open and list the tables of a session's catalogs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Self, cast
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from splitlib.config import SplitConfig
@@ -16,17 +17,38 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.session_catalog import read_of_table
 from splitlib.spark.session import active_session
 from splitlib.spark.session_catalog.catalog_table import CatalogTable
-from splitlib.spark.session_catalog.listed_table import ListedTable
 from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.public_table import PublicTable
-from splitlib.spark.session_catalog.relation_table import RelationTable
-from splitlib.spark.session_catalog.table_names import names_of_tables
-from splitlib.spark.session_catalog.whole_table import WholeTable
+from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable, WholeTable
 from splitlib.spi import Connector, check_options, flag
 
 _QUERY_OF_VIEW: Final = (
     "query it with splitlib.sql(spark, 'SELECT … JOIN …'), which prunes the tables that it uses."
 )
+
+
+def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple[str, str]]:
+    """Yield database and name of each table of the current catalog, sorted.
+
+    Args:
+        spark: The session.
+        database: The database to list; None for all databases.
+
+    Raises:
+        TableNotFound: if the database does not exist.
+    """
+    databases = [database]
+    if database is None:
+        databases = sorted(row[0] for row in spark.sql("SHOW DATABASES").collect())
+    for name in databases:
+        try:
+            tables = spark.sql("SHOW TABLES IN IDENTIFIER(:name)", args={"name": name}).collect()
+        except AnalysisException as error:
+            if "NOT_FOUND" not in (error.getCondition() or ""):
+                raise
+            raise TableNotFound(f"The session has no database {name}.") from error
+        found = [(row[0], row[1]) for row in tables if not row.isTemporary]
+        yield from sorted(found)
 
 
 class SessionConnector(Connector):

@@ -20,16 +20,15 @@ from splitlib.filtering.partition_names import rows_with
 from splitlib.hive.partition_values import (
     NULL_PARTITION,
     escape,
+    from_spark_json,
     parse,
     partition_name,
     split_names,
 )
-from splitlib.hive.types import from_spark_json
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, flat_listing
+from splitlib.spark.jvm.flat_listing import FILES_PER_PAGE, fill_listing_cache, flat_listing
 from splitlib.spark.jvm.gateway import JVM_ERRORS
 from splitlib.spark.jvm.listing import Listing, list_directories, refuse_directories
-from splitlib.spark.jvm.listing_cache import fill_listing_cache
 from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 from splitlib.storage import is_restricted

@@ -20,7 +20,7 @@ from splitlib.errors import (
 )
 from splitlib.hive.partition_values import NULL_PARTITION
 from splitlib.spark.jvm.gateway import JVM_ERRORS
-from splitlib.spark.scan.paths import without_globs
+from splitlib.spark.scan import without_globs
 from splitlib.spark.sql_text import quoted
 from splitlib.storage import refuse_outside
 

@@ -15,14 +15,13 @@ from pyspark.sql import SparkSession
 
 from splitlib.errors import MissingPartition, TableNotFound, UnsupportedTable
 from splitlib.filtering.partition_names import CANONICAL_VALUES, rows_with, wanted
-from splitlib.hive.partition_values import NULL_PARTITION, split_names
+from splitlib.hive.partition_values import NULL_PARTITION, from_spark_json, split_names
 from splitlib.hive.table_formats import (
     is_recursive,
     refuse_unreadable,
     serde_format,
     source_format,
 )
-from splitlib.hive.types import from_spark_json
 from splitlib.model import FileBatch, PartitionBatch, ReadFormat, Requests, TableMetadata
 from splitlib.spark.session_catalog.directory_files import Below, files_by_directory
 from splitlib.spark.session_catalog.public_statements import PublicStatements

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from splitlib.enumeration.selected_files import SelectedFiles
-from splitlib.hive.types import SPARK_CHAR_VARCHAR, from_spark_json
-from splitlib.model import PartitionBatch, ReadFormat, TableMetadata
+from splitlib.enumeration.pipeline import SelectedFiles
+from splitlib.errors import MissingPartition
+from splitlib.hive.partition_values import SPARK_CHAR_VARCHAR, from_spark_json
+from splitlib.model import (
+    FILE_SCHEMA,
+    FileBatch,
+    PartitionBatch,
+    ReadFormat,
+    Requests,
+    TableMetadata,
+)
 from splitlib.spark.file_scan import canonical_paths
+from splitlib.spark.jvm.active_session import active
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.jvm.errors import errors_of_the_jvm
+from splitlib.spark.jvm.listing import Listing, list_directories
 from splitlib.spark.jvm.pinned_relation import pinned_leaf
-from splitlib.spark.scan.file_group import FileGroup
+from splitlib.spark.scan import FileGroup
 from splitlib.spark.session_catalog.public_table import PublicTable
-from splitlib.spi import Connector
+from splitlib.spark.sql_text import quoted
+from splitlib.spi import Connector, Predicate
 from splitlib.table import Table
 
 _REF = "ref"
+_PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class RelationTable(Connector):
@@ -194,3 +209,128 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
         catalyst.location_of(leaf),
         spark_schema=json.dumps(schema),
     )
+
+
+class ListedTable(RelationTable):
+    """A table with the partitions and files of Spark's file index. Makes no further requests.
+
+    Args:
+        catalyst: The plans of the session that reads.
+        leaf: A ``LogicalRelation``.
+        index: The ``InMemoryFileIndex`` of the leaf.
+    """
+
+    partitions_per_listing = 10_000
+    """Number of partitions in one batch. Large, since the files are listed already."""
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
+        super().__init__(catalyst, leaf)
+        self._index = index
+
+    @property
+    def name(self) -> str:
+        """See :class:`RelationTable`."""
+        return ", ".join(self._catalyst.roots_of(self._leaf))
+
+    @property
+    def listed_before(self) -> tuple[int | None, int | None]:
+        """See :class:`RelationTable`."""
+        files = self._listing.files
+        return len(files), pc.sum(files["size"], min_count=0).as_py()
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        with active(self._catalyst.spark):
+            number = pa.array(range(self._directories.size()), pa.int64())
+            values = self._values
+        yield PartitionBatch(values, number)
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`."""
+        with active(self._catalyst.spark):
+            listed = self._listing.files
+        row = pc.index_in(listed["partition"], value_set=partitions.refs)
+        row = row.cast(pa.int64())
+        files = listed.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), row)
+        yield FileBatch(files.filter(pc.is_valid(row)), self._metadata.read_format)
+
+    def _rows(self, refs: pa.Array) -> Any:
+        return self._catalyst.rows_of(self._directories, refs)
+
+    def _statuses(self, files: pa.Table) -> Any:
+        row = pc.index_in(files["path"], value_set=self._listing.files["path"])
+        return self._catalyst.scala.positions(row.combine_chunks()).map(self._listing.statuses)
+
+    @cached_property
+    def _directories(self) -> Any:
+        return self._catalyst.directories_of(self._index)
+
+    @cached_property
+    def _listing(self) -> Listing:
+        """Files of all partitions. Fetched from the JVM only if some may be pruned."""
+        return self._catalyst.files_of(self._directories)
+
+    @cached_property
+    def _values(self) -> pa.RecordBatch:
+        """Typed partition values. Types without an Arrow counterpart become strings."""
+        keys, catalyst = self._metadata.partition_schema, self._catalyst
+        if not keys.names:
+            return pa.RecordBatch.from_arrays([], names=[])
+        rows = catalyst.rows_of(self._directories)
+        names = [str(a.name()) for a in catalyst.output(self._leaf)]
+        attributes = catalyst.attributes(self._leaf, [names.index(key) for key in keys.names])
+        frame = catalyst.dataframe(catalyst.local_relation(attributes, rows))
+        columns = [
+            F.col(quoted(k.name)).cast("string") if pa.types.is_string(k.type) else quoted(k.name)
+            for k in keys
+        ]
+        found = frame.select(*columns).toArrow().combine_chunks()
+        arrays = [c.combine_chunks().cast(k.type) for c, k in zip(found.columns, keys, strict=True)]
+        return pa.record_batch(arrays, names=keys.names)
+
+
+class WholeTable(RelationTable):
+    """A Hive table without partitions, treated as one partition without values.
+
+    Args:
+        catalyst: The plans of the session that reads.
+        leaf: A ``HiveTableRelation`` without partitions.
+        threads: Number of directories listed concurrently.
+    """
+
+    def __init__(self, catalyst: Catalyst, leaf: Any, threads: int) -> None:
+        super().__init__(catalyst, leaf)
+        self._threads = threads
+
+    @property
+    def name(self) -> str:
+        """See :class:`RelationTable`."""
+        return self._metadata.location or ""
+
+    def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
+        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        nothing = pa.RecordBatch.from_arrays([], names=[])
+        yield PartitionBatch(nothing, pa.array([self._metadata.location]))
+
+    def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
+        """See :meth:`splitlib.spi.Connector.list_files`."""
+        catalyst = self._catalyst
+        directories = catalyst.directories_at([self._metadata.location or ""])
+        with errors_of_the_jvm(catalyst.spark):
+            found = list_directories(
+                catalyst.scala, catalyst.session, catalyst.hadoop_conf, directories, self._threads
+            )
+        if found.missing:
+            raise MissingPartition("The table's directory does not exist.")
+        yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
+
+    def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
+        """See :class:`RelationTable`. Returns all rows, or none without a selected partition."""
+        rows = self._rows_of(self._leaf)
+        return rows if any(map(len, selected)) else rows.limit(0)
+
+    def _rows(self, refs: pa.Array) -> Any:
+        return None
+
+    def _statuses(self, files: pa.Table) -> Any:
+        return None

@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from splitlib import DynamicFilteringData, InvalidFilter
 from splitlib.arrow import ipc
-from splitlib.filtering.domains import RangeDomain
+from splitlib.filtering.domains import RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
-from splitlib.filtering.ranges import Ranges
 
 FORMAT = b"SLF1"  # last bytes of a filter
 TOKENS = (b"values:1", b"range:1", b"ranges[):1", b",", b"splitlib.domains", b"splitlib.schema")

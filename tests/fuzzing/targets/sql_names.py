@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from splitlib.spark.named_tables.sql_names import pieces_of
+from splitlib.spark.named_tables import pieces_of
 
 TOKENS = tuple(rb"'|\'|`|``|/*|*/|--|.|lake.d.t|r'|R|INSERT INTO |DROP TABLE ".split(b"|"))
 

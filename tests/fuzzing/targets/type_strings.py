@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from splitlib import UnsupportedTable
-from splitlib.hive.types import field_of, parse_schema, parse_type
+from splitlib.hive.partition_values import field_of, parse_schema, parse_type
 
 TOKENS = tuple(
     b"array< map< struct< > < ( ) , : ` int string decimal(10,2) char(5) timestamp_ntz".split()

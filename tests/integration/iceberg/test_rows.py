@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType as Fields
 
 from splitlib.model import FILE_SCHEMA
 from splitlib.spark.file_scan import FileScan
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 from tests.integration.iceberg.lake import (
     append_files,
     data_file,

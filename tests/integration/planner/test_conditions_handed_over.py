@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import splitlib
 from benchmarks.tpcds.settings import changed
 from splitlib.spark.jvm.catalyst import Catalyst
-from splitlib.spark.jvm.planned_files import PlannedFiles, planned_files
+from splitlib.spark.jvm.pinned_relation import PlannedFiles, planned_files
 from tests.support.sql_metrics import collected
 
 pytestmark = pytest.mark.spark

@@ -220,7 +220,7 @@ def test_a_table_that_is_not_there(lake):
 def test_a_process_ends_while_a_listing_hangs():
     script = """
         import socket, sys, time
-        from splitlib.remote.workers import Workers
+        from splitlib.remote.calls import Workers
         from splitlib.storage import Storage
 
         silent = socket.create_server(("127.0.0.1", 0))

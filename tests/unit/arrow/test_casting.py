@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.arrow import casting
-from splitlib.arrow.casting import try_cast
+from splitlib.arrow import values as casting
+from splitlib.arrow.values import try_cast
 from splitlib.filtering.coercion import coerce
 
 

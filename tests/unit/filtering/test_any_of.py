@@ -4,10 +4,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.filtering.any_of import AnyOf
 from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.partition_names import wanted
-from splitlib.filtering.predicate import Predicate
+from splitlib.filtering.predicate import AnyOf, Predicate
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.string())])
 KEYS = st.lists(st.integers(0, 6), min_size=1, max_size=4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from splitlib import ConfigError, DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
 from splitlib.filtering import collector as collector_module
-from splitlib.filtering.key_rows import unique
+from splitlib.filtering.domains import unique
 
 INTS = pa.schema([("d", pa.int64())])
 

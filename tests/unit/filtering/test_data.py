@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import DynamicFilteringData, DynamicFilteringDataCollector, InvalidFilter
-from splitlib.filtering.domains import RangeDomain
+from splitlib.filtering.domains import BRACKETS, RangeDomain, Ranges
 from splitlib.filtering.predicate import Predicate
-from splitlib.filtering.ranges import BRACKETS, Ranges
 
 INTS = pa.schema([("d", pa.int64())])
 

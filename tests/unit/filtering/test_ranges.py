@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.filtering.ranges import BRACKETS, Ranges
+from splitlib.filtering.domains import BRACKETS, Ranges
 
 _TYPES = {
     "int8": (pa.int8(), st.integers(-128, 127)),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib import UnsupportedTable
-from splitlib.hive.types import field_of, from_spark_json, parse_schema, parse_type
+from splitlib.hive.partition_values import field_of, from_spark_json, parse_schema, parse_type
 
 
 @pytest.mark.parametrize(

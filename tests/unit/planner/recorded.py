@@ -12,7 +12,7 @@ from typing import Any
 
 from splitlib.config import SplitConfig
 from splitlib.spark.logical_plan import Expression, Node, Path, Place, parse_plan
-from splitlib.spark.planner.comparable import TypeNames
+from splitlib.spark.planner.eligibility import TypeNames
 from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
 
 PLANS = {

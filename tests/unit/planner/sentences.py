@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from splitlib.spark.logical_plan import Expression, Node, Path
-from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
-from splitlib.spark.planner.decide import Decisions, decide
+from splitlib.spark.planner.decide import Decisions, decide, sharing_broadcasts
 from splitlib.spark.planner.join_graph import Comparison, Dimension, JoinFilter
 from splitlib.spark.planner.lineage import RELATIONS, leaf_columns
 from tests.unit.planner.recorded import RecordedQuery, Scan, table_of

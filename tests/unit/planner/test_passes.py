@@ -8,10 +8,13 @@ from collections.abc import Mapping
 import pytest
 
 from splitlib.spark.logical_plan import Node, Path, parse_plan
-from splitlib.spark.planner.broadcast_reuse import sharing_broadcasts
-from splitlib.spark.planner.copied_scans import copied_leaves, copied_scans
 from splitlib.spark.planner.cost import Costs, worth_collecting
-from splitlib.spark.planner.dead_scans import dead_scans
+from splitlib.spark.planner.decide import (
+    copied_leaves,
+    copied_scans,
+    dead_scans,
+    sharing_broadcasts,
+)
 from splitlib.spark.planner.eligibility import blocked_joins
 from splitlib.spark.planner.join_graph import discover
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite

@@ -20,8 +20,8 @@ from splitlib.enumeration.splitting import byte_ranges
 from splitlib.errors import FileChanged, MissingFile, SourceError, UnsupportedTable
 from splitlib.model import DeleteFile
 from splitlib.reading.columns import fit
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.reading.reader import read_split
-from splitlib.reading.row_groups import RowGroupFilter
 from splitlib.storage import Storage
 
 PARQUET = ReadFormat.of("parquet")

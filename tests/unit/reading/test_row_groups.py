@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from splitlib import DynamicFilteringData
-from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.reading.formats import RowGroupFilter
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -16,7 +16,7 @@ import pytest
 
 import splitlib
 from splitlib import DynamicFileEnumerator, SplitConfig, SplitlibError
-from splitlib.remote.workers import Workers
+from splitlib.remote.calls import Workers
 from splitlib.table import Table
 from tests.support.coordinators import assert_no_thread_is_left, coordinator_of, keys, take
 from tests.support.memory_connector import DetailedConnector, MemoryConnector, enumerator_of, ks
@@ -288,7 +288,7 @@ def test_a_pool_does_in_order_what_it_is_given_and_only_as_many_at_once():
 
 
 def test_a_pool_waits_for_what_is_about_to_end_but_not_after_an_error(monkeypatch):
-    monkeypatch.setattr("splitlib.remote.workers.TIDY_SECONDS", 5)
+    monkeypatch.setattr("splitlib.remote.calls.TIDY_SECONDS", 5)
     begun, let_go, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work(seconds: float) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from splitlib.spark.jvm.abfs_settings import abfs_settings
-from splitlib.spark.jvm.hadoop_options import s3a_settings, scan_options
+from splitlib.spark.jvm.hadoop import abfs_settings, s3a_settings, scan_options
 
 S3A = "org.apache.hadoop.fs.s3a"
 ABFS = "org.apache.hadoop.fs.azurebfs"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib import LocationNotAllowed
-from splitlib.remote.workers import Workers
+from splitlib.remote.calls import Workers
 from splitlib.storage import (
     AllowedLocations,
     Storage,

@@ -21,7 +21,7 @@ from splitlib.registry import SESSION
 from splitlib.spark.jvm.catalyst import Catalyst
 from splitlib.spark.jvm.dataframes import analyzed_plan
 from splitlib.spark.logical_plan import Expression, Node, Path
-from splitlib.spark.named_tables.placeholders import NamedTable
+from splitlib.spark.named_tables import NamedTable
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, Step, leaf_columns, leaf_ids
 from splitlib.spark.planner.scan_sites.evaluated_filter import evaluate, partition_rows
 from splitlib.spark.planner.scan_sites.filtered import FilteredScan

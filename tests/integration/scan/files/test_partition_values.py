@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sf
 
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 from tests.integration.scan.files.given_files import files_table, keys, rows, scan, write
 
 pytestmark = [

@@ -5,8 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from splitlib.spark.scan.files import scan_files
-from splitlib.spark.scan.paths import paths_scan, with_partition_columns
+from splitlib.spark.scan import paths_scan, scan_files, with_partition_columns
 from tests.integration.scan.files.given_files import (
     NASTY,
     A,
@@ -66,7 +65,7 @@ def test_spark_connect_reads_by_paths(spark, over_connect, tmp_path):
         from pyspark.sql.types import StructType
         from splitlib.errors import ConfigError
         from splitlib.spark.file_scan import FileScan
-        from splitlib.spark.scan.files import scan_files
+        from splitlib.spark.scan import scan_files
 
         scan = FileScan(
             "parquet", {}, StructType.fromDDL("a bigint"), StructType.fromDDL("d string, n int"),

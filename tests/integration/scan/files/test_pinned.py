@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql import functions as sf
 
-from splitlib.spark.jvm.file_statuses import file_statuses
 from splitlib.spark.jvm.gateway import jvm_of
-from splitlib.spark.jvm.listing import PATH
+from splitlib.spark.jvm.listing import PATH, file_statuses
 from splitlib.spark.jvm.probe import internals_unavailable
-from splitlib.spark.scan.files import scan_files
-from splitlib.spark.scan.pinned import pinned_scan
+from splitlib.spark.scan import pinned_scan, scan_files
 from tests.integration.scan.files.given_files import (
     absent_files,
     by_number,

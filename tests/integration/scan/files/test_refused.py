@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.tpcds.settings import changed
 from splitlib.errors import ConfigError, UnsupportedTable
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 from tests.integration.scan.files.given_files import absent_files, keys, scan
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from splitlib.spark.scan.files import scan_files
+from splitlib.spark.scan import scan_files
 from tests.integration.scan.files.given_files import (
     NASTY,
     A,

@@ -39,9 +39,8 @@ from pyiceberg.types import (
 )
 
 from splitlib import DynamicFilteringData as Keys
-from splitlib.filtering.domains import RangeDomain, has_range
+from splitlib.filtering.domains import BRACKETS, RangeDomain, Ranges, has_range
 from splitlib.filtering.predicate import Predicate
-from splitlib.filtering.ranges import BRACKETS, Ranges
 from splitlib.model import PartitionField
 from splitlib_iceberg.bounds import decode
 from splitlib_iceberg.schema import arrow_type

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from splitlib import FileChanged, FileSplit, LocationNotAllowed, ReadFormat, SplitConfig
-from splitlib.reading.row_groups import RowGroupFilter
+from splitlib.reading.formats import RowGroupFilter
 from splitlib.spark.datasource.plan import SplitReader, SplitsPartition
 
 SCHEMA = pa.schema([("v", pa.int64())])

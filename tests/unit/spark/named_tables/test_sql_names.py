@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from splitlib.spark.named_tables.sql_names import pieces_of
+from splitlib.spark.named_tables import pieces_of
 
 MARKS = [
     "'",

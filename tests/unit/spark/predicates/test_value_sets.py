@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitlib.filtering.domains import RangeDomain, ValueDomain
-from splitlib.spark.predicates.value_domains import domain_of, is_exact, key_of
+from splitlib.spark.predicates.domains import domain_of, is_exact, key_of
 from splitlib.spark.predicates.value_sets import (
     UNKNOWN,
     Truth,

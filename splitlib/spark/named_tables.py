@@ -1,18 +1,15 @@
-"""Tables of named splitlib catalogs in SQL, such as ``lake.db.t`` if ``lake`` is a catalog.
-
-While Spark analyzes the query, such a table is a placeholder: a relation with its columns but
-without files. When the keys of its joins are collected, splitlib enumerates the matching files and
-replaces the placeholder.
-"""
+"""Tables of named catalogs in the text of a query: placeholders until keys are known."""
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -33,7 +30,6 @@ from splitlib.spark.jvm.file_index import PINNED_ROOT
 from splitlib.spark.jvm.pinned_relation import pinned_relation
 from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.jvm.sql_parser import can_be_parsed, is_statement
-from splitlib.spark.named_tables.sql_names import Piece, pieces_of
 from splitlib.spark.read.pruned_rows import pruned_rows
 from splitlib.spark.schema import spark_schema
 from splitlib.spark.session import settings_of
@@ -41,10 +37,75 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
+_PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"
+# A string without an end extends to the end of the text, so that the search stays linear.
+_TOKEN: Final = re.compile(
+    r"""[rR]'[^']*'?|[rR]"[^"]*"?"""
+    r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
+    r"""|--[^\n]*"""
+    r"""|(?P<comment>/\*)"""
+    rf"""|(?P<name>{_PART}(?:\s*\.\s*{_PART})*)""",
+    re.DOTALL,
+)
+_COMMENT: Final = re.compile(r"/\*|\*/")
+# Keywords before the name of a table that a statement changes.
+_CHANGES: Final = re.compile(
+    r"\b(?:INTO|OVERWRITE|UPDATE|DELETE FROM|TRUNCATE|DROP|ALTER|(?<!SHOW )CREATE|REPLACE|REPAIR)"
+    r"(?: EXTERNAL)?(?: TABLE| VIEW)?(?: IF)?(?: NOT)?(?: EXISTS)?$"
+)
+_WORDS_BEFORE: Final = 6
+_LONGEST_WORD: Final = 10
 # Only global temporary views have names of several parts. So the view can keep the last part of
 # the table's name, which may qualify columns. All sessions share these views.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the text of a query: a name, or text without names."""
+
+    text: str
+    """The text of this part."""
+    parts: tuple[str, ...] = ()
+    """Parts of the name; empty if the text is not a name."""
+    is_changed: bool = False
+    """Whether the name is at the position of the table that a statement changes."""
+
+
+def pieces_of(query: str) -> Iterator[Piece]:
+    """Yield all parts of the text, in order."""
+    words: deque[str] = deque(maxlen=_WORDS_BEFORE)
+    start = 0
+    while token := _TOKEN.search(query, start):
+        if start < token.start():
+            yield Piece(query[start : token.start()])
+        start = _end_of_comment(query, token.end()) if token["comment"] else token.end()
+        text = query[token.start() : start]
+        if not token["name"]:
+            yield Piece(text)
+            continue
+        yield Piece(text, _parts(text), _CHANGES.search(" ".join(words)) is not None)
+        words.append(text[:_LONGEST_WORD].upper())
+    if start < len(query):
+        yield Piece(query[start:])
+
+
+def _end_of_comment(query: str, start: int) -> int:
+    """Return the position after a comment, which may contain nested comments."""
+    depth = 1
+    for edge in _COMMENT.finditer(query, start):
+        depth += 1 if edge[0] == "/*" else -1
+        if not depth:
+            return edge.end()
+    return len(query)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(
+        part[1:-1].replace("``", "`") if part.startswith("`") else part
+        for part in re.findall(_PART, name)
+    )
 
 
 @dataclass(frozen=True, slots=True)

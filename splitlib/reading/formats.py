@@ -1,0 +1,228 @@
+"""Read the batches of a split from Parquet and ORC, without row groups that cannot match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from splitlib.errors import SplitlibError, UnsupportedTable
+from splitlib.filtering.data import DynamicFilteringData
+from splitlib.filtering.predicate import Predicate
+from splitlib.hive.partition_values import is_char
+from splitlib.model import ColumnStatistics, FileSplit
+from splitlib.reading.columns import NATIVE, fit, found_columns
+
+Fit = Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+class RowGroupFilter:
+    """Skips row groups that contain none of the join keys. Can be pickled.
+
+    Args:
+        schema: The data columns of the table.
+        filters: All filters of the table; those on other columns are ignored.
+    """
+
+    def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
+        self._filters = tuple(filters)
+        named = {name.lower() for data in self._filters for name in data.fields}
+        self.columns: Final[pa.Schema] = pa.schema(
+            [f for f in schema if f.name.lower() in named and not is_char(f)]
+        )
+        """The columns of ``schema`` that the filters use, except CHAR columns."""
+
+    def __bool__(self) -> bool:
+        return len(self.columns) > 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RowGroupFilter, (self.columns, self._filters)
+
+    @cached_property
+    def _predicate(self) -> Predicate:
+        return Predicate(self.columns, self._filters)
+
+    def keeps(self, parquet: pq.ParquetFile, groups: Sequence[int], fit: Fit) -> list[int]:
+        """Return those of ``groups`` that may contain a key, according to their statistics."""
+        stored = parquet.schema_arrow
+        found = found_columns(stored.names, self.columns.names)
+        known = {
+            name: _statistics(parquet.metadata, groups, stored.field(column), kind, fit)
+            for name, column in found.items()
+            if not pa.types.is_nested(kind := self.columns.field(name).type)
+        }
+        if not known or not groups:
+            return list(groups)
+        mask = self._predicate.match_bounds(known)
+        return [group for group, keep in zip(groups, mask.to_pylist(), strict=True) if keep]
+
+
+def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
+    """Return whether a row group belongs to a split: by its middle byte, as in Spark.
+
+    Each row group belongs to exactly one of the splits that cover a file.
+    """
+    row_group = metadata.row_group(group)
+    columns = [row_group.column(i) for i in range(row_group.num_columns)]
+    start = columns[0].data_page_offset
+    if columns[0].has_dictionary_page:
+        start = min(start, columns[0].dictionary_page_offset)
+    middle = start + sum(column.total_compressed_size for column in columns) // 2
+    return bool(split.start <= min(middle, split.file_size - 1) < split.start + split.length)
+
+
+def _statistics(
+    metadata: pq.FileMetaData,
+    groups: Sequence[int],
+    stored: pa.Field,
+    kind: pa.DataType,
+    fit: Fit,
+) -> ColumnStatistics:
+    paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    # A column name with dots may equal the path of a struct field; then statistics are unknown.
+    index = paths.index(stored.name) if paths.count(stored.name) == 1 else None
+    rows = [_of_group(metadata, group, index, stored.type, kind, fit) for group in groups]
+    lower, upper, has_null, has_value = zip(*rows, strict=True)
+    return ColumnStatistics(
+        pa.array(lower, kind),
+        pa.array(upper, kind),
+        pa.array(has_null, pa.bool_()),
+        pa.nulls(len(groups), pa.bool_()),
+        pa.array(has_value, pa.bool_()),
+    )
+
+
+def _of_group(
+    metadata: pq.FileMetaData,
+    group: int,
+    index: int | None,
+    stored: pa.DataType,
+    kind: pa.DataType,
+    fit: Fit,
+) -> tuple[Any, Any, bool | None, bool | None]:
+    """Return lower and upper bound, whether nulls exist, whether values exist; None = unknown."""
+    row_group = metadata.row_group(group)
+    found = None if index is None else row_group.column(index).statistics
+    if found is None:
+        return None, None, None, None
+    has_null = found.null_count > 0 if found.has_null_count else None
+    has_value = found.null_count < row_group.num_rows if found.has_null_count else None
+    if not found.has_min_max:
+        return None, None, has_null, has_value
+    try:
+        lower, upper = fit(pa.array([found.min, found.max], stored), kind)
+    except (SplitlibError, pa.ArrowException, ValueError, OverflowError):
+        return None, None, has_null, has_value  # the bounds do not fit the type
+    return lower.as_py(), upper.as_py(), has_null, has_value
+
+
+def read_parquet(
+    file: pa.NativeFile,
+    split: FileSplit,
+    fields: Sequence[pa.Field],
+    row_groups: RowGroupFilter | None,
+    batch_rows: int,
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
+
+    Raises:
+        UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
+    """
+    # INT96 timestamps may be outside of the range of 64-bit nanoseconds.
+    parquet = pq.ParquetFile(file, pre_buffer=True, coerce_int96_timestamp_unit="us")
+    to_table = partial(fit, hybrid_calendar=_has_hybrid_calendar(parquet.metadata))
+    groups = [g for g in range(parquet.num_row_groups) if belongs(parquet.metadata, g, split)]
+    if row_groups:
+        groups = row_groups.keeps(parquet, groups, to_table)
+    found = found_columns(parquet.schema_arrow.names, [field.name for field in fields])
+    wanted = {field.name: field.type for field in fields if field.name in found}
+    _refuse_int96_without_zone(parquet, wanted, found)
+    if not wanted:
+        for group in groups:
+            yield parquet.metadata.row_group(group).num_rows, {}
+    elif groups:
+        for batch in parquet.iter_batches(
+            batch_rows, row_groups=groups, columns=list(found.values()), use_threads=False
+        ):
+            columns = {n: to_table(batch.column(found[n]), kind) for n, kind in wanted.items()}
+            yield batch.num_rows, columns
+
+
+def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
+    """Return whether Spark would read days before October 1582 as dates of the Julian calendar.
+
+    Spark decides this by its own metadata, and by default reads other writers' files unchanged.
+    """
+    own = metadata.metadata or {}
+    version = own.get(b"org.apache.spark.version")
+    return (
+        (version is not None and version < b"3.1.0")
+        or b"org.apache.spark.legacyDateTime" in own
+        or b"org.apache.spark.legacyINT96" in own
+    )
+
+
+def _refuse_int96_without_zone(
+    parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
+) -> None:
+    """Reject INT96 columns read as local times: Spark reads them only as instants."""
+    columns = [parquet.schema.column(i) for i in range(len(parquet.schema))]
+    instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
+    for name, kind in wanted.items():
+        if found[name] in instants and "timestamp[us]" in str(kind):
+            raise UnsupportedTable(f"INT96 column {name!r} cannot be read as {kind}.", hint=NATIVE)
+
+
+def read_orc(
+    file: pa.NativeFile, split: FileSplit, fields: Sequence[pa.Field], batch_rows: int
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
+
+    pyarrow does not expose the positions of stripes. They are assumed to be spread evenly over the
+    file, so each stripe belongs to exactly one of the splits that cover the file.
+
+    Raises:
+        UnsupportedTable: for timestamps, whose instants depend on the time zone of Spark's JVM,
+            and for types that :func:`splitlib.reading.columns.fit` cannot convert.
+    """
+    reader = orc.ORCFile(file)
+    stored = reader.schema
+    if stored.names and all(name.startswith("_col") for name in stored.names):
+        raise UnsupportedTable(
+            "The ORC file of an old version of Hive has no column names.", hint=NATIVE
+        )
+    found = found_columns(stored.names, [field.name for field in fields])
+    wanted = {field.name: field.type for field in fields if field.name in found}
+    for name, kind in wanted.items():
+        _refuse_inexact(name, stored.field(found[name]).type, kind)
+    for stripe in range(reader.nstripes):
+        middle = (2 * stripe + 1) * split.file_size // (2 * reader.nstripes)
+        if not split.start <= middle < split.start + split.length:
+            continue
+        # pyarrow returns no row count without any column.
+        names = list(found.values()) or stored.names[:1]
+        for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
+            # The writer's calendar is recorded in the file, but pyarrow does not expose it.
+            columns = {
+                name: fit(batch.column(found[name]), kind, hybrid_calendar=True)
+                for name, kind in wanted.items()
+            }
+            yield batch.num_rows, columns
+
+
+def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
+    if "timestamp" in f"{stored} {kind}":
+        raise UnsupportedTable(
+            f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
+        )
+    if not pa.types.is_nested(kind) and stored != kind:
+        # ORC readers convert between almost any two types, by rules of their own.
+        widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
+        if not (widened and stored.bit_width <= kind.bit_width):
+            raise UnsupportedTable(
+                f"Column {name!r} has type {stored} in the ORC file, not {kind}.", hint=NATIVE
+            )

@@ -1,1 +1,0 @@
-"""Find tables of named splitlib catalogs in the text of a query."""

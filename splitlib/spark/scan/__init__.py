@@ -1,1 +1,0 @@
-"""Read exactly the given files as a DataFrame."""
