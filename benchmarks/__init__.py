@@ -1,4 +1,4 @@
-"""splitlib measured side by side with what it is an alternative to: ``python -m benchmarks``.
+"""Benchmarks of splitlib and its alternatives, run with ``python -m benchmarks``.
 
-All contenders of a comparison run in one process, in turns, on the same tables.
+All contenders of a comparison run in turns, in one process, on the same tables.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME ...]``: run them, print a table, write JSON and a picture."""
+"""Run benchmarks, print a table, and write the results as JSON and as a chart."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in dict.fromkeys(options.names or NAMES):
             print(f"{name} ...", file=sys.stderr)
             results.append(in_fresh_process(run_benchmark, name, sizes, directory))
-            # each time, so that nothing is lost when a later benchmark fails
+            # Written after each benchmark, so that a later failure loses no results.
             _write(output, sizes, results)
     for result in results:
         print(f"\n{result.name}")
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _name(text: str) -> str:
-    # not argparse's choices, which refuse the empty list
+    # argparse's `choices` would reject an empty list of names.
     if text not in NAMES:
         raise argparse.ArgumentTypeError(f"there is no benchmark {text!r}")
     return text

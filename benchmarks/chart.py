@@ -1,4 +1,4 @@
-"""All comparisons in one picture."""
+"""A chart with one panel for each comparison."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.results import Comparison, Result
 
 _OURS, _PEER = "#2a7f62", "#b8b8b8"
 _COLUMNS = 2
-# beyond this ratio the shortest bar of a linear scale would not be seen
+# Above this ratio, the shortest bar would be invisible on a linear scale.
 _LOG_FROM = 20
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """A panel per comparison: medians as bars, lowest to highest sample as whiskers."""
+    """Draw each comparison as a panel: bars for medians, whiskers from minimum to maximum."""
     comparisons = [(result.name, one) for result in results for one in result.comparisons]
     rows = -(-len(comparisons) // _COLUMNS)
     most = max(len(comparison.contenders) for _, comparison in comparisons)

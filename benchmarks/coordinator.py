@@ -1,7 +1,7 @@
-"""Splits handed out by the coordinator, against the bare enumeration of the same table.
+"""Compare assigning splits through the coordinator with a plain enumeration of the same table.
 
-The table lies in memory, so that nothing but splitlib itself is measured: listing, splitting,
-handing out and acknowledging. Readers do nothing with a split.
+The table is in memory, so that only splitlib itself is measured: listing, splitting, assigning
+and acknowledging. Readers only acknowledge their splits and do not read them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PER_SECOND = 20_000
 
 
 class _Memory(Connector):
-    """Hundreds of files in each of ``partitions`` partitions, listed at once."""
+    """A table in memory with a fixed number of partitions, of 100 files each."""
 
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions

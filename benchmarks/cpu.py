@@ -1,4 +1,4 @@
-"""CPU time, which is the same on a machine that is busy with something else."""
+"""CPU time of processes, which other load on the machine hardly changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def cpu_time_of(call: Callable[[], object]) -> float:
-    """The seconds that ``call`` takes on the cores of this process and of all below it."""
+    """Return the CPU seconds that a call uses in this process and its descendants."""
     started = _cpu_seconds()
     call()
     return _cpu_seconds() - started
 
 
 def cpu_seconds_of(process: int) -> float:
-    """What one process has used so far, and those that it has waited for."""
+    """Return the CPU seconds used by a process and by its children that have ended."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -32,11 +32,14 @@ def _ticks_below(process: int, children: Mapping[int, Mapping[int, int]]) -> int
 
 
 def _processes() -> dict[int, dict[int, int]]:
-    """By parent and process the ticks that it, and those below it that have ended, have used."""
+    """Return the CPU ticks of each process, grouped by parent process.
+
+    The ticks include children that have ended.
+    """
     found: dict[int, dict[int, int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # the name, in parentheses, may hold anything
+            # The process name in parentheses may contain spaces and parentheses.
             fields = stat.read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -1,9 +1,9 @@
-"""``spark.read.format("splitlib")`` against the native scan and against pyarrow without Spark.
+"""Compare ``format("splitlib")`` with the native scan and with pyarrow without Spark.
 
-The same Parquet files, all columns, rows per second of CPU: of this process, of the JVM and of
-Spark's Python workers together. Spark throws the rows away, which still makes rows of the columns,
-as most queries do; pyarrow alone throws the columns away. What Spark itself takes to fetch batches
-from Python shows a data source that does nothing but read the files.
+All contenders read all columns of the same Parquet files. The result is rows per second of CPU
+time, summed over this process, the JVM and Spark's Python workers. Spark discards the rows, but
+first converts columns to rows, as in most queries. pyarrow alone discards the columns. A plain
+data source that only reads the files shows the cost of fetching batches from Python into Spark.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPTIONS = {"connector": "files", "partition_schema": "k int"}
 def run(sizes: Sizes, directory: Path) -> Result:
     root = directory / f"rows-{sizes.rows}"
     _build(root, sizes.rows)
-    # Spark starts Python workers, which have to find the same modules as this process
+    # Spark's Python workers must find the same modules as this process.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path))
     with spark_session(directory, {"spark.master": "local[1]"}) as spark:
@@ -114,19 +114,19 @@ def _native(spark: SparkSession, root: Path) -> DataFrame:
 
 
 class PlainDataSource(DataSource):
-    """All files below a directory in one task."""
+    """A data source that reads all files below a directory in one task."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return "plain"
 
     def schema(self) -> str:
-        """All columns but the key."""
+        """Return all columns except the partition key."""
         return "id long, i int, d double, s string, m decimal(12,2), day date, t timestamp"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of one task."""
+        """Return a reader with a single task."""
         del schema
         return _PlainReader(Path(self.options["path"]))
 
@@ -155,7 +155,8 @@ def _through_spark(name: str, rows: int, load: Callable[[], DataFrame]) -> Conte
         writer = loaded.write.format("noop").mode("overwrite")
         return Sample(rows / cpu_time_of(writer.save), counts)
 
-    # every value counts, but not the order of rows, nor the key that the plain source lacks
+    # The digest covers every value, but not the order of rows. It leaves out the partition key,
+    # because the plain data source does not return it.
     columns = "xxhash64(id, i, d, s, m, day, t) AS h"
     found = load().selectExpr(columns).selectExpr("count(*)", "CAST(sum(h % 1000003) AS long)")
     count, digest = found.collect()[0]

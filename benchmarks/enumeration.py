@@ -1,7 +1,7 @@
-"""splitlib's enumeration of a large table against the calls that no enumeration can do without.
+"""Compare splitlib's enumeration of a large table with the fewest calls that it needs.
 
-Those are: all partition names, the matching partitions by name, one listing of each; called bare,
-on the same protocol and filesystem as splitlib uses.
+These calls fetch all partition names, fetch the matching partitions by name, and list each
+matching directory. They use the same protocol and filesystem as splitlib.
 """
 
 from __future__ import annotations
@@ -81,6 +81,6 @@ def _timing(call: Callable[[], object]) -> Callable[[], Sample]:
 
 
 def _sum_of(parts: list[Measured]) -> Measured:
-    """The contenders' values added up, round by round."""
+    """Add up the values of several contenders in each round."""
     rounds = zip(*(part.samples for part in parts), strict=True)
     return Measured(_SUM, {}, tuple(sum(values) for values in rounds), {}, None)

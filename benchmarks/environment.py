@@ -1,4 +1,4 @@
-"""The machine and the versions on which benchmarks were run."""
+"""The machine and the package versions of a benchmark run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGES = ("pyspark", "pyarrow", "fsspec", "thrift", "hmsclient", "pyiceberg")
 
 
 def describe_environment() -> dict[str, str | int | float]:
-    """Versions and machine, as plain values."""
+    """Return the package versions and facts about the machine, as plain values."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

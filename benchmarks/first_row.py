@@ -1,9 +1,13 @@
-"""A join that needs few partitions of many, cold: seconds to its first row, and to its last.
+"""Measure a cold join that needs few of many partitions, to its first row and to its last.
 
-Spark with its own dynamic partition pruning, as shipped and with its listing tuned; the same query
-with the partitions written into it by hand, for which somebody must know them; splitlib, which
-collects the keys itself or, to match what is known by hand, is given them; and the least that has
-to be done. Of a larger table, which Spark's pruning would list for minutes, only the last two.
+The contenders are:
+
+- Spark's dynamic partition pruning, with default settings and with tuned listing
+- Spark with the partition values written into the query by hand
+- splitlib with given keys, and splitlib with keys that it collects from the dimension
+- the fewest calls that the query needs
+
+On a larger table only the last two are measured, since Spark would list it for minutes.
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ def run(sizes: Sizes, directory: Path) -> Result:
         larger, _ = build_stars(metastore, directory, sizes, sizes.more_partitions)
         with spark_session(directory, metastore.spark_conf()) as spark:
             in_turns("warming up", _contenders(spark, metastore.uri, small, True), sizes.warm_up)
-            # A metastore that has just started takes ten times as long, whoever asks it first. The
-            # slowest contender is left out: it asks the same of the metastore as the tuned ones.
+            # The first calls after a metastore starts take ten times as long. The slowest
+            # contender is left out: it sends the same calls as the tuned ones.
             asking = _contenders(spark, metastore.uri, star, True)[1:]
             in_turns("warming up the metastore", asking, min(1, sizes.warm_up))
             comparisons = [
@@ -67,7 +71,7 @@ def _contenders(spark: SparkSession, uri: str, star: Star, first_row: bool) -> l
         queries.contender(BY_HAND, queries.by_hand),
         queries.contender(GIVEN_KEYS, queries.given_keys),
         queries.contender(JOIN_KEYS, queries.join_keys),
-        # so few paths are listed by the driver, as its tuned peer does
+        # List the few paths on the driver, as the tuned contender does.
         queries.contender(FLOOR, queries.least, TUNED["Spark DPP, listing on the driver"]),
     ]
 

@@ -1,7 +1,7 @@
-"""Planning of Iceberg tables, against PyIceberg's own planning of the same snapshots.
+"""Compare the planning of Iceberg scans with PyIceberg's planning of the same snapshots.
 
-From the opened table to the last file; nothing is read but metadata. PyIceberg binds its filter
-anew for each file, so that its time grows with files times keys.
+The time runs from the opened table to the last planned file. Only metadata is read. PyIceberg
+binds its filter again for each file, so its time grows with the number of files times keys.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _many_keys(catalog: Catalog, sizes: Sizes) -> Comparison:
-    """Half of the files match: by a key each, or by those among ten times as many keys."""
+    """Compare planning with one key per matching file, and with ten times as many keys.
+
+    Half of the files match.
+    """
     files = sizes.planned
     table = build_table(catalog, manifests=1, files=files)
     few = list(range(0, 2 * files, 4))
@@ -59,7 +62,11 @@ def _many_keys(catalog: Catalog, sizes: Sizes) -> Comparison:
 
 
 def _many_manifests(catalog: Catalog, sizes: Sizes) -> Comparison:
-    """Keys in two manifests and between them, more than the 200 up to which PyIceberg prunes."""
+    """Compare planning with keys that match files of 2 of 50 manifests.
+
+    Most keys match no file. There are more than 200 keys, the limit up to which PyIceberg prunes
+    manifests.
+    """
     of_each = sizes.in_manifest
     table = build_table(catalog, manifests=_MANIFESTS, files=of_each)
     first = [2 * of_each * number for number in range(_MANIFESTS)]
@@ -102,7 +109,10 @@ def _ours(
     *,
     again: bool = False,
 ) -> Contender:
-    """With an empty cache, or ``again`` after the same snapshot has been planned."""
+    """Return a contender that plans with an empty metadata cache.
+
+    With ``again``, the cache holds the metadata of an earlier planning of the same snapshot.
+    """
     data = splitlib.DynamicFilteringData.from_values({KEY: keys})
 
     def run() -> Sample:

@@ -1,4 +1,4 @@
-"""Iceberg tables that are metadata only: planning opens no data file."""
+"""Iceberg tables without data files: planning reads only metadata."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONG = LongType()
 
 
 def open_catalog(directory: Path) -> Catalog:
-    """A catalog in a database of its own, with the tables that earlier runs have left."""
+    """Open a SQLite catalog in the directory, with the tables of earlier runs."""
     directory.mkdir(parents=True, exist_ok=True)
     catalog = load_catalog(
         "benchmarks",
@@ -36,7 +36,10 @@ def open_catalog(directory: Path) -> Catalog:
 
 
 def build_table(catalog: Catalog, *, manifests: int, files: int) -> Table:
-    """A table partitioned by ``day``: a file for each even day, ``files`` of them to a manifest."""
+    """Build or load a table partitioned by ``day``, with one file for each even day.
+
+    Each of the ``manifests`` manifests has ``files`` files.
+    """
     name = f"{_NAMESPACE}.days_{manifests}_{files}"
     if catalog.table_exists(name):
         return catalog.load_table(name)
@@ -44,10 +47,10 @@ def build_table(catalog: Catalog, *, manifests: int, files: int) -> Table:
     fields = [NestedField(i + 1, f"c{i}", _LONG, required=False) for i in range(1, _COLUMNS)]
     schema = Schema(NestedField(1, KEY, _LONG, required=False), *fields)
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), KEY))
-    # an append leaves the manifests of the earlier ones as they are
+    # Without merging, each append adds one manifest.
     properties = {"commit.manifest-merge.enabled": "false"}
     building = f"{name}_building"
-    if catalog.table_exists(building):  # a run that was stopped
+    if catalog.table_exists(building):  # left by an interrupted run
         catalog.drop_table(building)
     table = catalog.create_table(building, schema, partition_spec=spec, properties=properties)
     for first in range(0, manifests * files, files):

@@ -1,8 +1,8 @@
-"""More join keys than fit a filter of the metastore, cold: seconds to the first row.
+"""Measure a cold join with more keys than Spark sends to the metastore, to its first row.
 
-Above ``spark.sql.hive.metastorePartitionPruningInSetThreshold`` values (1,000) Spark sends the
-metastore their minimum and maximum only. Here the keys are spread over all partitions, and most of
-them have none.
+Above ``spark.sql.hive.metastorePartitionPruningInSetThreshold`` values (1,000), Spark sends only
+their minimum and maximum to the metastore. In this benchmark the keys are spread over all
+partitions, and most keys do not have a partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
         with spark_session(directory, metastore.spark_conf()) as spark:
             in_turns("warming up", _contenders(spark, metastore.uri, small), sizes.warm_up)
             contenders = _contenders(spark, metastore.uri, star)
-            # a metastore that has just started takes ten times as long, whoever asks it first
+            # The first calls after a metastore starts take ten times as long.
             in_turns("warming up the metastore", contenders, min(1, sizes.warm_up))
             comparison = Comparison(
                 f"first row, {star.partitions:,} partitions, {len(star.many):,} keys of which "
@@ -45,7 +45,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
 def _contenders(spark: SparkSession, uri: str, star: Star) -> list[Contender]:
     queries = StarQueries(spark, uri, star, "many", True, {})
     return [
-        # a metastore may refuse a filter of this size
+        # A metastore may reject a filter of this size.
         queries.contender(BY_HAND, queries.by_hand, may_fail=True),
         queries.contender(JOIN_KEYS, queries.join_keys),
         queries.contender(GIVEN_KEYS, queries.given_keys),

@@ -1,7 +1,7 @@
-"""A table of very many partitions in a real metastore: seconds until those that match are known.
+"""Measure how long splitlib needs to find matching partitions among a million in a metastore.
 
-Beside them the calls of the metastore's generated client that splitlib makes, and nothing else.
-Each sample is a process of its own, whose peak of memory is told as well.
+The peer is the same metastore call through the generated client, without splitlib. Each sample
+runs in a new process, so that its peak memory can be measured too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Case(NamedTuple):
     arguments: tuple[Any, ...]
     keys: dict[str, list[Any]]
     most: float
-    """Times the raw call; 0 = no bound."""
+    """Allowed ratio of splitlib's value to the raw call's; 0 = fixed bounds instead of a ratio."""
 
 
 def run(sizes: Sizes, directory: Path) -> Result:
@@ -128,7 +128,7 @@ def _ours(uri: str, case: _Case, of_time: bool) -> Sample:
         started = time.perf_counter()
         enumerator = splitlib.DynamicFileEnumerator(table)
         enumerator.set_dynamic_filtering_data(data)
-        # as the first step of an enumeration; what comes after depends on the storage
+        # Only the first step of an enumeration: the later steps depend on the storage.
         matched = sum(mask.true_count for _, mask in enumerator.match_partitions())
         seconds = time.perf_counter() - started
     return Sample(seconds if of_time else peak_megabytes() - before, {"matched": matched})

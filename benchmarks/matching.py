@@ -1,7 +1,7 @@
-"""Matching as many partitions against as many keys, against Arrow's bare kernels.
+"""Compare matching partitions against keys with Arrow's own kernels.
 
-The peer of a single key is ``is_in``; of a tuple it is a semi join, since Arrow has no ``is_in``
-for those.
+There are as many keys as partitions. For a single key column the peer is ``is_in``. For tuples it
+is a semi join, since Arrow does not have ``is_in`` for them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _numbers(count: int) -> tuple[pa.Array, pa.Array]:
-    """Values of partitions, and keys, half of which have a partition; in no order."""
+    """Return shuffled partition values, and shuffled keys of which half have a partition."""
     shuffled = random.Random(0).sample(range(count), count)
     keys = [2 * n + n % 2 for n in random.Random(1).sample(range(count), count)]
     return pa.array([2 * n for n in shuffled], pa.int32()), pa.array(keys, pa.int32())

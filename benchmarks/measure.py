@@ -1,4 +1,4 @@
-"""Contenders run in turns, so that what the machine does besides hits all of them alike."""
+"""Run contenders in turns, so that other load on the machine slows all of them equally."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ class Sample(NamedTuple):
     """One run of one contender."""
 
     value: float
-    """In the unit of its comparison."""
+    """Measured value, in the unit of the comparison."""
     counts: Mapping[str, int] = {}
-    """What it did, such as files listed; the same in every run."""
+    """Counts of the work done, such as files listed. They must be the same in every run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Something to be measured."""
+    """A program that a benchmark measures and compares with others."""
 
     name: str
     run: Callable[[], Sample]
-    """Prepares what it needs, off the clock, and measures itself once."""
+    """Function that prepares one run, measures it, and returns the sample.
+
+    The preparation is not part of the measured time.
+    """
     settings: Mapping[str, str] = field(default_factory=dict)
     may_fail: bool = False
-    """Whether failing is a result, as of a peer that is pushed beyond its limits."""
+    """Whether a failure counts as a result, such as that of a peer beyond its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +43,24 @@ class Measured:
     samples: tuple[float, ...]
     counts: Mapping[str, int]
     error: str | None
-    """Why it failed; then there may be no samples."""
+    """First line of the error message if a run failed, else None.
+
+    After a failure, ``samples`` may be empty.
+    """
 
     @property
     def median(self) -> float:
-        """Median of the samples."""
+        """The median of the samples."""
         return statistics.median(self.samples)
 
 
 def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[Measured]:
-    """Run A B C, C B A, A B C … and so on.
+    """Run all contenders once per round, every second round in reverse order.
 
-    Every second round runs backwards, so that no contender always follows the one that leaves most
-    garbage behind.
+    The order changes so that no contender always runs after the one that leaves the most garbage.
 
     Raises:
-        RuntimeError: A contender did not do the same in each round.
+        RuntimeError: The counts of a contender differ between rounds.
     """
     samples: dict[str, list[Sample]] = {contender.name: [] for contender in contenders}
     errors: dict[str, str] = {}
@@ -66,7 +71,7 @@ def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[M
                 continue
             try:
                 samples[name].append(contender.run())
-            except Exception as error:  # of any class: a peer's failure is part of the result
+            except Exception as error:  # A peer may raise any exception.
                 if not contender.may_fail:
                     raise
                 errors[name] = str(error).strip().partition("\n")[0]
@@ -87,7 +92,7 @@ def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[M
 
 
 def timed(call: Callable[[], object]) -> Sample:
-    """The seconds that ``call`` takes."""
+    """Return the seconds that a call takes."""
     started = time.perf_counter()
     call()
     return Sample(time.perf_counter() - started)

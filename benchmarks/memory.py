@@ -1,7 +1,7 @@
-"""Peak memory of the process that lists and matches a very large table.
+"""Measure the peak memory of a process that lists and matches a very large table.
 
-The names come over the metastore's protocol from another process. Each sample is a process of its
-own, because a peak cannot be reset.
+Another process sends the partition names over the metastore's protocol. Each sample runs in a new
+process, because the peak of a process cannot be reset.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def _peak_of_matching(uri: str, matching: int) -> Sample:
 
 
 def peak_megabytes() -> float:
-    """Of this process since it started.
+    """Return the peak memory of this process since it started.
 
-    From Linux' own record: the kernel lets ``ru_maxrss`` of a process begin with the peak of the
-    one that has started it.
+    The value is ``VmHWM`` of Linux. ``ru_maxrss`` is not used, because it starts with the peak of
+    the parent process.
     """
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     if found is None:

@@ -1,4 +1,4 @@
-"""Tables in a Hive metastore, made without Spark: through thrift, their partitions in bulk."""
+"""Tables in a Hive metastore, created through Thrift without Spark, partitions in bulk."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DATABASE = "default"
 
 
 def open_metastore(directory: Path) -> HiveMetastore:
-    """The one metastore of all benchmarks, whose tables are kept in ``directory``."""
-    # all 100,000 partitions of a table at once, as Spark asks for them, take more than the default
+    """Return the metastore of all benchmarks, which keeps its tables in ``directory``."""
+    # Spark fetches all 100,000 partitions of a table at once, which needs more than the default.
     return HiveMetastore(directory / "metastore", heap_megabytes=2048)
 
 
 @contextlib.contextmanager
 def raw_client(uri: str) -> Iterator[Any]:
-    """The generated client on the fastest protocol there is, and nothing else."""
+    """Connect the generated Thrift client with the fastest protocol, for the ``with`` block."""
     host, _, port = uri.removeprefix("thrift://").partition(":")
     transport = TBufferedTransport(TSocket(host, int(port)), 1 << 16)
     transport.open()
@@ -50,22 +50,22 @@ def create_table(
     keys: Sequence[tuple[str, str]] = (),
     partitions: Sequence[str | tuple[str, ...]] = (),
 ) -> bool:
-    """Register an external parquet table, unless an earlier run has.
+    """Register an external Parquet table, unless an earlier run has registered it.
 
     Args:
-        metastore: A running one.
-        name: What the table is called; it stands for its content.
-        location: Its directory.
-        columns: Names and types as Hive spells them.
-        keys: The same for partition keys.
-        partitions: Values of the only partition key, or of all of them.
+        metastore: A running metastore.
+        name: The table's name. Tables with equal names must have equal content.
+        location: The table's directory.
+        columns: Names and Hive types of the data columns.
+        keys: Names and Hive types of the partition keys.
+        partitions: The partition values: a string each for a single partition key, else tuples.
 
     Returns:
         Whether the table is new.
     """
     with raw_client(metastore.uri) as client:
         if name in client.get_all_tables(DATABASE):
-            # a run that was interrupted leaves a table without its partitions
+            # An interrupted run leaves a table without its partitions.
             known = client.get_partition_names(DATABASE, name, -1) if keys else []
             if len(known) == len(partitions):
                 return False

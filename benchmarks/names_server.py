@@ -1,7 +1,6 @@
-"""A metastore of one table with any number of partitions, which it makes up.
+"""A fake metastore in another process, whose table has any number of generated partitions.
 
-It speaks the real protocol through the real generated code, from another process; only what is
-behind it does not exist.
+It uses the real protocol through the real generated code, but stores nothing.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ STORES = 1_000
 
 
 def partition_name(number: int) -> str:
-    """Name of a partition with the keys ``day`` and ``store``."""
+    """Return the name of a partition with the keys ``day`` and ``store``."""
     return f"day={2_450_000 + number // STORES}/store=store_{number % STORES:06}"
 
 
 @contextlib.contextmanager
 def names_server(count: int) -> Iterator[str]:
-    """Run a server whose every table has ``count`` partitions; its address."""
+    """Run a server whose tables have ``count`` partitions each, and return its address."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(count, theirs), daemon=True)
     process.start()
-    theirs.close()  # so that it is the server's alone, and closed when that fails
+    theirs.close()  # Then only the server has this end, and recv() fails if the server dies.
     try:
         yield f"thrift://127.0.0.1:{ours.recv()}"
     finally:
@@ -50,7 +49,7 @@ def names_server(count: int) -> Iterator[str]:
 
 
 class _Handler:
-    """The two calls that listing partitions takes."""
+    """The two metastore calls that list partitions."""
 
     def __init__(self, count: int) -> None:
         self._names = [partition_name(i) for i in range(count)]
@@ -79,7 +78,7 @@ class _Handler:
 
 
 class _Socket(TServerSocket):  # type: ignore[misc]  # thrift has no types
-    """A server socket on any free port, which it tells once it listens."""
+    """A server socket on a free port, which sends the port number once it listens."""
 
     def __init__(self, port: Connection) -> None:
         super().__init__("127.0.0.1", 0)

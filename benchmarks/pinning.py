@@ -1,7 +1,7 @@
-"""What it costs the driver to make a DataFrame of files that are known already.
+"""Measure how long the driver needs to make a DataFrame from a list of known files.
 
-``spark.read`` looks at every path that it is given, in a job beyond 32 of them; splitlib tells
-Spark what is known and looks at none, so its files need not even exist.
+``spark.read`` checks every path, and starts a job for more than 32. splitlib passes the known
+sizes and times to Spark and checks no path, so the files do not even need to exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each benchmark in a process of its own: no JVM, memory or cache is left of the one before."""
+"""Run each benchmark in a new process, without the JVM, memory or caches of an earlier one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def in_fresh_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function of a module in a new interpreter; an exception in it is raised here."""
+    """Call a function in a new interpreter, and return its result or raise its exception.
+
+    The function must be importable from its module.
+    """
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         return pool.submit(function, *args, **kwargs).result()

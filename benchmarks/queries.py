@@ -1,4 +1,4 @@
-"""One join of the star, written for each contender; all of them do the same work after pruning."""
+"""The star join as each contender runs it. After pruning, all of them do the same work."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ TUNED: Mapping[str, Mapping[str, str]] = {
     "Spark DPP, listing in 32 tasks": {_LISTING + "parallelism": "32"},
     "Spark DPP, listing on the driver": {_LISTING + "threshold": str(2**31 - 1)},
 }
-"""Spark's own settings for many small directories."""
+"""Spark settings that speed up the listing of many small directories, by contender name."""
 
 
 @dataclass(frozen=True)
 class StarQueries:
-    """The join of a star: sales of the days that ``column = 1`` picks, first row or all rows.
+    """The join of sales with the days where ``column = 1``, to its first row or to all rows.
 
-    It is told to broadcast the dimension: the pruned sales are so small that Spark would broadcast
-    these for some contenders and not for others.
+    A hint broadcasts the dimension. The pruned sales are so small that Spark would otherwise
+    broadcast them for some contenders and not for others.
     """
 
     spark: SparkSession
@@ -46,31 +46,31 @@ class StarQueries:
     column: str
     first_row: bool
     options: Mapping[str, Any]
-    """Of splitlib's connector."""
+    """Options of splitlib's connector."""
 
     def shipped(self) -> DataFrame:
-        """Nothing but the join; Spark prunes dynamically."""
+        """Return the plain join, which Spark prunes dynamically."""
         return self._join(self.spark.table(self.star.sales))
 
     def by_hand(self) -> DataFrame:
-        """Somebody has looked the days up and written them into the query."""
+        """Return the join with the days written into the query as an ``IN`` list."""
         values = ", ".join(map(str, self._keys))
         return self._join(self.spark.table(self.star.sales).where(f"day IN ({values})"))
 
     def join_keys(self) -> DataFrame:
-        """The days come from the dimension, on the clock."""
+        """Return the join with days that splitlib collects from the dimension."""
         return self._join(self._reader().filtered_by(self._dates(), on={"day": "d_day"}).load())
 
     def given_keys(self) -> DataFrame:
-        """The days are known, as they are by hand."""
+        """Return the join with days given to splitlib in advance."""
         data = splitlib.DynamicFilteringData.from_values({"day": self._keys})
         return self._join(self._reader().filtered_by(data).load())
 
     def least(self) -> DataFrame:
-        """What no way around is known for, by hand, and nothing that decides or checks.
+        """Return the join with only the steps that every contender needs, without any checks.
 
-        Spark's job for the keys, the calls of the metastore's generated client, a look into each
-        directory, and Spark's own scan of these paths.
+        These are Spark's job for the keys, the calls of the metastore's generated client, one
+        listing of each directory, and Spark's own scan of these paths.
         """
         keys = {row[0] for row in self._dates().select("d_day").distinct().collect()}
         with raw_client(self.uri) as client:
@@ -90,7 +90,7 @@ class StarQueries:
         *,
         may_fail: bool = False,
     ) -> Contender:
-        """A query run cold: Spark has forgotten both tables and every listing."""
+        """Return a contender that runs a query without Spark's cached tables and listings."""
         conf = settings or {}
 
         def run() -> Sample:
@@ -108,12 +108,12 @@ class StarQueries:
         for table in (self.star.sales, self.star.dates):
             self.spark.catalog.refreshTable(table)
         jvm: Any = self.spark._jvm
-        jvm.System.gc()  # what one contender leaves is not cleaned up on another's time
+        jvm.System.gc()  # Garbage of one contender must not slow the next one.
         done = measure(self.spark, query)
         rows, expected = done.result[0][0], 1 if self.first_row else self.star.rows
         if rows != expected:
             raise RuntimeError(f"{rows} rows, {expected} expected")
-        # without pruning, it would not be what splitlib is compared with
+        # A contender that did not prune is no fair comparison.
         if done.files_read != self.star.files_needed:
             raise RuntimeError(f"{done.files_read} files read, {self.star.files_needed} expected")
         counts = {

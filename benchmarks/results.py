@@ -1,4 +1,4 @@
-"""What benchmarks return, as JSON and as a table for the terminal."""
+"""Results of benchmarks, as JSON and as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from benchmarks.measure import Measured
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Contenders measured in turns at one thing."""
+    """The measured contenders of one task."""
 
     title: str
     unit: str
     reference: str
-    """Name of the contender that the others are set in proportion to."""
+    """Name of the contender whose median is 1 in the ratios of the others."""
     contenders: list[Measured]
 
     def __getitem__(self, name: str) -> Measured:
         return next(measured for measured in self.contenders if measured.name == name)
 
     def ratio(self, measured: Measured) -> float | None:
-        """Its median in proportion to the reference's; None if either has failed."""
+        """Return a contender's median divided by the reference's, or None if either failed."""
         reference = self[self.reference]
         if not (measured.samples and reference.samples):
             return None
         return measured.median / reference.median
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the comparison as plain values for JSON."""
         return {
             "title": self.title,
             "unit": self.unit,
@@ -52,7 +52,7 @@ class Comparison:
         }
 
     def lines(self) -> Iterator[str]:
-        """A table: median, spread, ratio of the medians."""
+        """Yield the lines of a table: median, minimum, maximum and ratio of each contender."""
         yield f"{self.title} [{self.unit}]"
         width = max(len(measured.name) for measured in self.contenders)
         for measured in self.contenders:
@@ -69,36 +69,36 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A ratio of medians, or a size, that is not to be exceeded."""
+    """An upper bound for a ratio of medians or for a value."""
 
     text: str
     value: float | None
-    """None if the peer has failed, which no value is worse than."""
+    """Measured value. None if the peer failed, which counts as reached."""
     at_most: float
 
     @property
     def reached(self) -> bool:
-        """Whether the value is within the bound."""
+        """Whether the value is within the bound, or the peer failed."""
         return self.value is None or self.value <= self.at_most
 
 
 def within(text: str, one: Measured, other: Measured, at_most: float) -> Target:
-    """The target that ``one`` takes no more than ``at_most`` times what ``other`` takes."""
+    """Return a target for the median of ``one`` divided by the median of ``other``."""
     return Target(text, one.median / other.median if other.samples else None, at_most)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All of one benchmark."""
+    """The comparisons and targets of one benchmark."""
 
     name: str
     comparisons: list[Comparison]
     targets: list[Target] = field(default_factory=list)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else was found out, for the JSON alone."""
+    """Other results, written to the JSON only."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the result as plain values for JSON."""
         return {
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "targets": [{**asdict(target), "reached": target.reached} for target in self.targets],
@@ -106,7 +106,7 @@ class Result:
         }
 
     def lines(self) -> Iterator[str]:
-        """A table for the terminal."""
+        """Yield the lines of a table for the terminal."""
         for comparison in self.comparisons:
             yield from comparison.lines()
         for target in self.targets:

@@ -1,4 +1,4 @@
-"""The benchmarks by name."""
+"""Names of the benchmarks, and a function that runs one of them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ NAMES = (
 
 
 def run_benchmark(name: str, sizes: Sizes, directory: Path) -> Result:
-    """Run one in this process."""
+    """Run one benchmark in this process."""
     result: Result = importlib.import_module(f"benchmarks.{name}").run(sizes, directory)
     return result

@@ -1,7 +1,8 @@
-"""Sales joined with their returns, which days prune: rows that have no return, dropped when read.
+"""Measure runtime filters: a scan of sales drops rows that do not have a return.
 
-The join is by shuffle. Spark has runtime filters of its own, for scans of 10 GB and more; here it
-is also told to use them for any. splitlib takes part with and without its own.
+Sales are joined with their returns, which are pruned by day, in a shuffle join. By default Spark
+uses its runtime filters only for scans of at least 10 GB. One contender is Spark with runtime
+filters for scans of any size. splitlib runs with and without its own row filters.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
         spark_session(directory, metastore.spark_conf()) as spark,
     ):
         _build(spark, sizes.joined)
-        # small tables of a quick run play large ones
+        # The tables of a quick run are too small for a filter by default.
         least = {} if sizes.joined >= 1_000_000 else {"spark.splitlib.runtimeFilterBytes": "0"}
         common = {**_LISTING, "spark.sql.autoBroadcastJoinThreshold": "1024"}
         ways: dict[str, tuple[Callable[[SparkSession, str], DataFrame], Mapping[str, str]]] = {
@@ -101,7 +102,7 @@ def _measured(
 
 
 def _build(spark: SparkSession, rows: int) -> None:
-    """Of every 25 sales one is returned, up to five days later."""
+    """Build the tables, unless they exist. One of 25 sales has a return."""
     sales, returns = f"filtered_sales_{rows}", f"filtered_returns_{rows}"
     if {sales, returns, "filtered_days"} <= {table.name for table in spark.catalog.listTables()}:
         return
@@ -125,5 +126,5 @@ def _build(spark: SparkSession, rows: int) -> None:
         f"""CREATE TABLE filtered_days USING parquet AS
         SELECT CAST(id AS int) AS day, id % 4 AS turn FROM range({_DAYS})"""
     )
-    # otherwise nobody knows its size, and it gets no filter
+    # Without statistics the table's size is unknown, and its scan gets no filter.
     spark.sql(f"ANALYZE TABLE {sales} COMPUTE STATISTICS NOSCAN")

@@ -1,4 +1,4 @@
-"""A Spark session on the metastore, on all cores of the machine."""
+"""The Spark session of the benchmarks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 def spark_session(
     directory: Path, settings: Mapping[str, str], slots: int | None = None
 ) -> Iterator[SparkSession]:
-    """A session as users have it but for the web interface; the process's only one.
+    """Run the process's only Spark session, with default settings but no web interface.
 
     Args:
-        directory: For what it keeps.
-        settings: Of its own.
-        slots: Tasks at once, by default as many as there are cores.
+        directory: Directory of the warehouse and of Spark's temporary files.
+        settings: Further settings of the session.
+        slots: Number of concurrent tasks. None: one for each core.
     """
     builder = SparkSession.builder.master(f"local[{slots or '*'}]").appName("splitlib-benchmarks")
     common = {
@@ -27,7 +27,7 @@ def spark_session(
         "spark.driver.memory": "2g",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "spark"),
-        # otherwise a session makes a directory in the working directory
+        # If true, Spark creates a directory in the working directory.
         "spark.sql.artifact.isolation.enabled": "false",
     }
     for key, value in {**common, **settings}.items():

@@ -1,4 +1,4 @@
-"""How large the benchmarks are: the one place of their options, defaults and small versions."""
+"""Sizes of the benchmarks: their command line options, defaults and values for ``--quick``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _size(default: int, quick: int, doc: str, minimum: int = 1) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What the command line sets; ``--quick`` changes the defaults to the small ones."""
+    """Sizes of all benchmarks, set on the command line. ``--quick`` selects small defaults."""
 
     repeat: int = _size(5, 1, "rounds, in each of which every contender runs once")
     warm_up: int = _size(8, 0, "rounds before those, whose times are dropped", minimum=0)
@@ -42,7 +42,7 @@ class Sizes:
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Give ``parser`` an option per size."""
+        """Add an option for each size to a parser."""
         for size in fields(cls):
             doc = f"{size.metadata['doc']} ({size.default}; quick: {size.metadata['quick']})"
             parser.add_argument(
@@ -54,7 +54,7 @@ class Sizes:
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Sizes:
-        """The sizes that parsed options ask for."""
+        """Return the sizes set by parsed options."""
         asked = {size.name: getattr(options, size.name) for size in fields(cls)}
         quick = {size.name: size.metadata["quick"] for size in fields(cls) if options.quick}
         return cls(**quick | {name: n for name, n in asked.items() if n is not None})

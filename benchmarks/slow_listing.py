@@ -1,7 +1,7 @@
-"""The join again, on storage that takes its time for every directory listing.
+"""Measure the star join on storage where every directory listing is slow.
 
-Spark goes through a Hadoop file system that sleeps before it lists, splitlib through one of fsspec
-that does; both count.
+Spark uses a Hadoop file system that sleeps before each listing, and splitlib an fsspec filesystem
+that does the same. Both count their listings.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _SOURCE = Path(__file__).parent / "java" / "DelayedLocalFileSystem.java"
 
 
 class DelayedFileSystem(LocalFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """The local disk, each listing of which takes ``delay_seconds`` longer."""
+    """A local filesystem that delays each directory listing by ``delay_seconds``."""
 
     listed: ClassVar[list[str]] = []
-    """Paths of all listings so far."""
+    """Paths of all directories listed so far."""
 
     def __init__(self, delay_seconds: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
         self._delay_seconds = delay_seconds
 
     def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
-        """See the base class."""
+        """List a directory after the delay."""
         self.listed.append(path)
         time.sleep(self._delay_seconds)
         return super().ls(path, detail, **options)
@@ -61,7 +61,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
             warm_up = _contenders(spark, metastore.uri, small, delay)
             in_turns("warming up", warm_up, sizes.warm_up)
             contenders = _contenders(spark, metastore.uri, star, delay)
-            # a metastore that has just started takes ten times as long, whoever asks it first
+            # The first calls after a metastore starts take ten times as long.
             in_turns("warming up the metastore", contenders[1:], min(1, sizes.warm_up))
             comparison = Comparison(
                 f"first row, {sizes.delay_milliseconds} ms a listing, {star.partitions:,} "
@@ -91,7 +91,7 @@ def _contenders(spark: SparkSession, uri: str, star: Star, delay: float) -> list
 
 
 def _counting_listings(spark: SparkSession, table: str, contender: Contender) -> Contender:
-    """The same contender, which also counts whose listings of the table's partitions it took."""
+    """Return the same contender, with counts of the listings by Spark and by splitlib."""
     jvm: Any = spark._jvm
 
     def listings() -> dict[str, int]:

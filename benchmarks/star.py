@@ -1,4 +1,4 @@
-"""A star: sales, partitioned by day, and the dimension of days that picks a few of them."""
+"""A star schema: sales, partitioned by day, and a dimension of days."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from benchmarks.metastore_tables import create_table
 from benchmarks.sizes import Sizes
 from splitlib.testing import HiveMetastore
 
-# Partitions are so many days apart; the days between have none.
+# Days from one partition to the next. The days between do not have a partition.
 _STEP = 100
 _ROWS_PER_FILE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """Its tables in the metastore, and the days that ``few = 1`` and ``many = 1`` pick."""
+    """The tables of a star in the metastore, and the days where ``few = 1`` and ``many = 1``."""
 
     sales: str
-    """Columns item, amount, and the partition key day."""
+    """Name of the fact table: columns ``item``, ``amount`` and the partition key ``day``."""
     dates: str
-    """Columns d_day, d_name, few, many."""
+    """Name of the dimension: columns ``d_day``, ``d_name``, ``few`` and ``many``."""
     partitions: int
     files: int
     few: list[int]
-    """Each has a partition; spread evenly over all of them."""
+    """Days that have a partition, spread evenly over all partitions."""
     many: list[int]
-    """Those, and others without a partition, spread over the same range."""
+    """The days of ``few``, and days without a partition, spread over the same range."""
 
     @property
     def files_needed(self) -> int:
-        """Files that the join cannot do without."""
+        """Number of files that the join must read."""
         return len(self.few) * self.files
 
     @property
     def rows(self) -> int:
-        """Rows of the join."""
+        """Number of rows of the join."""
         return self.files_needed * _ROWS_PER_FILE
 
 
 def build_stars(
     metastore: HiveMetastore, directory: Path, sizes: Sizes, partitions: int
 ) -> tuple[Star, Star]:
-    """The tables to measure with, and small ones whose queries warm both JVMs up.
+    """Build two stars: one to measure, and a small one to warm up the JVMs of Spark and Hive.
 
-    Both are made, or found as an earlier run has left them. The small ones are large enough for a
-    listing job.
+    Tables of earlier runs are reused. The small star has enough partitions to make Spark list
+    them in a job.
     """
     star = _build_star(
         metastore,
@@ -84,7 +84,7 @@ def _build_star(
 
 
 def spread(values: list[int], count: int) -> list[int]:
-    """``count`` of the values at even distances, the first and the last among them."""
+    """Return ``count`` of the values at even distances, including the first and the last."""
     last = len(values) - 1
     return sorted({values[i * last // max(count - 1, 1)] for i in range(min(count, len(values)))})
 

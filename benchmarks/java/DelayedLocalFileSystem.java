@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 
-/** The local disk, each listing of which takes longer by a number of milliseconds. */
+/** A local file system that delays each directory listing by a number of milliseconds. */
 public class DelayedLocalFileSystem extends LocalFileSystem {
   private static final Queue<String> LISTED = new ConcurrentLinkedQueue<>();
 
@@ -16,12 +16,12 @@ public class DelayedLocalFileSystem extends LocalFileSystem {
     super(new Delayed());
   }
 
-  /** Listings so far of what lies below a directory of this name, by the whole process. */
+  /** Returns how often this process has listed a path below a directory with this name. */
   public static long listingsBelow(String directory) {
     return LISTED.stream().filter(path -> path.contains("/" + directory + "/")).count();
   }
 
-  /** Below LocalFileSystem, where every way of listing comes down to one method. */
+  /** The raw file system: all listing methods of LocalFileSystem call its listStatus. */
   private static final class Delayed extends RawLocalFileSystem {
     private long milliseconds;
 

@@ -1,1 +1,4 @@
-"""Listing S3, counted at the server: ``python -m benchmarks.object_store``."""
+"""Benchmark of S3 listings, with requests counted in front of the server.
+
+Run it with ``python -m benchmarks.object_store``.
+"""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.object_store``: requests, seconds and CPU; writes JSON and Markdown."""
+"""Measure requests, seconds and CPU time of S3 listings, and write JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _OPENED_AT_MOST = 300
 
 
 class Contender(NamedTuple):
-    """What is measured."""
+    """A way to list files, to be measured."""
 
     prepare: Callable[[], Callable[[], None]]
-    """Off the clock."""
+    """Function that returns the call to measure. Its own time is not measured."""
     cpu_seconds: Callable[[], float] = time.process_time
-    """What it has used so far."""
+    """Function that returns the CPU seconds used so far."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = []
         for case in cases(options.partitions, options.cases):
             results.append(_measured(case, proxy, options, peers))
-            # each time, so that nothing is lost when a later case fails
+            # Written after each case, so that a later failure loses no results.
             _write(
                 output,
                 results,
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _peers(proxy: RunningProxy, options: argparse.Namespace) -> Iterator[tuple[Peer, ...]]:
-    """All others; Spark where there are jars with which it reaches S3."""
+    """Yield the peers. Spark is one of them if there are jars for S3."""
     if not options.peers:
         yield ()
     elif options.jars is None:
@@ -77,7 +77,7 @@ def _peers(proxy: RunningProxy, options: argparse.Namespace) -> Iterator[tuple[P
 def _measured(
     case: Case, proxy: RunningProxy, options: argparse.Namespace, peers: Sequence[Peer]
 ) -> CaseResult:
-    """One case, the contenders in turns; the first round is not counted and fills the proxy."""
+    """Measure the contenders in turns. The first round is not counted: it fills the proxy's cache."""
     delay = options.delay_milliseconds / 1000
     threads = SplitConfig().listing_threads
     contenders = _contenders(case, proxy, options, peers)
@@ -94,7 +94,7 @@ def _measured(
 def _contenders(
     case: Case, proxy: RunningProxy, options: argparse.Namespace, peers: Sequence[Peer]
 ) -> Mapping[str, Contender]:
-    """By name."""
+    """Return the contenders of a case by name."""
     endpoint, matching = proxy.endpoint, case.matching
 
     def ours(files_each: float) -> Callable[[], None]:
@@ -129,7 +129,7 @@ def _run(
         run()
         into.seconds.append(time.perf_counter() - started)
         into.cpu_seconds.append(contender.cpu_seconds() - cpu)
-    except Exception as error:  # of any class: a peer's failure is a result
+    except Exception as error:  # A peer may raise any exception.
         failed.error = f"{type(error).__name__}: {error}".partition("\n")[0]
         return
     counts = proxy.counts()

@@ -1,4 +1,4 @@
-"""splitlib's listing, and obstore's alone: the same pages, asked for as directly as can be."""
+"""Listing with splitlib, and listing the fewest possible pages with obstore alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from splitlib.table import Table
 
 
 class Enumeration:
-    """splitlib's, of a table that is open; :meth:`run` is what is measured.
+    """Selecting files with splitlib, from an open table. :meth:`run` is measured.
 
     Args:
-        endpoint: Of the store.
-        partitions: How many the table has.
-        matching: Those that the filter keeps.
+        endpoint: URL of the store.
+        partitions: Number of partitions of the table.
+        matching: Numbers of the partitions that match the filter.
         files_each: See :class:`KnownPartitions`.
     """
 
@@ -48,22 +48,22 @@ class Enumeration:
         self._expected = FILES * len(matching)
 
     def run(self) -> None:
-        """Select the files.
+        """Select the matching files.
 
         Raises:
-            RuntimeError: if they are not as many as match.
+            RuntimeError: The number of files is wrong.
         """
         found = sum(len(selected.files) for selected in self.enumerator.select_files())
         _check(found, self._expected)
 
 
 class BareListing:
-    """obstore's, of the least pages, in as many threads as splitlib has; nothing is kept.
+    """Listing the fewest possible pages with obstore, in as many threads as splitlib uses.
 
     Args:
-        endpoint: Of the store.
-        matching: The partitions that are listed.
-        threads: How many.
+        endpoint: URL of the store.
+        matching: Numbers of the partitions to list.
+        threads: Number of threads.
     """
 
     def __init__(self, endpoint: str, matching: Sequence[int], threads: int) -> None:
@@ -76,7 +76,7 @@ class BareListing:
         """List the pages.
 
         Raises:
-            RuntimeError: if they have fewer files than match.
+            RuntimeError: The pages have fewer files than the partitions.
         """
         with ThreadPoolExecutor(self._threads) as pool:
             found = sum(pool.map(self._page, self._pages))

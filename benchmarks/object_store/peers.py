@@ -1,7 +1,7 @@
-"""What others do for the files of the same partitions.
+"""Other libraries that find the files of the same partitions.
 
-Each is asked in the way of its documentation for what is nearest to a list of the files: pyarrow
-for the fragments, Polars and DuckDB for the number of rows, for which they also open the files.
+Each library runs the documented call that is closest to listing files. pyarrow returns the
+fragments. Polars and DuckDB return the number of rows, for which they also open the files.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ _ROOT = f"s3://{BUCKET}/t"
 
 
 class Peer(NamedTuple):
-    """Another way to the same files."""
+    """Another library or engine that finds the same files."""
 
     name: str
     what: str
-    """What it is asked for."""
+    """Call or query that is measured."""
     prepare: Callable[[str, Sequence[int]], Callable[[], int]]
-    """Given the store's address (host and port) and the partitions: what is measured, which
-    returns how many files, or rows, of which each file has one, it has found."""
+    """Function of the store's host and port and of the partition numbers.
+
+    It returns the call to measure. That call returns the number of files found, or the number of
+    rows, which is the same because each file has one row.
+    """
     opens_files: bool = False
-    """Which takes minutes where most partitions match."""
+    """Whether the peer opens every file. If most partitions match, this takes minutes."""
     cpu_seconds: Callable[[], float] = time.process_time
-    """What it has used so far, in whatever processes."""
+    """Function that returns the CPU seconds used so far, summed over the peer's processes."""
 
     def ready(self, address: str, matching: Sequence[int]) -> Callable[[], None]:
-        """What is measured, with its result checked.
+        """Return the call to measure, which also checks its result.
 
         Raises:
-            ImportError: if it is not installed.
+            ImportError: The peer is not installed.
         """
         run = self.prepare(address, matching)
 
@@ -105,7 +108,7 @@ def _duckdb(address: str, matching: Sequence[int]) -> Callable[[], int]:
     values = ", ".join(map(str, matching))
 
     def run() -> int:
-        # anew each time: it would remember what it has listed
+        # A new cursor each time: DuckDB caches listings.
         found = connection.cursor().execute(
             f"SELECT count(*) FROM read_parquet('{_ROOT}/*/*.parquet', hive_partitioning = true) "
             f"WHERE k IN ({values})"

@@ -1,8 +1,8 @@
-"""A proxy in front of an S3 server: counts requests, answers late, refuses too many at once.
+"""A proxy for an S3 server that counts requests, delays responses and limits concurrency.
 
-It runs in a process of its own, so that its work is not taken for the driver's. What it was once
-told it tells again without asking the server: all contenders see the same latency, and the server
-does not take the processor away from them.
+The proxy runs in its own process, so that its CPU time does not count as the driver's. It caches
+responses. So all contenders see the same latency, and the server does not compete with them for
+CPU time.
 """
 
 from __future__ import annotations
@@ -26,40 +26,43 @@ _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</M
 
 @dataclass(slots=True)
 class Counts:
-    """What was asked since the counts were last at zero."""
+    """Counts of requests since the last reset."""
 
     listings: int = 0
     others: int = 0
     reads: int = 0
-    """Of the others, those for the bytes of an object (GET)."""
+    """Number of GET requests for objects, included in ``others``."""
     heads: int = 0
-    """Of the others, those for what is known of an object (HEAD)."""
+    """Number of HEAD requests, included in ``others``."""
     bytes_sent: int = 0
-    """Of all answers, with their headers."""
+    """Size of all responses, headers included, in bytes."""
     refused: int = 0
-    """Of the listings, those that were answered with 503."""
+    """Number of listings rejected with status 503, included in ``listings``."""
     in_flight: int = 0
     most_in_flight: int = 0
     served_seconds: float = 0.0
-    """How long answers took, added up, from the whole request to the first byte sent back."""
+    """Total time from each received request to the first byte of its response, in seconds."""
 
 
 @dataclass(slots=True)
 class Behaviour:
-    """How requests are answered."""
+    """How the proxy answers requests."""
 
     delay_seconds: float = 0.0
-    """From when a request is there to its answer, or longer if the server takes longer."""
+    """Minimum time from a received request to its response, in seconds."""
     most_at_once: int | None = None
-    """Listings beyond so many in flight are refused with 503 at once; None = there is no limit."""
+    """Maximum number of requests in flight at which listings are accepted. None = no limit.
+
+    Further listings are rejected with status 503, without delay.
+    """
     remembers: bool = True
-    """Whether the answer of GET and HEAD is kept for the next one that asks for the same."""
+    """Whether responses to GET and HEAD are cached."""
     remembers_objects: bool = True
-    """Whether answers about single objects are kept, too, or those of listings alone."""
+    """Whether responses for single objects are cached too, not only those of listings."""
 
 
 class RunningProxy:
-    """The proxy, from outside."""
+    """A handle on the proxy's process."""
 
     def __init__(self, port: int, control: Connection) -> None:
         self.address = f"{_HOST}:{port}"
@@ -67,16 +70,16 @@ class RunningProxy:
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """URL of the proxy."""
         return f"http://{self.address}"
 
     def begin(self, behaviour: Behaviour) -> None:
-        """Count from zero, and answer like this from now on."""
+        """Reset the counts, and change how the proxy answers."""
         self._control.send(behaviour)
         self._control.recv()
 
     def counts(self) -> Counts:
-        """What was counted."""
+        """Return the counts since the last reset."""
         self._control.send(None)
         found: Counts = self._control.recv()
         return found
@@ -84,10 +87,10 @@ class RunningProxy:
 
 @contextmanager
 def running_proxy(server: str) -> Iterator[RunningProxy]:
-    """Start it.
+    """Run a proxy for the ``with`` block.
 
     Args:
-        server: Host and port of the server behind it.
+        server: Host and port of the S3 server.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -107,7 +110,7 @@ def _serve(server: str, control: Connection) -> None:
 
 @dataclass(slots=True)
 class _Message:
-    """A request or an answer as it was sent."""
+    """The raw bytes of an HTTP request or response."""
 
     head: bytes
     body: bytes = b""
@@ -150,7 +153,7 @@ class _Proxy:
                 if is_listing and self._is_too_many():
                     writer.write(_REFUSED % (len(_SLOW_DOWN), _SLOW_DOWN))
                     continue
-                # the counts of before it was asked are not those that it belongs to afterwards
+                # Keep these counts: a reset during the request replaces `self.counts`.
                 counts = self._begun(request.first_line, is_listing)
                 try:
                     answer = self._known(request)
@@ -166,7 +169,7 @@ class _Proxy:
                 writer.write(answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # one of the two has gone
+            pass  # The client or the server closed the connection.
         finally:
             for each in (writer, upstream[1] if upstream else None):
                 if each is not None:

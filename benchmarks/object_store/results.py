@@ -1,4 +1,4 @@
-"""What was measured of a case, as JSON and as a table."""
+"""Results of the S3 listing benchmark, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -11,43 +11,46 @@ from typing import Any
 
 @dataclass(slots=True)
 class Runs:
-    """All runs of one contender at one case."""
+    """All runs of one contender in one case, a list item for each run."""
 
     requests: list[int] = field(default_factory=list)
-    """That list, counted in front of the server."""
+    """Number of listing requests, counted by the proxy."""
     others: list[int] = field(default_factory=list)
-    """Requests for anything else."""
+    """Number of other requests."""
     in_flight: list[int] = field(default_factory=list)
-    """The most listings at the same time."""
+    """Maximum number of concurrent requests."""
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     answer_seconds: list[float] = field(default_factory=list)
-    """How long an answer took, on average."""
+    """Average time to a response, in seconds."""
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the runs as plain values for JSON."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class CaseResult:
-    """One case: splitlib with statistics and without, obstore alone, the peers."""
+    """All contenders' runs in one case."""
 
     name: str
     matching: int
     least: int
-    """Requests; see :func:`benchmarks.object_store.tables.first_of_pages`."""
+    """Fewest possible requests; see :func:`benchmarks.object_store.tables.first_of_pages`."""
     threads: int
     latency_seconds: float
     runs: dict[str, Runs]
 
     def ideal_seconds(self, requests: float) -> float:
-        """So many requests, each thread busy all the time, nothing but latency."""
+        """Return the time that the requests take if all threads are always busy, in seconds.
+
+        Only the latency counts.
+        """
         return math.ceil(requests / self.threads) * self.latency_seconds
 
     def row(self, name: str, bare: str) -> list[str]:
-        """Cells of a table, ratios of medians with their spread."""
+        """Return the table cells of one contender: medians, their spread, and ratios of medians."""
         runs = self.runs[name]
         if runs.error is not None:
             return [self.name, name, f"failed: {runs.error}", *[""] * 8]
@@ -69,7 +72,7 @@ class CaseResult:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return the case as plain values for JSON."""
         runs = {name: runs.to_dict() for name, runs in self.runs.items()}
         return {**asdict(self), "runs": runs}
 
@@ -90,7 +93,7 @@ HEADINGS = (
 
 
 def markdown(results: Sequence[CaseResult], bare: str) -> str:
-    """A table of all that was measured."""
+    """Return a Markdown table of all results."""
     rows = [list(HEADINGS), ["---"] * len(HEADINGS)]
     rows += [result.row(name, bare) for result in results for name in result.runs]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"

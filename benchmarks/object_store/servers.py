@@ -1,4 +1,4 @@
-"""An S3 server with a table: versitygw on a directory where it is at hand, else moto."""
+"""A local S3 server: versitygw on a directory if it is installed, else moto."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 from obstore.store import S3Store
 
 BUCKET = "lake"
-# of their own: what was once named as a secret is masked in every text from then on
+# Unusual words, because splitlib masks known secrets in all its texts.
 KEY, SECRET = "key-of-benchmarks", "secret-of-benchmarks"
 _HOST = "127.0.0.1"
 _START_SECONDS = 30.0
 
 
 class Server(NamedTuple):
-    """A server that runs."""
+    """A running server."""
 
     name: str
     address: str
-    """Host and port."""
+    """Host and port of the server."""
 
 
 def storage_options(endpoint: str) -> dict[str, Any]:
-    """What splitlib and s3fs are told."""
+    """Return the storage options for splitlib and s3fs."""
     return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint}
 
 
 def obstore_of(endpoint: str, prefix: str | None = None) -> S3Store:
-    """The client of obstore: of the bucket, or of what is below a prefix."""
+    """Return an obstore client for the bucket, or for the objects below a prefix."""
     return S3Store(
         BUCKET,
         prefix=prefix,
@@ -50,13 +50,13 @@ def obstore_of(endpoint: str, prefix: str | None = None) -> S3Store:
 
 
 def s3a_settings(endpoint: str, jars: Path) -> dict[str, str]:
-    """Settings with which Spark reaches a store.
+    """Return the settings that connect Spark to a store.
 
-    Hadoop's own allow for many more connections and threads than there are tasks.
+    Hadoop's defaults allow many more connections and threads than there are tasks.
 
     Args:
-        endpoint: Of the store.
-        jars: Directory of those of Hadoop's client.
+        endpoint: URL of the store.
+        jars: Directory with the jars of Hadoop's S3 client.
     """
     settings = {
         "access.key": KEY,
@@ -73,12 +73,12 @@ def s3a_settings(endpoint: str, jars: Path) -> dict[str, str]:
 
 @contextmanager
 def running_server(objects: dict[str, bytes], directory: Path, versitygw: str) -> Iterator[Server]:
-    """Start one whose only bucket has these objects.
+    """Run an S3 server with one bucket of the given objects, for the ``with`` block.
 
     Args:
         objects: Content by key.
-        directory: Where a server keeps them, if it needs one.
-        versitygw: Name or path of its program; moto is taken if there is none.
+        directory: Directory in which versitygw stores the objects.
+        versitygw: Name or path of the program. If it does not exist, moto is used.
     """
     program = shutil.which(versitygw)
     with _versitygw(program, objects, directory) if program else _moto(objects) as server:
@@ -130,14 +130,14 @@ def _serve_moto(objects: dict[str, bytes], told: Connection) -> None:
 
     class Quiet(WSGIRequestHandler):
         def log(self, type: str, message: str, *args: Any) -> None:
-            """Nothing: the proxy counts."""
+            """Log nothing, because the proxy counts requests."""
 
     store = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
     store.create_bucket(BUCKET, "us-east-1")
     for key, content in objects.items():
         store.put_object(BUCKET, key, content)
     application = DomainDispatcherApplication(create_backend_app)
-    # keeps connections open, as every other server does
+    # Keep connections open, as other S3 servers do.
     Quiet.protocol_version = "HTTP/1.1"
     server = make_server(_HOST, 0, application, threaded=True, request_handler=Quiet)
     told.send(server.server_port)

@@ -1,4 +1,4 @@
-"""Spark itself, which lists the directories of a table with a job of its own."""
+"""Spark as a peer, which lists the directories of a table in a job."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from benchmarks.tpcds.modes import LISTING_TASKS
 
 @contextmanager
 def spark_peers(endpoint: str, jars: Path, slots: int) -> Iterator[tuple[Peer, ...]]:
-    """Spark as shipped, and with as many listings at once as splitlib makes.
+    """Yield Spark with default settings, and Spark with as many concurrent listings as splitlib.
 
     Args:
-        endpoint: Of the store.
-        jars: Directory of those with which Spark reaches S3.
-        slots: Tasks at once.
+        endpoint: URL of the store.
+        jars: Directory with the jars of Hadoop's S3 client.
+        slots: Number of concurrent tasks.
     """
     with tempfile.TemporaryDirectory(prefix="splitlib-s3-spark-") as scratch:
         settings = s3a_settings(endpoint, jars)

@@ -1,4 +1,4 @@
-"""The table that is listed, which of its partitions match, and the least requests for those."""
+"""The listed table, its matching partitions, and the fewest requests that list them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from splitlib.spi import Connector
 from splitlib.storage import Storage
 
 FILES = 2
-"""Of each partition."""
+"""Number of files in each partition."""
 PAGE = 1000
-"""Keys that one request lists at most."""
+"""Maximum number of object keys in one listing response."""
 _PARQUET = ReadFormat.of("parquet")
 
 
 class Case(NamedTuple):
-    """Partitions that match, by their number, ascending."""
+    """A set of matching partitions, given by ascending numbers."""
 
     name: str
     matching: Sequence[int]
 
 
 def cases(partitions: int, named: str = "") -> list[Case]:
-    """10, 300, half, all but 1 in 100, and all of 10,000; neighbours, and spread evenly.
+    """Return cases in which 0.1%, 3%, 50%, 99% and 100% of the partitions match.
+
+    In each but the last, matching partitions are once neighbours and once spread evenly.
 
     Args:
-        partitions: Of the table.
-        named: Only those with this in their name.
+        partitions: Number of partitions of the table.
+        named: Text that the names of the returned cases must contain.
     """
     found = []
     for part in (1000, 33.34, 2, 1 / 0.99):
@@ -47,12 +49,12 @@ def cases(partitions: int, named: str = "") -> list[Case]:
 
 
 def directory_of(partition: int) -> str:
-    """The directory of a partition: all of one length, so that their order is that of numbers."""
+    """Return a partition's directory. Its number is padded, so that keys sort by number."""
     return f"t/k={partition:05}"
 
 
 def objects_of(partitions: int) -> dict[str, bytes]:
-    """Small Parquet files by key."""
+    """Return the table's small Parquet files, by object key."""
     buffer = io.BytesIO()
     pq.write_table(pa.table({"a": pa.array([1], pa.int64())}), buffer)
     return {
@@ -63,12 +65,11 @@ def objects_of(partitions: int) -> dict[str, bytes]:
 
 
 def first_of_pages(matching: Sequence[int]) -> list[int]:
-    """The partitions with which pages begin, if there are as few as S3 permits.
+    """Return the first partition of each page, for the fewest pages with all matching files.
 
-    A request lists up to 1,000 keys in the order of their bytes, from any key on. So a page that
-    begins with a partition tells all files of those up to 1000 / ``FILES`` places after it, and
-    the next page begins with the first that matches after those. No way needs fewer: each page
-    reaches as far as it can, and none begins before it has to.
+    A request lists up to 1,000 keys in byte order, starting after any key. So a page covers
+    1000 / ``FILES`` consecutive partitions, and the next page starts with the next matching
+    partition. Fewer pages are impossible, because each page starts as late as it can.
     """
     pages, reached = [], -1
     for k in matching:
@@ -79,13 +80,13 @@ def first_of_pages(matching: Sequence[int]) -> list[int]:
 
 
 class KnownPartitions(Connector):
-    """A catalog in memory, as fast as one can be: what is measured is the listing alone.
+    """A connector with its partitions in memory, so that only the listing takes time.
 
     Args:
         root: URL of the table's directory.
-        partitions: How many it has.
-        storage: What lists them.
-        files_each: What statistics say of how many files a partition has; 0 = there are none.
+        partitions: Number of partitions.
+        storage: Storage that lists the directories.
+        files_each: Files per partition according to statistics; 0 = no statistics.
     """
 
     def __init__(self, root: str, partitions: int, storage: Storage, files_each: float) -> None:
@@ -97,22 +98,22 @@ class KnownPartitions(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Not by name: it is made by the benchmark."""
+        """Not supported: the benchmark creates the connector directly."""
         raise NotImplementedError(name)
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the table's schema, partition key and format."""
         schema = pa.schema([("a", pa.int64()), ("k", pa.int32())])
         return TableMetadata(schema, ("k",), _PARQUET)
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`."""
+        """Yield all partitions in one batch."""
         numbers = pa.array(range(self._partitions), pa.int32())
         values = pa.record_batch({"k": numbers})
         yield PartitionBatch(values, numbers, files_each=self._files_each)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`."""
+        """List the files of the first partitions, as many as one listing page covers."""
         locations = [f"{self._root}/k={k:05}" for k in partitions.refs.to_pylist()]
         files, requests, listed = self._storage.list_first(locations)
         took = Requests(storage=requests)

@@ -1,4 +1,5 @@
-"""TPC-DS: all 99 queries as a test, and what pruning saves on those that can be pruned.
+"""The TPC-DS benchmark: measures what pruning saves on queries that can be pruned.
 
-``python -m benchmarks.tpcds``. Data, queries and right answers are those of DuckDB's generator.
+Run it with ``python -m benchmarks.tpcds``. A test runs all 99 queries. Data, queries and expected
+results come from DuckDB.
 """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.tpcds``: what pruning saves, measured; writes JSON, Markdown and SVG."""
+"""Measure what pruning saves on TPC-DS queries, and write JSON, Markdown and SVG."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_on_s3(directory: Path, options: argparse.Namespace) -> S3Results:
-    """The queries on an S3 server, in two modes."""
+    """Run the queries on an S3 server, with Spark's pruning and with splitlib."""
     data, chosen = _prepared(directory, options)
     with running_lake(data, options.jars, options.slots, options.versitygw, _DATABASE) as lake:
         delay = options.delay_milliseconds
@@ -55,7 +55,7 @@ def run_on_s3(directory: Path, options: argparse.Namespace) -> S3Results:
 
 
 def run(directory: Path, options: argparse.Namespace) -> Results:
-    """All three benchmarks."""
+    """Run all benchmarks on local files: queries, kinds of joins, and planning overhead."""
     data, chosen = _prepared(directory, options)
     with (
         HiveMetastore(heap_megabytes=1024) as metastore,
@@ -74,7 +74,7 @@ def run(directory: Path, options: argparse.Namespace) -> Results:
         results = Results(options.scale, options.rounds, environment, runs, joins, overheads)
         for query in chosen:
             runs.append(benchmark.run(query, options.rounds))
-            # each time, so that nothing is lost when a later query fails
+            # Written after each query, so that a later failure loses no results.
             _write(options.output.absolute(), results)
     return results
 

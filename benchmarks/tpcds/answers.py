@@ -1,4 +1,4 @@
-"""Whether two engines give the same rows, where their arithmetic allows for a difference."""
+"""Compare the rows of two engines, with a tolerance for their different arithmetic."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from decimal import Decimal
 from itertools import zip_longest
 
-# Spark divides and averages decimals as decimals, often of six places; DuckDB as doubles.
+# Spark divides and averages decimals as decimals, often with six decimal places. DuckDB uses
+# doubles.
 _RELATIVE, _ABSOLUTE = 1e-9, 2e-6
 
 
 def difference(actual: Sequence[Sequence[object]], expected: Sequence[Sequence[object]]) -> str:
-    """What is different first, in words; empty if both have the same rows in the same order."""
+    """Describe the first difference. Return "" if both have the same rows in the same order."""
     for number, (one, other) in enumerate(zip_longest(actual, expected), start=1):
         if one is None or other is None or len(one) != len(other):
             return (

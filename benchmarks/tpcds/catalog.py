@@ -1,4 +1,4 @@
-"""The tables in Spark's catalog, on a Hive metastore."""
+"""Register the TPC-DS tables in Spark's catalog, in a Hive metastore."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def create_tables(
     database: str,
     root: str | None = None,
 ) -> None:
-    """Make them in a new database, as tables of Spark's; partitions go straight to the metastore.
+    """Create the tables in a new database, and add their partitions directly to the metastore.
 
-    Spark itself would take a call per hundred partitions, and minutes for all of them.
+    Adding partitions through Spark would take minutes: one call for each hundred partitions.
 
     Args:
         spark: A session on the metastore.
-        metastore: A running one.
-        data: What the tables are.
-        database: Its name.
-        root: URL below which the files are, by default where ``data`` has them.
+        metastore: A running metastore.
+        data: The generated tables.
+        database: Name of the new database.
+        root: URL of the directory of all tables. None: the directory of ``data``.
     """
     root = root or data.directory.as_uri()
     spark.sql(f"CREATE DATABASE {database}")
@@ -38,7 +38,7 @@ def create_tables(
             f" LOCATION '{root}/{name}'"
         )
         if key := FACTS.get(name):
-            # the metastore cannot reach S3: Spark leaves it without the locations of tables there
+            # The metastore cannot access S3, so it does not have the locations of tables there.
             locations = [f"{root}/{name}/{key}={value or NULL_PARTITION}" for value in table.keys]
             metastore.bulk_add_partitions(
                 database, name, [(value,) for value in table.keys], locations

@@ -1,4 +1,4 @@
-"""One picture: seconds of every query in every mode, cold and warm, and the bytes it read."""
+"""A chart of each query's seconds, cold and warm, and of the bytes read, in every mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH = 0.8 / len(MODES)
 
 
 def draw(queries: Sequence[QueryRuns], path: Path) -> None:
-    """Medians as bars, lowest to highest as whiskers; a logarithmic scale shows them all."""
+    """Draw medians as bars and the range of runs as whiskers, on a logarithmic scale."""
     figure = Figure(figsize=(max(8, 0.55 * len(queries)), 10), layout="constrained")
     with mpl.rc_context({"font.size": 9}):
         cold, warm, read = figure.subplots(3, 1, sharex=True)
@@ -26,7 +26,7 @@ def draw(queries: Sequence[QueryRuns], path: Path) -> None:
         _bars(warm, queries, "seconds, warm", seconds, warm=True)
         _bars(read, queries, "bytes read", bytes_read, warm=False)
         cold.set_xlim(-0.6, len(queries) - 0.4)
-        # above the bars, which reach anywhere
+        # Above the panel, since bars can be anywhere in it.
         cold.legend(ncols=len(MODES), loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
         read.set_xticks(range(len(queries)), [query.name for query in queries])
         figure.savefig(path)

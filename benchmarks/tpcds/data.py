@@ -1,4 +1,4 @@
-"""TPC-DS's tables as Parquet in Hive's layout, and in DuckDB, which knows the right answers."""
+"""TPC-DS tables as Parquet in Hive's layout, and in DuckDB for the expected results."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ _DATABASE, _EXTENSIONS, _CONTENTS = "tpcds.duckdb", "extensions", "contents.json
 
 @dataclass(frozen=True, slots=True)
 class TableData:
-    """One table of a scale."""
+    """One generated table."""
 
     columns: Mapping[str, str]
-    """Name to type, in Spark's SQL; the partition key comes last."""
+    """Types in Spark SQL, by column name. The partition key comes last."""
     keys: tuple[str | None, ...]
-    """Values of the partition key; none if the table is not partitioned."""
+    """Values of the partition key. Empty if the table is not partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """All tables of a scale: ``directory / table`` holds the Parquet files."""
+    """All tables of one scale. ``directory / table`` contains the Parquet files."""
 
     directory: Path
     tables: Mapping[str, TableData]
 
     @contextmanager
     def duckdb(self) -> Iterator[DuckDBPyConnection]:
-        """The same tables in DuckDB, sorting nulls where Spark sorts them."""
+        """Open the same tables in DuckDB, with nulls sorted as in Spark."""
         with _attached(self.directory, "(READ_ONLY)") as connection:
             connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
             yield connection
 
 
 def prepare(directory: Path, scale: float, one_week_of: int = 1) -> Data:
-    """Generate a scale factor below ``directory``, or find it as an earlier call has left it.
+    """Generate the tables of a scale factor, unless an earlier call has generated them.
 
     Args:
-        directory: Kept by the caller; each scale has a directory of its own in it.
+        directory: Directory with a subdirectory for each scale.
         scale: TPC-DS scale factor; 1 is about a gigabyte of text.
-        one_week_of: Facts are left out but for one week of so many. However small the scale, there
-            are 10,000 days of facts; a test has no time for as many files.
+        one_week_of: Keep the facts of only one in this many weeks. Every scale has 10,000 days
+            of facts, and thus more files than a test has time for.
     """
     kept = directory / f"scale-{scale:g}-weeks-{one_week_of}"
     if not kept.exists():
         print(f"generating TPC-DS at scale {scale:g} ...", file=sys.stderr)
         building = kept.with_suffix(".building")
-        shutil.rmtree(building, ignore_errors=True)  # of a run that was interrupted
+        shutil.rmtree(building, ignore_errors=True)  # left by an interrupted run
         building.mkdir(parents=True)
         _generate(building, scale, one_week_of)
         building.rename(kept)
@@ -72,7 +72,7 @@ def _generate(directory: Path, scale: float, one_week_of: int) -> None:
         connection.execute("CALL dsdgen(sf = ?)", [scale])
         for table, key in FACTS.items():
             connection.execute(f"DELETE FROM {table} WHERE {key} // 7 % ? <> 0", [one_week_of])
-        # one writer that meets each day once: one file per day, the same ones every time
+        # With one thread and sorted rows, each day has one file, the same in every run.
         connection.execute("SET threads = 1")
         names = [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
         tables = {name: _export(connection, directory, name) for name in names}

@@ -1,4 +1,4 @@
-"""Where Spark's SQL spells something differently; nothing else of a query is changed."""
+"""Replacements that adapt DuckDB's TPC-DS queries to Spark SQL. All else stays unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A piece of a query, wherever it occurs, and what to write instead."""
+    """A text that is replaced everywhere in a query."""
 
     old: str
     new: str
@@ -23,7 +23,7 @@ _ROUND = Replacement(
 )
 
 FOR_BOTH: Mapping[int, Sequence[Replacement]] = {47: [_ROUND], 57: [_ROUND], 89: [_ROUND]}
-"""By query: what is changed for both engines, so that one order is right."""
+"""Replacements for both engines, by query number, so that the order of rows is the same."""
 
 FOR_SPARK: Mapping[int, Sequence[Replacement]] = {
     16: [_QUOTES],
@@ -35,14 +35,14 @@ FOR_SPARK: Mapping[int, Sequence[Replacement]] = {
     95: [_QUOTES],
     99: [_QUOTES],
 }
-"""By query: what is changed for Spark alone."""
+"""Replacements for Spark only, by query number."""
 
 
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """The text with all of them.
+    """Return the text after all replacements.
 
     Raises:
-        ValueError: One does not apply, so that the shipped query has changed.
+        ValueError: The text to replace does not occur, so DuckDB has changed the query.
     """
     for replacement in replacements:
         if replacement.old not in text:

@@ -1,4 +1,4 @@
-"""What splitlib tells of a query that it has planned."""
+"""Facts from splitlib's report on a planned query."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from splitlib.spark.plan_report import PlanReport
 
 
 def explained(df: DataFrame) -> PlanReport:
-    """The report of what :func:`splitlib.sql` returned."""
+    """Return the report of a DataFrame that :func:`splitlib.sql` returned."""
     report = splitlib.explain(df)
     assert isinstance(report, PlanReport)
     return report
 
 
 def is_pruned(report: PlanReport) -> bool:
-    """Whether partitions of any scan are left out."""
+    """Return whether any scan reads fewer partitions than its table has."""
     return any(
         scan.partitions_kept is not None
         and scan.partitions_total is not None
@@ -26,6 +26,6 @@ def is_pruned(report: PlanReport) -> bool:
 
 
 def reasons_not_to_prune(report: PlanReport) -> tuple[str, ...]:
-    """Of the query and of its scans, each once."""
+    """Return the distinct reasons of the query and of its scans."""
     told = [f"{scan.table}: {reason}" for scan in report.scans for reason in scan.reasons]
     return tuple(dict.fromkeys([*report.reasons, *told]))

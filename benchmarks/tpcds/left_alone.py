@@ -1,4 +1,7 @@
-"""Joins that Spark's dynamic pruning does nothing for, and what splitlib makes of them."""
+"""Count the partitions read by joins that Spark's dynamic pruning mostly does not support.
+
+splitlib runs the same joins.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _FACT = "store_sales"
 _ON = "ss_sold_date_sk = d_date_sk"
 _WHAT = "count(*), sum(ss_quantity)"
 _CACHED = "cached_days"
-# other text than that of the days: Spark takes what is cached for every equal part of a query
+# The text differs from _DAYS, since Spark uses cached data for every equal part of a query.
 _CACHED_DAYS = f"{_DAYS} AND d_qoy = 1"
 
 
@@ -35,18 +38,18 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class JoinCounts:
-    """Partitions of store_sales that were read; each has one file."""
+    """Numbers of partitions of store_sales that one join reads. Each partition has one file."""
 
     title: str
     rows: int
-    """That were joined."""
+    """Number of joined rows."""
     partitions: int
-    """Of the table."""
+    """Number of partitions of the table."""
     read_by_spark: int
-    """With its dynamic pruning."""
+    """Number of partitions that Spark reads with dynamic pruning."""
     read_by_splitlib: int
     reasons: tuple[str, ...]
-    """Why splitlib does not prune, if it does not."""
+    """Why splitlib does not prune. Empty if it does."""
 
 
 JOINS: Sequence[Join] = (
@@ -121,14 +124,14 @@ JOINS: Sequence[Join] = (
 
 
 def count_left_alone(spark: SparkSession, partitions: int) -> list[JoinCounts]:
-    """One row per kind of join, on tables of the session's current database.
+    """Count the partitions that each kind of join reads, on tables of the current database.
 
     Args:
-        spark: A classic session with its defaults.
-        partitions: How many the fact table has.
+        spark: A classic session with default settings.
+        partitions: Number of partitions of the fact table.
 
     Raises:
-        RuntimeError: splitlib gives other rows than Spark.
+        RuntimeError: splitlib returns other rows than Spark.
     """
     spark.sql(f"CACHE TABLE {_CACHED} AS {_CACHED_DAYS}")
     try:

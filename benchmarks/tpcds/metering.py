@@ -1,4 +1,7 @@
-"""What a query costs Spark, from the store that feeds its web interface: no listener is needed."""
+"""Costs of a query, read from the status store of Spark's web interface.
+
+No listener is needed.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One query, from its text to its last row, with whatever was run to plan it."""
+    """Cost of one query from its text to its last row, including jobs that ran to plan it."""
 
     seconds: float
     cpu_seconds: float
-    """Of tasks: listing files by jobs, collecting keys and the query itself."""
+    """CPU time of tasks that list files, collect keys or run the query, in seconds."""
     bytes_read: int
-    """By tasks, from files."""
+    """Number of bytes that tasks read from files."""
     partitions_fetched: int
-    """Partitions whose details Spark took from the metastore."""
+    """Number of partitions whose details Spark loaded from the metastore."""
     files_discovered: int
-    """Files that Spark found by listing directories."""
+    """Number of files that Spark found by listing directories."""
 
 
 class Meter:
-    """Costs of one query after the other. Nothing else may run in the session meanwhile."""
+    """Measures one query at a time. Nothing else may run in the session meanwhile."""
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
         self._context: Any = spark.sparkContext._jsc.sc()
         self._catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
-        # statuses and tasks: any; details, summaries: no; no quantiles
+        # stageList: stages of any status, without details, summaries, quantiles or tasks' statuses
         nothing = jvm.java.util.ArrayList()
         gateway: Any = spark.sparkContext._gateway
         quantiles = gateway.new_array(jvm.double, 0)
         self._filter = (nothing, False, False, quantiles, nothing)
 
     def measure(self, query: Callable[[], DataFrame]) -> tuple[Cost, DataFrame, list[Row]]:
-        """Build a query, run it, and say what it took, which DataFrame it was, and its rows."""
+        """Build and run a query, and return its cost, its DataFrame and its rows."""
         known = {int(stage.stageId()) for stage in self._stages()}
         self._catalog.reset()
         started = time.perf_counter()
@@ -61,7 +64,7 @@ class Meter:
         )
 
     def _stages(self) -> list[Any]:
-        # events arrive some time after what they tell of
+        # Spark's events arrive some time after the work they describe.
         self._context.listenerBus().waitUntilEmpty()
         found = self._context.statusStore().stageList(*self._filter)
         return [found.apply(i) for i in range(found.size())]

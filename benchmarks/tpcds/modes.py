@@ -1,4 +1,4 @@
-"""The ways to run a query: without dynamic pruning, with Spark's, and with splitlib."""
+"""Modes of running a query: without dynamic pruning, with Spark's, and with splitlib."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a query is run."""
+    """A function that runs a query, and the settings for it."""
 
     name: str
     run: Callable[[SparkSession, str], DataFrame]
     settings: Mapping[str, str]
     once: bool = False
-    """Whether one cold run is enough: with its listings each takes most of an hour."""
+    """Whether the mode runs only once, cold, because its listings take most of an hour."""
 
 
-# few tasks list the many small directories; as shipped it is one for each
+# Few tasks list the many small directories. By default Spark starts a task for each directory.
 _LISTING = {LISTING_TASKS: "4"}
 
 BASELINE = Mode("Spark without DPP, tuned", SparkSession.sql, {DPP: "false", **_LISTING}, once=True)
 SHIPPED = Mode("Spark DPP as shipped", SparkSession.sql, {DPP: "true"}, once=True)
 TUNED = Mode("Spark DPP tuned", SparkSession.sql, {DPP: "true", **_LISTING})
 SPLITLIB = Mode("splitlib", splitlib.sql, {DPP: "true"}, once=True)
-# tables that splitlib leaves to Spark are listed by Spark, as the session has it
+# Spark lists tables that splitlib does not prune, with the settings of the session.
 SPLITLIB_TUNED = Mode("splitlib, session tuned", splitlib.sql, {DPP: "true", **_LISTING})
 MODES = (BASELINE, SHIPPED, TUNED, SPLITLIB, SPLITLIB_TUNED)

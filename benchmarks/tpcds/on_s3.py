@@ -1,4 +1,4 @@
-"""The queries on S3: cold, Spark's dynamic pruning against splitlib, requests counted."""
+"""Cold queries on S3 with Spark's dynamic pruning and with splitlib, requests counted."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Lake:
 def running_lake(
     data: Data, jars: Path, slots: int, versitygw: str, database: str
 ) -> Iterator[Lake]:
-    """Start all of it; the session's current database is the one that has the tables.
+    """Run the servers and a session whose current database has the tables.
 
     Args:
         data: The tables on the local disk.
-        jars: Directory of those with which Spark reaches S3.
-        slots: Tasks at once.
+        jars: Directory with the jars of Hadoop's S3 client.
+        slots: Number of concurrent tasks.
         versitygw: See :func:`benchmarks.object_store.servers.running_server`.
-        database: Its name.
+        database: Name of the new database.
     """
     with (
         tempfile.TemporaryDirectory(prefix="splitlib-tpcds-s3-") as directory,
@@ -87,13 +87,13 @@ def running_lake(
 
 
 class S3Benchmark:
-    """Runs queries by both contenders, each as good as its user can have it.
+    """Runs queries with Spark and with splitlib, each with the best known settings.
 
     Args:
-        lake: What runs.
+        lake: The running servers and the session.
         tables: Names of all tables.
-        slots: Tasks at once, and so tasks that list.
-        delay_seconds: From a request to its answer.
+        slots: Number of concurrent tasks, and of tasks that list directories.
+        delay_seconds: Time from a request to its response, in seconds.
     """
 
     def __init__(self, lake: Lake, tables: Sequence[str], slots: int, delay_seconds: float) -> None:
@@ -101,25 +101,25 @@ class S3Benchmark:
         self._pruning = PruningBenchmark(lake.spark, tables)
         self._delay_seconds = delay_seconds
         self._turns = 0
-        # a listing waits for its answer: fewer tasks than slots would leave some of them idle
+        # A listing only waits for responses, so all task slots are used for it.
         listing = {LISTING_TASKS: str(slots)}
         self.modes = tuple(
             replace(mode, settings={**mode.settings, **listing}) for mode in (TUNED, SPLITLIB_TUNED)
         )
 
     def warm_up(self, query: Query, times: int) -> None:
-        """Run in both modes, so many times, without a delay."""
+        """Run a query several times in both modes, without a delay."""
         for _ in range(times):
             for mode in self.modes:
                 self._run(query, mode, 0, 0.0)
 
     def run(self, query: Query, rounds: int) -> S3QueryRuns:
-        """Each mode once in each round, cold, the one first that was second the time before.
+        """Run a query cold in both modes in each round, in alternating order.
 
-        So what Spark compiles when it first sees a query is paid by one mode as often as the other.
+        The order alternates because the first run of a query also includes Spark's compilation.
 
         Raises:
-            RuntimeError: The modes do not give the same rows.
+            RuntimeError: The modes return different rows.
         """
         runs: list[S3Run] = []
         expected: list[Any] = []
@@ -142,8 +142,8 @@ class S3Benchmark:
         self, query: Query, mode: Mode, turn: int, delay_seconds: float
     ) -> tuple[S3Run, list[Any]]:
         self._pruning.forget(query)
-        # What is repeated are listings: on S3, their work would not be this machine's. Files are
-        # read from the server.
+        # The proxy caches only listings, since on S3 another machine would do their work. Files
+        # are read from the server.
         self._proxy.begin(Behaviour(delay_seconds, remembers_objects=False))
         cost, _, rows = self._pruning.measure(mode, query)
         return S3Run(mode.name, turn, cost, self._proxy.counts()), rows

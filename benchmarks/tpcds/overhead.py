@@ -1,4 +1,4 @@
-"""What planning costs where there is nothing to prune."""
+"""Measure splitlib's planning time for queries in which nothing can be pruned."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ QUERIES = {
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What planning one query cost."""
+    """The planning time that splitlib adds to one query."""
 
     title: str
     seconds: Sequence[float]
-    """Of building it with splitlib beyond building it with Spark, time by time; it does not run."""
+    """Seconds by which splitlib plans longer than Spark, for each repetition. Nothing is run."""
     reasons: tuple[str, ...]
 
     @property
     def median(self) -> float:
-        """Of all times but the first two, in which the JVM still loads classes."""
+        """Median without the first two repetitions, in which the JVM still loads classes."""
         return statistics.median(self.seconds[2:])
 
 
 def measure_overhead(spark: SparkSession) -> list[Overhead]:
-    """One for each query, on tables of the session's current database.
+    """Measure each query, on tables of the session's current database.
 
     Raises:
-        RuntimeError: There was something to prune.
+        RuntimeError: splitlib pruned a scan.
     """
     return [_measure(spark, title, query) for title, query in QUERIES.items()]
 

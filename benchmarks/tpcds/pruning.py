@@ -1,4 +1,4 @@
-"""Queries whose facts can be pruned by day, run in every mode, cold and warm, in turns."""
+"""Run queries that can be pruned by day, in every mode in turns, cold and warm."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Run:
 
     mode: str
     warm: bool
-    """Whether the same query was run in this mode just before; else Spark remembers no listing."""
+    """Whether the same query ran in this mode just before. If not, Spark has no cached listings."""
     cost: Cost
 
 
@@ -43,10 +43,10 @@ class QueryRuns:
     rows: int
     runs: tuple[Run, ...]
     report: PlanReport
-    """What splitlib says about it."""
+    """splitlib's report on the query."""
 
     def costs(self, mode: Mode, *, warm: bool) -> list[Cost]:
-        """What one mode took, by round."""
+        """Return the costs of one mode, one for each round."""
         return [run.cost for run in self.runs if run.mode == mode.name and run.warm == warm]
 
 
@@ -59,14 +59,14 @@ class PruningBenchmark:
         self._meter = Meter(spark)
 
     def run(self, query: Query, rounds: int) -> QueryRuns:
-        """In each round every mode once cold and once warm; every second round backwards.
+        """Run a query in every mode, cold and warm in each round, in alternating order.
 
-        Modes that are measured once take part in the first round, cold.
+        Modes with ``once`` run only cold, in the first round.
 
         Raises:
-            RuntimeError: Two modes do not give the same rows.
+            RuntimeError: Two modes return different rows.
         """
-        # what Spark generates and compiles for a query is kept; its own modes have it in common
+        # Spark caches the code compiled for a query. A first run in each mode fills this cache.
         for mode in (TUNED, SPLITLIB_TUNED):
             self.measure(mode, query)
         runs: list[Run] = []
@@ -92,20 +92,20 @@ class PruningBenchmark:
         return QueryRuns(query.name, len(expected), tuple(runs), report)
 
     def warm_up(self, query: Query, times: int) -> None:
-        """Run in all modes, so many times: loading classes is to count for none of them."""
+        """Run a query several times in all modes, so that later runs do not load classes."""
         for _ in range(times):
             for mode in MODES:
                 self.measure(mode, query)
 
     def measure(self, mode: Mode, query: Query) -> tuple[Cost, DataFrame, list[Any]]:
-        """Run once, with the mode's settings: what it took, the query, its rows."""
+        """Run a query in one mode, and return its cost, its DataFrame and its rows."""
         with changed(self._spark, mode.settings):
             return self._meter.measure(lambda: mode.run(self._spark, query.spark))
 
     def forget(self, query: Query) -> None:
-        """Have Spark forget the listings of the query's tables."""
+        """Drop Spark's cached listings of the query's tables."""
         for table in self._tables:
             if table in query.spark:
                 self._spark.catalog.refreshTable(table)
         jvm: Any = self._spark._jvm
-        jvm.System.gc()  # what one mode leaves is not cleaned up on another's time
+        jvm.System.gc()  # Garbage of one mode must not slow the next one.

@@ -1,4 +1,4 @@
-"""The 99 queries as DuckDB ships them, with a total order, in both dialects."""
+"""The 99 TPC-DS queries of DuckDB, with a total order, for DuckDB and for Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One of TPC-DS's queries, with the substitution parameters that DuckDB ships."""
+    """One TPC-DS query, with DuckDB's substitution parameters."""
 
     number: int
     duckdb: str
@@ -27,12 +27,12 @@ class Query:
 
     @property
     def name(self) -> str:
-        """``q01`` to ``q99``."""
+        """Name of the query, ``q01`` to ``q99``."""
         return f"q{self.number:02}"
 
 
 def load_queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
-    """All of them by number."""
+    """Return all queries by number."""
     shipped = duckdb.execute("SELECT query_nr, query FROM tpcds_queries()").fetchall()
     queries = {}
     for number, text in shipped:
@@ -43,9 +43,9 @@ def load_queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
 
 
 def _totally_ordered(text: str, columns: int) -> str:
-    """The query, with all its columns as the last ones to order by.
+    """Add all columns to the end of the query's ``ORDER BY``.
 
-    Otherwise the rows that a ``LIMIT`` leaves of a tie are not defined, and neither is their order.
+    Without them, the order of equal rows is undefined, and so are the rows within the ``LIMIT``.
     """
     end = _END.search(text)
     assert end is not None  # it matches the empty end
@@ -56,7 +56,7 @@ def _totally_ordered(text: str, columns: int) -> str:
 
 
 def _outermost(text: str) -> str:
-    """What is not in parentheses."""
+    """Return the text outside parentheses."""
     while (shorter := _INNERMOST.sub("", text)) != text:
         text = shorter
     return text

@@ -1,4 +1,4 @@
-"""Everything that was measured, as JSON and as Markdown."""
+"""Results of the TPC-DS benchmark, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEGA = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All benchmarks at one scale."""
+    """Results of all benchmarks at one scale."""
 
     scale: float
     rounds: int
@@ -38,13 +38,13 @@ class Results:
 
     @property
     def targets(self) -> list[Target]:
-        """What splitlib is meant to reach."""
+        """Performance targets of splitlib, with the measured values."""
         slowest = max(overhead.median for overhead in self.overheads)
         nothing = Target("seconds of planning where there is nothing to prune", slowest, 0.3)
         return [*targets(self.queries), nothing]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with every run."""
+        """Return all results, with every run, as plain values for JSON."""
         return {
             "environment": dict(self.environment),
             "scale": self.scale,
@@ -63,7 +63,7 @@ class Results:
         }
 
     def markdown(self) -> str:
-        """Medians with their spread, for people."""
+        """Return medians and their spread as Markdown."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -133,7 +133,7 @@ class Results:
 
 def _kept(query: QueryRuns) -> str:
     kept = (
-        # of a scan that is not read at all the partitions are not counted
+        # Partitions are not counted for a scan that is not read at all.
         "not read"
         if scan.partitions_total is None
         else f"{scan.partitions_kept:,} of {scan.partitions_total:,}"
@@ -148,12 +148,12 @@ def _spread(values: Spread) -> str:
 
 
 def head(title: str, *columns: str) -> Iterator[str]:
-    """The title of a table, and the lines above its rows."""
+    """Yield the title of a table, its column names and the separator line."""
     yield f"\n## {title}\n"
     yield row(*columns)
     yield row("---", *("---:" for _ in columns[1:]))
 
 
 def row(*cells: object) -> str:
-    """A line of a table."""
+    """Return one line of a table."""
     return f"| {' | '.join(f'{c:,}' if isinstance(c, int) else str(c) for c in cells)} |"

@@ -1,4 +1,4 @@
-"""What was measured on S3, as JSON and as Markdown."""
+"""Results of the TPC-DS benchmark on S3, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _requests(run: S3Run) -> float:
 
 @dataclass(frozen=True, slots=True)
 class S3Results:
-    """All queries at one scale."""
+    """Results of all queries at one scale."""
 
     scale: float
     rounds: int
@@ -40,7 +40,7 @@ class S3Results:
 
     @property
     def targets(self) -> list[Target]:
-        """What splitlib is meant to reach: of all queries together, in proportion to Spark."""
+        """Targets for the ratios of splitlib's totals to Spark's, over all queries."""
         return [
             Target(f"{what} of {_MODES[1]} / {_MODES[0]}, {len(self.queries)} queries", r, at_most)
             for what, r, at_most in (
@@ -50,7 +50,7 @@ class S3Results:
         ]
 
     def ratio(self, quantity: Quantity) -> Spread:
-        """In proportion to Spark's total, that of splitlib, by round."""
+        """Return the ratio of splitlib's total to Spark's, as median and range over the rounds."""
         ratios = []
         for turn in range(self.rounds):
             theirs, ours = (
@@ -61,7 +61,7 @@ class S3Results:
         return Spread(statistics.median(ratios), min(ratios), max(ratios))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, with every run."""
+        """Return all results, with every run, as plain values for JSON."""
         return {
             **{key: value for key, value in asdict(self).items() if key != "queries"},
             "targets": [{**asdict(target), "reached": target.reached} for target in self.targets],
@@ -69,7 +69,7 @@ class S3Results:
         }
 
     def markdown(self) -> str:
-        """Medians, for people."""
+        """Return medians as Markdown."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
@@ -95,7 +95,7 @@ class S3Results:
 
 
 def _cells(runs: Sequence[S3Run]) -> Iterator[str]:
-    """Of one query or of all: by mode the median of the rounds' totals, and ratios."""
+    """Yield the table cells of one or all queries: each mode's median over the rounds, ratios."""
     columns: tuple[tuple[Quantity, str], ...] = (
         (_seconds, ".1f"),
         (_requests, ",.0f"),

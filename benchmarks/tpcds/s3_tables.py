@@ -1,4 +1,4 @@
-"""The tables on an S3 server, as one object for each of their files."""
+"""Upload the TPC-DS tables to an S3 server, one object for each file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from benchmarks.object_store.servers import BUCKET, obstore_of
 from benchmarks.tpcds.data import Data
 
 ROOT = f"s3a://{BUCKET}/tpcds"
-"""Below it each table has a directory of its name."""
+"""URL of the directory that contains a directory for each table."""
 _AT_ONCE = 16
 
 
 def upload(data: Data, endpoint: str) -> int:
-    """Put all files there, keyed as their paths are.
+    """Upload all files. Their object keys are their relative paths.
 
     Args:
         data: The tables on the local disk.
-        endpoint: URL of the server, whose bucket exists.
+        endpoint: URL of the server. Its bucket must exist.
 
     Returns:
-        How many files there are.
+        The number of files.
     """
     store = obstore_of(endpoint, "tpcds")
     files = [path for table in data.tables for path in (data.directory / table).rglob("*.parquet")]
@@ -33,5 +33,5 @@ def upload(data: Data, endpoint: str) -> int:
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(put, files):
-            pass  # which raises what went wrong
+            pass  # Iterating raises the errors of the uploads.
     return len(files)

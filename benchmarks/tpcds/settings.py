@@ -1,4 +1,4 @@
-"""Settings of the benchmark's session, and some that hold for a block."""
+"""Settings of the benchmark's session, and a context manager that changes settings."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 SESSION = {
-    # without DPP two gigabytes are too little for the broadcasts of some queries at scale 1
+    # Without DPP, two gigabytes are not enough for the broadcasts of some queries at scale 1.
     "spark.driver.memory": "6g",
-    # Spark does not count what Parquet reads in this way
+    # Spark does not count bytes that Parquet reads by vectored IO.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 
 
 @contextmanager
 def changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set them, and after the block what was set before."""
+    """Change settings for the ``with`` block, and restore the old values after it."""
     before = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

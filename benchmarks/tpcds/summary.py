@@ -1,4 +1,4 @@
-"""From runs to medians, ratios and targets."""
+"""Medians, totals and targets of the measured runs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Quantity = Callable[[Cost], float]
 
 
 def seconds(cost: Cost) -> float:
-    """Elapsed time."""
+    """Return the elapsed time, in seconds."""
     return cost.seconds
 
 
 def cpu_seconds(cost: Cost) -> float:
-    """Of tasks."""
+    """Return the CPU time of tasks, in seconds."""
     return cost.cpu_seconds
 
 
 def bytes_read(cost: Cost) -> float:
-    """By tasks."""
+    """Return the number of bytes that tasks read."""
     return cost.bytes_read
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the runs of one mode took."""
+    """Median, minimum and maximum of several runs."""
 
     median: float
     low: float
@@ -40,7 +40,7 @@ class Spread:
 
 
 def spread(query: QueryRuns, mode: Mode, quantity: Quantity, *, warm: bool = False) -> Spread:
-    """Of one quantity, over the rounds."""
+    """Return the spread of a quantity over the rounds of one query and mode."""
     values = [quantity(cost) for cost in query.costs(mode, warm=warm)]
     return Spread(statistics.median(values), min(values), max(values))
 
@@ -48,12 +48,12 @@ def spread(query: QueryRuns, mode: Mode, quantity: Quantity, *, warm: bool = Fal
 def total(
     queries: Iterable[QueryRuns], mode: Mode, quantity: Quantity, *, warm: bool = False
 ) -> float:
-    """Sum of the queries' medians."""
+    """Return the sum of the queries' medians."""
     return sum(spread(query, mode, quantity, warm=warm).median for query in queries)
 
 
 def targets(queries: Sequence[QueryRuns]) -> Iterator[Target]:
-    """What splitlib is meant to reach, on these queries."""
+    """Yield the performance targets of splitlib for these queries."""
     more = [
         spread(query, SPLITLIB, bytes_read).median / spread(query, SHIPPED, bytes_read).median
         for query in queries

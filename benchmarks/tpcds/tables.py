@@ -1,4 +1,4 @@
-"""Which tables are partitioned, and by what."""
+"""Names and partition keys of the partitioned TPC-DS tables."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ FACTS: Mapping[str, str] = {
     "web_returns": "wr_returned_date_sk",
     "web_sales": "ws_sold_date_sk",
 }
-"""Fact table to its partition key, a day; dimensions are not partitioned."""
+"""Partition key, a day, of each fact table. Dimensions are not partitioned."""
