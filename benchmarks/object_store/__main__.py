@@ -77,7 +77,7 @@ def _peers(proxy: RunningProxy, options: argparse.Namespace) -> Iterator[tuple[P
 def _measured(
     case: Case, proxy: RunningProxy, options: argparse.Namespace, peers: Sequence[Peer]
 ) -> CaseResult:
-    """Measure the contenders in turns. The first round is not counted: it fills the proxy's cache."""
+    """Measure the contenders in turns. The first round only fills the proxy's cache."""
     delay = options.delay_milliseconds / 1000
     threads = SplitConfig().listing_threads
     contenders = _contenders(case, proxy, options, peers)

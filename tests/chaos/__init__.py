@@ -1,8 +1,12 @@
-"""Faults on real things: each run has the right splits or an error that says where, in time.
+"""Fault tests on real servers and disks, run with ``make chaos``.
 
-``make chaos`` runs all cells of a matrix: a fault, what it strikes, and at which stage of an
-enumeration. ``cells`` is the matrix; ``subjects``, ``tables`` and ``servers`` are what is struck.
-``proxies`` stand in front of the servers and do to answers what ``treatments`` say, and
-``lying_filesystem`` does the same on the local disk. ``runs`` makes one run and judges it,
-``measure`` many; ``restarts`` and ``processes`` end whole processes; ``results`` writes the table.
+Each run must end before its deadline, with the right splits or with an error that names the
+connector and the table. A cell of the matrix is a fault, a table and a stage of the enumeration.
+
+- ``cells`` is the matrix. ``subjects``, ``tables`` and ``servers`` are the tested tables.
+- ``proxies`` change the servers' answers as defined in ``treatments``.
+- ``lying_filesystem`` does the same for the local disk.
+- ``runs`` makes and judges one run, and ``measure`` makes many runs.
+- ``restarts`` kills servers, and ``processes`` kills or interrupts processes that use splitlib.
+- ``results`` writes the table of results.
 """

@@ -1,4 +1,4 @@
-"""``python -m tests.chaos``: see ``make chaos``."""
+"""Run the fault tests, and print a table of the results."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from tests.chaos.subjects import LyingSubject, ProxiedSubject, Subject
 DOCUMENT = Path(__file__).parents[2] / "docs" / "chaos.md"
 EVERY = "*"
 _START_SECONDS = 300
-"""Of the metastore, on a machine that may be busy."""
+"""Time for the metastore to start on a busy machine, in seconds."""
 _DEAR = 5
-"""A run that starts processes or a server stands for as many others."""
+"""Cost of a run that starts processes or a server, in ordinary runs."""
 
 
 class _Measurement(NamedTuple):
     name: str
     measure: Callable[[int, int, int, Callable[[], None]], Row]
     cost: int = 1
-    """Of how many runs one takes the time."""
+    """Time of one run, in ordinary runs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is selected; 1 if something is wrong."""
+    """Run the selected cells. Return 1 if there are violations or no cells."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--runs", type=int, default=25, help="of each cell")
     parser.add_argument("--seed", type=int, default=1, help="of the first run of each cell")
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help=f"the table into {DOCUMENT.name}")
     given = parser.parse_args(arguments)
     runs.SLACK_SECONDS = given.slack
-    logging.disable(logging.WARNING)  # each error is part of an outcome
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or servers would outlive it
+    logging.disable(logging.WARNING)  # outcomes contain the errors
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers too
     rows = []
     kept = KeptRows(given.runs, given.seed, given.slack)
     with ExitStack() as servers, tempfile.TemporaryDirectory() as scratch:
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measurements(pattern: str, scratch: Path, servers: ExitStack) -> list[_Measurement]:
-    """What is selected. Only those servers are started that are needed."""
+    """Return the selected measurements, and start only the servers they need."""
     subject_pattern = pattern.split(" / ", maxsplit=1)[0]
 
     def wanted(*names: str) -> bool:
@@ -133,7 +133,7 @@ def _of_subject(subject: Subject, restarted: Mapping[str, Server]) -> Iterator[_
 
 
 class _Progress:
-    """A line on a terminal that grows, and one at the end of each cell."""
+    """Progress of one cell: a counter on a terminal, and a summary at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -141,13 +141,13 @@ class _Progress:
         self._started = time.monotonic()
 
     def one_more(self) -> None:
-        """Say that a run has ended."""
+        """Count a finished run."""
         self._runs += 1
         if sys.stderr.isatty():
             print(f"\r{self._what}: {self._runs}", end="", file=sys.stderr, flush=True)
 
     def end(self, row: Row) -> None:
-        """Say what came of all."""
+        """Print the summary of all runs and the violations."""
         seconds = time.monotonic() - self._started
         counts = f"{row.complete} complete, {row.errors} errors, {len(row.violations)} violations"
         start = "\r" if sys.stderr.isatty() else ""

@@ -1,4 +1,4 @@
-"""The matrix: which faults strike which tables at which stage."""
+"""The matrix of fault tests: tables, stages and faults."""
 
 from __future__ import annotations
 
@@ -44,28 +44,34 @@ ON_BOTH = ("hive on S3",)
 
 @dataclass(frozen=True)
 class Cell:
-    """A fault at a stage of the enumeration of a table."""
+    """A fault at one stage of the enumeration of a table."""
 
     subject: Subject
     stage: str
     fault: str
     is_promised: bool = True
-    """Whether a different answer has to be noticed. What nobody can notice is measured apart."""
+    """Whether wrong splits are a violation.
+
+    False for faults that change answers in ways that no client can detect. They are only counted.
+    """
 
     @property
     def name(self) -> str:
-        """What it is called in the results, and selected by."""
+        """Name in the results and in selections: table, stage and fault."""
         return f"{self.subject.name} / {self.stage} / {self.fault}"
 
 
 def is_selected(name: str, pattern: str) -> bool:
-    """Whether a pattern such as ``hive* / names / cut`` selects a cell; what it lacks is any."""
+    """Return whether a pattern such as ``hive* / names / cut`` selects a cell.
+
+    Parts missing at the end of the pattern match everything.
+    """
     parts, wanted = name.split(" / "), pattern.split(" / ")
     return all(fnmatch.fnmatch(*pair) for pair in zip(parts, wanted, strict=False))
 
 
 def cells_of(subject: Subject) -> list[Cell]:
-    """All faults at all stages; last those that are not promised."""
+    """Return the cells of a table: all faults at all stages. Undetectable faults come last."""
     promised = [Cell(subject, stage, fault) for stage in subject.stages for fault in subject.faults]
     measured = [
         Cell(subject, stage, fault, is_promised=False)
@@ -76,7 +82,7 @@ def cells_of(subject: Subject) -> list[Cell]:
 
 
 def disk_subjects(directory: Path) -> list[Subject]:
-    """Tables on a disk that lies: one of directories, and one of Iceberg's."""
+    """Create tables on a faulty local disk: one of directories, and an Iceberg table."""
     root = f"{PROTOCOL}://{directory}/tree"
     files = LyingSubject(
         "files on a disk",
@@ -112,7 +118,7 @@ def _iceberg(name: str, catalog: Mapping[str, str]) -> LyingSubject:
 
 
 def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subject]:
-    """Tables of a metastore whose answers, or whose disk, cannot be relied on."""
+    """Create Hive tables with a faulty metastore or a faulty disk."""
     tree, root = write_tree(directory / "tree"), f"{directory}/tree"
     empty = directory / "empty"
     table = make_hive_table(metastore, "chaos_local", empty, f"file://{root}")
@@ -156,7 +162,7 @@ def metastore_subjects(metastore: HiveMetastore, directory: Path) -> list[Subjec
 
 
 def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
-    """Tables on an object store: one of directories, and one of Iceberg's."""
+    """Create tables on an object store: one of directories, and an Iceberg table."""
     root = f"s3://{BUCKET}/files"
     tree = write_tree(directory / "files")
     store.upload(directory / "files")
@@ -200,7 +206,7 @@ def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
         lambda address: {
             **catalog,
             "s3.endpoint": endpoint_of(address),
-            # or what was decoded in an earlier run would not be read again
+            # A new property in each run, so that cached metadata of an earlier run is not used.
             "run": str(next(_numbers)),
         },
         dict.fromkeys(("open", "manifest list", "manifests"), ("flip",)),
@@ -213,7 +219,7 @@ def store_subjects(store: ObjectStore, directory: Path) -> list[Subject]:
 
 
 def hive_on_store(metastore: HiveMetastore, store: ObjectStore, directory: Path) -> list[Subject]:
-    """A table of a metastore whose partitions are on an object store."""
+    """Create a Hive table whose partitions are on an object store."""
     root = f"s3://{BUCKET}/hive"
     tree = write_tree(directory / "hive")
     store.upload(directory / "hive")

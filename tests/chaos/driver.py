@@ -1,6 +1,7 @@
-"""What runs in processes that are ended: a coordinator that writes checkpoints, and a listing.
+"""Work of the processes that are killed or interrupted.
 
-``python -m tests.chaos.driver JOB`` enumerates the table of ``JOB``, in JSON; ``null`` waits.
+They run a coordinator that writes checkpoints, or an enumeration. ``python -m tests.chaos.driver
+JOB`` enumerates a table. ``JOB`` is JSON with the arguments; ``null`` only waits.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from splitlib.model import FileSplit
 from tests.chaos import lying_filesystem
 
 READY = "listing begins"
-assert lying_filesystem.PROTOCOL  # which importing it has registered
+assert lying_filesystem.PROTOCOL  # the import registers the protocol
 _READER = "reader"
 
 
 def enumerate_table(table: str, connector: str, options: dict[str, Any]) -> None:
-    """All splits; whoever interrupts this is told first that it has begun."""
+    """Print that the listing begins, and enumerate all splits of a table."""
     print(READY, flush=True)
     with splitlib.load_table(table, connector, **options) as opened:
         for _ in DynamicFileEnumerator(opened).enumerate_splits():
@@ -41,10 +42,10 @@ def enumerate_table(table: str, connector: str, options: dict[str, Any]) -> None
 def hand_out(
     directory: Path, table: str, connector: str, options: dict[str, Any], seed: int
 ) -> None:
-    """Hand out all splits, from the last complete checkpoint on; at the end there is ``done``.
+    """Assign and acknowledge all splits, starting from the last complete checkpoint.
 
-    An epoch is a file of splits that were acknowledged and, written after it, a file of the
-    coordinator's state. Nothing is renamed: an epoch is complete if its state can be restored.
+    Each epoch writes a file of acknowledged splits, and then a file of the coordinator's state.
+    An epoch is complete if its state can be restored. A file ``done`` marks the end of the work.
     """
     rng = random.Random(seed)
     with splitlib.load_table(table, connector, **options) as opened:
@@ -65,7 +66,7 @@ def hand_out(
 
 
 def handed_out(directory: Path) -> list[list[Any]]:
-    """The splits of all epochs: path, first byte and length of each."""
+    """Return the acknowledged splits of all epochs, each as path, start and length."""
     epochs = [json.loads(path.read_text()) for path in sorted(directory.glob("*.splits"))]
     return [split for epoch in epochs for split in epoch]
 
@@ -77,7 +78,7 @@ def _restored(
         try:
             restored = DynamicFileSplitEnumerator.restore(path.read_bytes(), enumerator)
         except InvalidCheckpoint:
-            continue  # it was being written when the process ended
+            continue  # The process was killed while it wrote this file.
         return int(path.stem), restored
     return 0, DynamicFileSplitEnumerator(enumerator)
 
@@ -117,8 +118,8 @@ def _state_path(directory: Path, epoch: int) -> Path:
 
 
 def main(job: dict[str, Any] | None) -> None:
-    """Enumerate a table, or wait."""
-    # a shell that starts a process in the background has it ignore the signal
+    """Enumerate a table, or wait if there is no job."""
+    # A shell makes its background processes ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if job is None:
         print(READY, flush=True)

@@ -1,4 +1,4 @@
-"""Rows that were measured before, so that a long measurement can be stopped and continued."""
+"""Store results on disk, so that a long measurement can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CODE = ("splitlib", "connectors", "tests/chaos")
 
 
 class KeptRows:
-    """Keeps rows without violations, for as long as the code and the settings are the same.
+    """Stored rows without violations. They are valid for the same code and settings.
 
     Args:
-        settings: Of the measurement.
+        settings: Settings of the measurement.
     """
 
     def __init__(self, *settings: Hashable) -> None:
@@ -29,16 +29,16 @@ class KeptRows:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, name: str) -> Row | None:
-        """The row of a cell; None if it was not measured."""
+        """Return the stored row of a cell, or None."""
         kept = self._path(name)
         return pickle.loads(kept.read_bytes()) if kept.exists() else None
 
     def add(self, row: Row) -> None:
-        """Keep a row, unless it has to be measured again."""
+        """Store a row, unless it has violations."""
         if row.violations:
             return
         for outcome in row.outcomes:
-            if outcome.error is not None:  # what it was caused by may not be pickled
+            if outcome.error is not None:  # its cause may not be picklable
                 outcome.error = SplitlibError(str(outcome.error))
         self._path(row.name).write_bytes(pickle.dumps(row))
 

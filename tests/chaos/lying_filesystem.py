@@ -1,7 +1,7 @@
-"""The local disk as a filesystem that lies: ``lying:///path``.
+"""A faulty fsspec filesystem on the local disk, with paths such as ``lying:///path``.
 
-What it lies about is an option that is text, so that it reaches other processes, too. The hooks are
-those of fsspec: listings, what is known of a file, and its bytes.
+It changes listings and the bytes of files, and can be late, hang or fail. Its fault is described
+by a text option, which can also be passed to other processes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ ERRORS: list[Callable[[], BaseException]] = [
     lambda: KeyError("size"),
     asyncio.CancelledError,
 ]
-"""What filesystems raise, of all kinds."""
+"""Different kinds of errors that filesystems raise."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A lie, and to which of ``ls PATH``, ``info PATH`` and ``open PATH`` it is told."""
+    """A fault, and the operations that it affects.
+
+    An operation is a text such as ``ls PATH``, ``info PATH`` or ``open PATH``.
+    """
 
     lie: str
     pattern: str
@@ -55,25 +58,29 @@ class Spec:
     first: int = 0
     times: int = 1
     number: int = field(default_factory=itertools.count().__next__)
-    """Tells it from another one of the same seed, whose strikes are over."""
+    """Unique number, since :func:`lies_of` caches the strikes of equal texts."""
 
     def text(self) -> str:
-        """The option ``lies`` of the filesystem."""
+        """Return the text for the filesystem's option ``lies``."""
         return json.dumps(asdict(self))
 
 
 class Lies:
-    """What one table is lied to about."""
+    """The fault of one table's filesystem, applied to operations that its pattern matches."""
 
     def __init__(self, spec: Spec) -> None:
         self.strikes = Strikes(spec.pattern, spec.first, spec.times)
         self.let_go = threading.Event()
-        """Set to end what hangs."""
+        """Event that ends hanging operations."""
         self._spec = spec
         self._rng = random.Random(spec.seed)
 
     def tell(self, operation: str, path: str) -> str | None:
-        """Be late, hang or fail if this is struck; else the lie that the answer is to tell."""
+        """Delay, hang or fail an affected operation, or return the change to make to its result.
+
+        Returns:
+            The name of the fault, or None if the operation is not affected.
+        """
         if not self.strikes.hit(f"{operation} {path}"):
             return None
         match self._spec.lie:
@@ -89,14 +96,14 @@ class Lies:
         return self._spec.lie
 
     def directory(self, lie: str | None, path: str) -> str:
-        """The directory that is listed, perhaps another one than was asked for."""
+        """Return the directory to list. With the fault ``swap``, it is a random sibling."""
         if lie != "swap":
             return path
         beside = [each.path for each in os.scandir(os.path.dirname(path)) if each.is_dir()]
         return self._rng.choice(beside)
 
     def listing(self, lie: str | None, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A listing, perhaps not as it is."""
+        """Return a listing. With the fault ``left out``, one entry is missing."""
         match lie:
             case "left out":
                 entries = list(entries)
@@ -104,14 +111,14 @@ class Lies:
         return entries
 
     def content(self, lie: str | None, data: bytes) -> bytes:
-        """The bytes of a file, perhaps not as they are."""
+        """Return the bytes of a file, which the fault may have changed or shortened."""
         at = self._rng.randrange(len(data))
         match lie:
             case "short":
                 return data[:at]
             case "flip":
                 return data[:at] + bytes([data[at] ^ 1 << self._rng.randrange(8)]) + data[at + 1 :]
-            case "zeros":  # a block that was never written
+            case "zeros":  # like a block that was never written
                 size = self._rng.randint(1, 512)
                 return data[:at] + bytes(len(data[at : at + size])) + data[at + size :]
         return data
@@ -119,16 +126,16 @@ class Lies:
 
 @cache
 def lies_of(text: str) -> Lies:
-    """Those of an option; the same each time."""
+    """Return the lies of an option's text, the same object for equal texts."""
     return Lies(Spec(**json.loads(text)))
 
 
 class LyingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec is not typed
-    """The local disk, and lies about it.
+    """The local disk with a fault.
 
     Args:
-        lies: :meth:`Spec.text`; without them it is honest.
-        options: fsspec's own.
+        lies: Result of :meth:`Spec.text`. Empty for no fault.
+        options: Options of fsspec.
     """
 
     protocol = PROTOCOL
@@ -145,7 +152,7 @@ class LyingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec is no
         return path.removeprefix(_PREFIX).rstrip("/") or "/"
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
-        """See fsspec."""
+        """List a directory."""
         path = self._strip_protocol(path)
         lie = self._tell("ls", path)
         if self._lies is not None:
@@ -156,13 +163,13 @@ class LyingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec is no
         return entries if detail else [entry["name"] for entry in entries]
 
     def info(self, path: str, **_: Any) -> Any:
-        """See fsspec."""
+        """Return the properties of a file."""
         path = self._strip_protocol(path)
         self._tell("info", path)
         return self._local.info(path)
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
-        """See fsspec."""
+        """Open a file. Reads may return changed bytes."""
         path = self._strip_protocol(path)
         if mode != "rb":
             self._local.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -182,12 +189,12 @@ fsspec.register_implementation(PROTOCOL, LyingFileSystem, clobber=True)
 
 
 class LyingFileIO(FsspecFileIO):
-    """The same for PyIceberg: its property ``py-io-impl`` names this class."""
+    """A PyIceberg FileIO on this filesystem, selected by the property ``py-io-impl``."""
 
     def get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
-        """A filesystem for paths of any scheme, with the lies in the properties."""
+        """Return a filesystem for any scheme, with the fault given in the properties."""
         return LyingFileSystem(self.properties.get("lies", ""))
 
 
 FILE_IO = f"{LyingFileIO.__module__}.{LyingFileIO.__name__}"
-"""What PyIceberg finds it by."""
+"""Value of PyIceberg's property ``py-io-impl``."""

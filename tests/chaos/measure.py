@@ -1,4 +1,4 @@
-"""Many runs of one cell, and what they have left behind."""
+"""Run a cell many times, and check for threads and connections left over."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from tests.chaos.runs import Outcome, Step, run
 from tests.chaos.subjects import Access
 
 TIDY_SECONDS = 60.0
-"""After that long, what was let go has ended: s3fs tries five times more before it gives up."""
+"""Time in which released calls must end, in seconds. s3fs retries five times before it fails."""
 _ENOUGH = 20
-"""So many runs in which nothing was struck are no accident."""
+"""Minimum number of runs in which the fault must strike at least once."""
 CLOSING_SECONDS = 1.5
-"""After that long a connection is closed, whatever hangs at its other end."""
+"""Time in which a connection must be closed, in seconds, even if the server hangs."""
 
 
 @dataclass
 class Row:
-    """A cell and what came of its runs."""
+    """The results of one cell."""
 
     name: str
     is_promised: bool = True
     outcomes: list[Outcome] = field(default_factory=list)
     left_behind: str = ""
-    """Threads that did not end after all that hung was let go."""
+    """Names of threads that did not end after hanging calls were released."""
 
     @property
     def complete(self) -> int:
-        """Runs with the right splits."""
+        """Number of runs with the right splits."""
         return sum(outcome.is_complete for outcome in self.outcomes)
 
     @property
     def errors(self) -> int:
-        """Runs with an error that says where."""
+        """Number of runs with an error that names the connector and the table."""
         return sum(o.error is not None and not o.violation for o in self.outcomes)
 
     @property
     def different(self) -> int:
-        """Runs with other splits than those of the table."""
+        """Number of runs with wrong splits."""
         return sum(bool(outcome.different) for outcome in self.outcomes)
 
     @property
     def struck(self) -> int:
-        """Runs in which the fault struck at all."""
+        """Number of runs in which the fault struck."""
         return sum(outcome.struck > 0 for outcome in self.outcomes)
 
     @property
     def slowest(self) -> Step:
-        """What ended latest, by its deadline."""
+        """Step with the longest time in proportion to its deadline."""
         steps = [step for outcome in self.outcomes for step in outcome.steps]
         return max(steps, key=lambda step: step.seconds / step.deadline, default=Step(0, 1))
 
     @property
     def violations(self) -> list[str]:
-        """What must not be, each with the seed that it came of."""
+        """Descriptions of all violations, with their seeds."""
         found = [f"seed {o.seed}: {o.violation}" for o in self.outcomes if o.violation]
         if self.is_promised:
             found += [f"seed {o.seed}: {o.different}" for o in self.outcomes if o.different]
@@ -72,14 +72,14 @@ class Row:
 
 
 def measure(cell: Cell, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
-    """Run a cell many times, several at once.
+    """Run a cell many times, with several runs in parallel.
 
     Args:
-        cell: Which.
-        runs: How many times.
-        seed: Of the first run; the others count on.
-        at_once: Runs at the same time; most of a run is waiting.
-        progress: Called after each.
+        cell: The cell.
+        runs: Number of runs.
+        seed: Seed of the first run. The next runs have the next seeds.
+        at_once: Number of parallel runs. Runs mostly wait.
+        progress: Function that is called after each run.
     """
     before = set(threading.enumerate())
 
@@ -105,7 +105,10 @@ def measured(
     at_once: int,
     progress: Callable[[], None],
 ) -> Row:
-    """The outcomes of calls of ``once``; the arguments as of :func:`measure`."""
+    """Call ``once`` with each seed, and return the outcomes.
+
+    The other arguments are those of :func:`measure`.
+    """
 
     def counted(number: int) -> Outcome:
         outcome = once(number)
@@ -117,7 +120,7 @@ def measured(
 
 
 def threads_left(before: Container[threading.Thread] = ()) -> str:
-    """The names of splitlib's threads that do not end, though nothing hangs any more."""
+    """Return the names of splitlib's threads that do not end in time."""
     until = time.monotonic() + TIDY_SECONDS
     while threads := [t.name for t in threading.enumerate() if _is_ours(t) and t not in before]:
         if time.monotonic() > until:

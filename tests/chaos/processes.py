@@ -1,4 +1,7 @@
-"""Processes that are ended at random: by SIGKILL while they hand out splits, and by Ctrl-C."""
+"""Tests that end processes at random times.
+
+Processes are killed while they assign splits, or interrupted by Ctrl-C while their calls hang.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ INTERRUPTED = {
     "files on S3": "files",
     "iceberg on S3": "manifests",
 }
-"""At which stage of which table."""
+"""Stage at which calls hang when the process is interrupted, by table."""
 
 _KILLS = 4
 _LIFE_SECONDS = 0.5
-"""Within which a process is killed; it needs about as long for all of its work."""
+"""Maximum time until a process is killed, in seconds. All its work takes about as long."""
 _WORK_SECONDS = 60.0
 INTERRUPT_SECONDS = 1.0
 _END_SECONDS = 20.0
@@ -42,7 +45,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class Kills:
-    """Processes that hand out a table's splits together, each killed but the last.
+    """Successive processes that assign a table's splits. All but the last are killed.
 
     Args:
         subject: The table.
@@ -72,9 +75,9 @@ class Kills:
         return outcome
 
     def _live(self, directory: Path, seconds: float, rng: random.Random) -> bool:
-        """Let a process go on for some time; whether it had to be killed."""
+        """Run a process for some time, then kill it. Return whether it was still running."""
         subject = self._subject
-        # every request takes a moment, so that processes end in the middle of one, too
+        # Requests are slow, so that a process may be killed in the middle of one.
         lies = Spec("late", ANY, rng.randrange(2**63), _PAUSE_SECONDS, 0, FOR_EVER)
         options = dict(subject.options(lies.text()))
         job = (directory, subject.table, subject.connector, options, rng.randrange(2**63))
@@ -88,11 +91,11 @@ class Kills:
 
 
 class Interrupts:
-    """Processes whose calls hang, and that get a SIGINT at some moment.
+    """Processes that receive a SIGINT at a random time, while their calls hang.
 
     Args:
         subject: The table.
-        stage: At which they hang.
+        stage: Stage at which the calls hang.
     """
 
     def __init__(self, subject: Subject, stage: str) -> None:
@@ -102,7 +105,7 @@ class Interrupts:
 
     def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
         """See :func:`tests.chaos.measure.measure`."""
-        # two processes at a time: what they share is the machine
+        # One run at a time, since its two processes already compete for the machine.
         return measured(self.name, self._once, runs, seed, 1, progress)
 
     def _once(self, number: int) -> Outcome:
@@ -115,7 +118,7 @@ class Interrupts:
                 "connector": subject.connector,
                 "options": dict(way.options),
             }
-            # beside one that does nothing, which a busy machine holds up as much
+            # The idle process shows how much a busy machine delays any process.
             idle, hanging = (ended.enter_context(_started(each)) for each in (None, job))
             time.sleep(rng.uniform(0, 1))
             took = _seconds_to_end([idle, hanging])
@@ -123,7 +126,7 @@ class Interrupts:
             if hanging not in took:
                 outcome.violation = "it did not end"
                 return outcome
-            # what hangs does not end well: it was done before, or about to be
+            # A process that exits with 0 had finished, or was about to, before it was interrupted.
             outcome.struck = hanging.returncode != 0 and said != ""
             outcome.steps.append(Step(max(took[hanging] - took[idle], 0), INTERRUPT_SECONDS))
             if took[hanging] - took[idle] > INTERRUPT_SECONDS:
@@ -134,17 +137,17 @@ class Interrupts:
 
 
 def _was_interrupted(code: int, said: str) -> bool:
-    """Whether a ``KeyboardInterrupt`` ended a process, and nothing on the way out hid it.
+    """Return whether a process ended with an uncaught ``KeyboardInterrupt``.
 
-    The code is usually that of the signal. It is 1 if another thread was importing something just
-    then: Python forgets that nobody has caught the interrupt when any thread runs ``exec``.
+    The exit code is usually that of the signal. It is 1 if another thread ran ``exec`` at that
+    time, as imports do, because Python then forgets that the interrupt was not caught.
     """
     return code in (-signal.SIGINT, 1) and said.rstrip().endswith("KeyboardInterrupt")
 
 
 @contextmanager
 def _started(job: Mapping[str, Any] | None) -> Iterator[subprocess.Popen[str]]:
-    """A process of the driver that has begun its job; None = to wait."""
+    """Start a driver process, and wait until it begins its job. None: it only waits."""
     process = subprocess.Popen(
         [sys.executable, "-m", driver.__name__, json.dumps(job)],
         stdout=subprocess.PIPE,
@@ -162,7 +165,10 @@ def _started(job: Mapping[str, Any] | None) -> Iterator[subprocess.Popen[str]]:
 
 
 def _seconds_to_end(processes: Sequence[subprocess.Popen[str]]) -> dict[Any, float]:
-    """How long each takes to end after a SIGINT; without those that have to be killed."""
+    """Send SIGINT to processes, and return the seconds that each takes to end.
+
+    Processes that do not end are killed, and are not in the result.
+    """
     started = time.monotonic()
     for process in processes:
         process.send_signal(signal.SIGINT)
@@ -178,7 +184,7 @@ def _seconds_to_end(processes: Sequence[subprocess.Popen[str]]) -> dict[Any, flo
 
 
 def _wrong(directory: Path, files: Mapping[str, KnownFile]) -> str:
-    """What is wrong with all splits that were handed out."""
+    """Describe what is wrong with the assigned splits, or return an empty text."""
     if not (directory / "done").exists():
         return "the last process did not come to its end"
     found = sorted(map(tuple, driver.handed_out(directory)))

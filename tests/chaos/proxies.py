@@ -1,4 +1,4 @@
-"""A proxy in front of a real server, which treats some of its answers as it is told to."""
+"""Proxies in front of real servers, which change, delay or drop some answers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Loop:
-    """The one thread in which all proxies of the process run."""
+    """The event loop thread of all proxies of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine in that thread."""
+        """Run a coroutine in the thread, and return its result."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -38,7 +38,7 @@ _loop = _Loop()
 
 
 class Proxy:
-    """Listens at a port of its own. Of the protocol it knows that request and answer take turns.
+    """A proxy for one server, for any protocol in which requests and answers alternate.
 
     Args:
         target: Host and port of the server.
@@ -48,11 +48,11 @@ class Proxy:
         self.target = target
         self.strikes = Strikes(NOTHING)
         self.earlier: list[bytes] = []
-        """The answers that the server has given since it was set up."""
+        """Answers of the server since :meth:`set_up`."""
         self._make: Callable[[], Treatment] | None = None
         self._connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
-        # holds the port while nobody listens, or another proxy would be given it
+        # Keeps the port reserved while the proxy does not listen.
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._reserved.bind((_LOOPBACK, 0))
@@ -60,31 +60,35 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected."""
+        """Number of connected clients."""
         return len(self._connections)
 
     def set_up(self, strikes: Strikes, make: Callable[[], Treatment] | None) -> None:
-        """Open the door, without any connection, and from now on treat answers.
+        """Close all connections, accept new ones, and change how answers are treated.
 
         Args:
-            strikes: To which requests.
-            make: How; None = all of them pass.
+            strikes: Selects the requests whose answers are treated.
+            make: Creates a treatment. None to pass on all answers unchanged.
         """
         self.strikes, self._make, self.earlier = strikes, make, []
         _loop.run(self._begin())
 
     def treatment(self, request: bytes) -> Treatment | None:
-        """What is to become of the answer to a request; None = nothing."""
+        """Return the treatment of the answer to a request, or None."""
         struck = self.strikes.hit(request.decode("latin-1"))
         return self._make() if struck and self._make is not None else None
 
     def cut_all(self) -> None:
-        """End every connection."""
+        """Reset every connection."""
         for connection in list(self._connections):
             connection.cut(reset=True)
 
     def close_door(self, seconds: float | None) -> None:
-        """See :meth:`tests.chaos.treatments.Line.close_door`; in the thread of the proxies."""
+        """Reset all connections and reject new ones. Call this in the event loop.
+
+        Args:
+            seconds: Time until connections are accepted again. None: never.
+        """
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -113,9 +117,9 @@ class Proxy:
 
 
 class Proxies:
-    """As many proxies as are in use at once.
+    """A pool of proxies, which are used again by later runs.
 
-    A client such as s3fs, which is dear to make and kept by its address, is used again like this.
+    Clients such as s3fs are slow to create and cached by address. So the same addresses are used.
     """
 
     def __init__(self) -> None:
@@ -124,7 +128,7 @@ class Proxies:
 
     @contextmanager
     def borrowed(self, target: tuple[str, int]) -> Iterator[Proxy]:
-        """A proxy of a server that nobody else uses."""
+        """Use an idle proxy of a server for the ``with`` block."""
         with self._lock:
             idle = self._idle.setdefault(target, [])
             proxy = idle.pop() if idle else Proxy(target)
@@ -137,7 +141,7 @@ class Proxies:
 
 
 class _Connection:
-    """One client, and the connection to the server that is made for it."""
+    """A client's connection, and its connection to the server."""
 
     def __init__(
         self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -167,7 +171,7 @@ class _Connection:
         self._proxy.close_door(seconds)
 
     async def serve(self) -> None:
-        """Until one of the two closes."""
+        """Pass data in both directions until one side closes."""
         writer: asyncio.StreamWriter | None = None
         try:
             reader, writer = await asyncio.open_connection(*self._proxy.target)
@@ -180,7 +184,7 @@ class _Connection:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
-            pass  # the server is being restarted
+            pass  # The server is being restarted.
         finally:
             for each in filter(None, (writer, self._writer)):
                 with suppress(OSError):
@@ -188,7 +192,7 @@ class _Connection:
 
     async def _requests(self, server: asyncio.StreamWriter) -> None:
         while data := await self._reader.read(_PIECE):
-            if self._answer or not self._begun:  # not the rest of a request
+            if self._answer or not self._begun:  # a new request
                 if self._answer:
                     self._proxy.earlier.append(self._answer)
                 self._answer, self._begun = b"", True

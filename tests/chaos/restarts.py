@@ -1,4 +1,4 @@
-"""The server itself is killed and started again while tables are enumerated."""
+"""Tests that kill and restart a server while its table is enumerated."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FAULT = "restart"
 
 
 class Server(Protocol):
-    """What can be restarted."""
+    """A server that can be restarted."""
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill the server."""
 
     def start(self) -> None:
-        """Bring it back; returns when it answers."""
+        """Start the server, and return when it answers."""
 
 
 class Restarts:
-    """A table whose server is restarted.
+    """Restarts of a table's server.
 
     Args:
         subject: The table.
-        server: What serves it.
+        server: The server of the table.
     """
 
     def __init__(self, subject: ProxiedSubject, server: Server) -> None:
@@ -45,7 +45,7 @@ class Restarts:
         self._up_at = 0.0
 
     def measure(self, runs: int, seed: int, at_once: int, progress: Callable[[], None]) -> Row:
-        """One restart for each of ``runs``, under as many enumerations as go on meanwhile."""
+        """Restart the server ``runs`` times, each time during ``at_once`` parallel enumerations."""
         row = Row(self.name)
         for number in range(seed, seed + runs):
             self._down_at = self._up_at = 0.0
@@ -62,7 +62,7 @@ class Restarts:
         return row
 
     def _enumerate(self, number: int, progress: Callable[[], None]) -> list[Outcome]:
-        """One enumeration after the other until some time after the server is back."""
+        """Enumerate the table again and again until some time after the restart."""
         found: list[Outcome] = []
         rng = random.Random(f"{self.name} {number}")
         while not self._up_at or time.monotonic() < self._up_at + _AFTER_SECONDS:

@@ -1,4 +1,4 @@
-"""The table of a measurement, as Markdown."""
+"""The results of a measurement, as Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MEASURED_HEAD = (
 
 
 def as_markdown(rows: Iterable[Row], command: str) -> str:
-    """Both tables: what is promised, and what nobody can promise."""
+    """Return the tables of results: cells with promises, and cells of undetectable faults."""
     rows = list(rows)
     promised = [_line(row) for row in rows if row.is_promised]
     measured = [_measured_line(row) for row in rows if not row.is_promised]
@@ -38,7 +38,7 @@ def as_markdown(rows: Iterable[Row], command: str) -> str:
 
 
 def write_into(document: Path, markdown: str) -> None:
-    """Exchange what stands between the marks of a document."""
+    """Replace the text between the marks of a document."""
     text = document.read_text("utf-8")
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)
@@ -46,7 +46,7 @@ def write_into(document: Path, markdown: str) -> None:
 
 
 def totals(rows: Sequence[Row]) -> str:
-    """One line about all."""
+    """Return a line with the numbers of cells, runs and violations."""
     runs = sum(len(row.outcomes) for row in rows)
     violations = sum(len(row.violations) for row in rows)
     return f"{len(rows)} cells, {runs} runs, {violations} violations"

@@ -1,4 +1,4 @@
-"""One run: a table is opened and enumerated under a fault, and what comes of it is judged."""
+"""One run: open and enumerate a table under a fault, and judge the outcome."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from splitlib.model import FileSplit
 from tests.chaos.subjects import Access, KnownFile, Subject
 
 SLACK_SECONDS = 1.0
-"""How much later than its deadline something may end, on a busy machine."""
+"""Seconds by which a step may exceed its deadline, on a busy machine."""
 _CLOSE_SECONDS = 0.5
 
 
 class Step(NamedTuple):
-    """A part of a run that has a deadline."""
+    """A part of a run with a deadline."""
 
     seconds: float
     deadline: float
 
     @property
     def is_late(self) -> bool:
-        """Whether it ended too late."""
+        """Whether the step ended too late."""
         return self.seconds > self.deadline + SLACK_SECONDS
 
 
 class WrongSplits(Exception):
-    """The splits are not those of the table, and nothing has said so."""
+    """The splits are wrong, and no error was raised."""
 
 
 @dataclass
 class Outcome:
-    """What came of a run."""
+    """The outcome of a run."""
 
     seed: int
     struck: int = 0
     steps: list[Step] = field(default_factory=list)
     error: SplitlibError | None = None
     different: str = ""
-    """How the splits differ from those of the table."""
+    """Description of wrong splits. Empty if they are right."""
     violation: str = ""
-    """What else is wrong."""
+    """Description of another violation. Empty if there is none."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the splits were right."""
+        """Whether the run ended with the right splits."""
         return not (self.error or self.different or self.violation)
 
     @contextmanager
     def timed(self, deadline: float) -> Iterator[None]:
-        """Note how long something takes."""
+        """Measure the ``with`` block as a step with a deadline."""
         started = time.monotonic()
         try:
             yield
@@ -72,7 +72,7 @@ class Outcome:
 
 
 def run(subject: Subject, stage: str, access: Access, seed: int, rng: random.Random) -> Outcome:
-    """Enumerate a table by the way that is given; a fault strikes at one stage."""
+    """Enumerate a table with a random filter, while a fault strikes at one stage."""
     outcome = Outcome(seed)
     keys = _drawn_filter(subject, rng)
     try:
@@ -118,7 +118,10 @@ def _through_two_coordinators(
     outcome: Outcome,
     rng: random.Random,
 ) -> list[FileSplit]:
-    """The second one is restored from what the first one knew, and only then a fault strikes."""
+    """Read splits from a coordinator and from one restored from its checkpoint.
+
+    The fault strikes only after the restore begins.
+    """
     access.strikes.armed = False
     with (
         _opened(subject, access, outcome) as table,
@@ -164,7 +167,7 @@ def _coordinator(
 
 
 def _taken(coordinator: DynamicFileSplitEnumerator, most: int | None = None) -> Iterator[FileSplit]:
-    """What a reader is given until there is no more, or it has enough."""
+    """Yield the splits assigned to a reader, up to a maximum number."""
     until = time.monotonic() + coordinator.enumerator.config.enumeration_deadline_seconds
     until += 2 * SLACK_SECONDS
     count = 0
@@ -198,10 +201,10 @@ def _expected(subject: Subject, keys: DynamicFilteringData) -> dict[str, KnownFi
 
 
 def _compare(splits: Iterable[FileSplit], expected: Mapping[str, KnownFile]) -> None:
-    """The splits cover each file from its first byte to its last, once, and no other.
+    """Check that the splits cover each byte of the expected files once, and no other file.
 
     Raises:
-        WrongSplits: if they do not.
+        WrongSplits: The splits are wrong.
     """
     ranges: dict[str, list[tuple[int, int]]] = {}
     known: dict[str, Any] = {}

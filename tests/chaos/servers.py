@@ -1,7 +1,7 @@
-"""An object store: SeaweedFS, a real one that many rely on, from the wheel that ships its binary.
+"""A real object store, SeaweedFS, from a wheel with its binary.
 
-A mock such as moto is a web application of Python's: one slow process, without the connections,
-chunks and timing of a store in use.
+A mock such as moto is a slow Python process. It does not have the connections, chunks and timing
+of a real store.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SERVICES = ("master", "volume", "filer", "s3")
 
 
 class ObjectStore:
-    """An S3 server on a directory. Its ports stay the same over a restart.
+    """An S3 server on a directory. A restart keeps its ports.
 
     Args:
-        directory: Its own.
+        directory: Directory of the server's data.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -40,12 +40,12 @@ class ObjectStore:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of its S3 service."""
+        """Host and port of the S3 service."""
         return _HOST, self._ports["s3.port"]
 
     @property
     def endpoint(self) -> str:
-        """The same as a URL."""
+        """URL of the S3 service."""
         return endpoint_of(self._at)
 
     @property
@@ -54,7 +54,7 @@ class ObjectStore:
         return f"{host}:{port}"
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start the server, and return when it answers."""
         self._directory.mkdir(parents=True, exist_ok=True)
         identities = self._directory / "identities.json"
         credentials = [{"accessKey": KEY, "secretKey": SECRET}]
@@ -70,7 +70,7 @@ class ObjectStore:
             "s3.iam": "false",
             "master.telemetry": "false",
             "master.volumeSizeLimitMB": 64,
-            "master.electionTimeout": "500ms",  # there is nobody else, and it is restarted often
+            "master.electionTimeout": "500ms",  # short, as there is only one master
             **self._ports,
         }
         with (self._directory / "log").open("ab") as log:
@@ -83,7 +83,7 @@ class ObjectStore:
                 ],
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is not for it
+                start_new_session=True,  # Ctrl-C must not stop the server
             )
         until = time.monotonic() + _START_SECONDS
         while not self._answers():
@@ -92,7 +92,7 @@ class ObjectStore:
             time.sleep(0.05)
 
     def upload(self, directory: Path) -> None:
-        """Store a directory under its own name."""
+        """Upload a local directory, under its own name."""
         from s3fs import S3FileSystem
 
         files = S3FileSystem(**storage_options(self._at))
@@ -100,7 +100,7 @@ class ObjectStore:
         files.put(f"{directory}/", f"{BUCKET}/{directory.name}/", recursive=True)
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill the server."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -108,7 +108,7 @@ class ObjectStore:
     def _answers(self) -> bool:
         try:
             urllib.request.urlopen(self.endpoint, timeout=1)
-        except urllib.error.HTTPError as refusal:  # of somebody who gives no key
+        except urllib.error.HTTPError as refusal:  # requests without a key get 403
             return refusal.code == 403
         except OSError:
             return False
@@ -123,17 +123,17 @@ class ObjectStore:
 
 
 def endpoint_of(address: str) -> str:
-    """The URL of a store, or of a proxy in front of it."""
+    """Return the URL of a store or of its proxy."""
     return f"http://{address}"
 
 
 def storage_options(address: str) -> dict[str, object]:
-    """What s3fs is told."""
+    """Return the storage options for s3fs."""
     return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint_of(address)}
 
 
 def _binary() -> str:
-    # beside the interpreter, wherever PATH leads
+    # The wheel's binary is beside the interpreter, even if that directory is not on PATH.
     found = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if found is None:
         raise RuntimeError("there is no weed: pip install -r tests/chaos/requirements.txt")

@@ -1,4 +1,4 @@
-"""Which requests a fault strikes."""
+"""Selection of the requests that a fault strikes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 import threading
 
 NOTHING = "(?!)"
-"""A pattern that no request has in it."""
+"""A pattern that matches no request."""
 
 
 class Strikes:
-    """Counts requests that match, and says of each whether it is struck. Thread-safe.
+    """Counts the matching requests, and selects those that the fault strikes. Thread-safe.
 
     Args:
-        pattern: What a request has in it that may be struck.
-        first: How many of them pass before.
-        times: How many are struck then.
+        pattern: Regular expression for requests that may be struck.
+        first: Number of matching requests that pass before the first strike.
+        times: Number of matching requests that are then struck.
     """
 
     def __init__(self, pattern: str, first: int = 0, times: int = 1) -> None:
@@ -25,12 +25,12 @@ class Strikes:
         self._seen = 0
         self._lock = threading.Lock()
         self.armed = True
-        """While it is not, nothing is counted or struck."""
+        """Whether requests are counted and struck."""
         self.struck = 0
-        """How many have been."""
+        """Number of requests struck so far."""
 
     def hit(self, request: str) -> bool:
-        """Whether this request is struck."""
+        """Count a request, and return whether the fault strikes it."""
         if not self.armed or not self._pattern.search(request):
             return False
         with self._lock:

@@ -1,4 +1,4 @@
-"""What is struck: a table, where it is, and how it is reached with a fault on the way."""
+"""Tables for fault tests, and the access to them with a fault."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ CONFIG = SplitConfig(
     listing_threads=4,
     target_split_bytes=600,
 )
-"""Short, so that what hangs costs little; long enough for all else on a busy machine."""
+"""Settings with short deadlines, so that hanging calls end soon.
+
+The deadlines are long enough for normal calls on a busy machine.
+"""
 
 PATIENT = replace(
     CONFIG, call_deadline_seconds=3.0, enumeration_deadline_seconds=6.0, retry_max_seconds=2.0
 )
-"""For an object store: to make its client alone takes some tenths of a second of work."""
+"""Settings with longer deadlines for object stores, because their clients start slowly."""
 
 _proxies = Proxies()
 
@@ -36,74 +39,80 @@ FOR_EVER = 10**9
 
 LIES = ("late", "hang", "error", "gone")
 READING_LIES = ("short", "zeros")
-"""Of the bytes of a file; those of its directory are ``LIES`` and ``swap``."""
+"""Faults that change the bytes of files."""
 
 
 class KnownFile(NamedTuple):
-    """A file of the table, as whoever wrote it knows it."""
+    """The expected properties of a file of the table."""
 
     size: int
     values: Mapping[str, Any]
-    """Of its partition."""
+    """Partition values of the file, by partition key."""
     matches: Mapping[str, Any]
-    """The value of each column by which it can be selected."""
+    """Value of each column that can be used to select the file."""
     deletes: tuple[str, ...] = ()
 
 
 class Access:
-    """The way to a table during one run. What hangs is let go at its end."""
+    """The access to a table in one run. Hanging calls are released at its end."""
 
     options: Mapping[str, Any]
     strikes: Strikes
 
     @property
     def connections(self) -> int:
-        """How many there are that should be none once the table is closed."""
+        """Number of open connections, which must be 0 after the table is closed."""
         return 0
 
 
 @dataclass(frozen=True)
 class Subject(ABC):
-    """A table."""
+    """A table for fault tests."""
 
     name: str
     connector: str
     table: str
     files: Mapping[str, KnownFile]
-    """By path."""
+    """Expected files of the table, by path."""
     stages: Mapping[str, str]
-    """By name, what the requests have in them that are made there."""
+    """Regular expression for the requests of each stage, by the stage's name."""
     options: Callable[[str], Mapping[str, Any]]
-    """Of the connector, for the address of a proxy or the text of a lie."""
+    """Function that returns the connector's options.
+
+    Its argument is the address of a proxy, or the text of a lie.
+    """
     unnoticed: Mapping[str, tuple[str, ...]]
-    """By stage, faults that leave answers which no client can tell from right ones."""
+    """Faults at each stage whose answers no client can distinguish from right ones."""
     _: KW_ONLY
     config: SplitConfig = CONFIG
 
     @property
     @abstractmethod
     def faults(self) -> tuple[str, ...]:
-        """What can strike it, and has to be noticed."""
+        """Faults that must never lead to wrong splits."""
 
     @abstractmethod
     def reached(self, stage: str, fault: str, rng: random.Random) -> AbstractContextManager[Access]:
-        """A way to it on which a fault strikes at a stage, once the strikes are armed."""
+        """Return an access to the table with a fault at one stage.
+
+        The fault strikes only while the access's ``strikes`` are armed.
+        """
 
 
 def drawn_times(rng: random.Random) -> tuple[int, int]:
-    """How many requests pass before the first strike, and how many are struck then."""
+    """Draw how many requests pass before the first strike, and how many are then struck."""
     return rng.choice([0, 0, 0, 0, 1, 2, 4]), rng.choice([1, 2, FOR_EVER])
 
 
 @dataclass(frozen=True)
 class ProxiedSubject(Subject):
-    """A table of a server, with a proxy in between."""
+    """A table of a server, accessed through a proxy."""
 
     _: KW_ONLY
     server: Callable[[], tuple[str, int]]
     treatments: Mapping[str, type[Treatment]]
     keeps_connections: bool = False
-    """Whether its client keeps them for others after the table is closed, as s3fs does."""
+    """Whether the client keeps connections after the table is closed, as s3fs does."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -121,7 +130,7 @@ class ProxiedSubject(Subject):
 
 
 class ProxyAccess(Access):
-    """Through a proxy."""
+    """Access to a table through a proxy."""
 
     def __init__(
         self, proxy: Proxy, options: Mapping[str, Any], *, keeps_connections: bool
@@ -138,7 +147,7 @@ class ProxyAccess(Access):
 
 @dataclass(frozen=True)
 class LyingSubject(Subject):
-    """A table on a disk that lies."""
+    """A table on a faulty local disk."""
 
     _: KW_ONLY
     lies: tuple[str, ...]
@@ -161,7 +170,7 @@ class LyingSubject(Subject):
 
 
 class LyingAccess(Access):
-    """Through the lies that are told of a disk."""
+    """Access to a table on a faulty local disk."""
 
     def __init__(self, strikes: Strikes, options: Mapping[str, Any]) -> None:
         self.strikes = strikes

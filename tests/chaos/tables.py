@@ -1,4 +1,4 @@
-"""The tables: small, and known file by file to whoever writes them."""
+"""Create small tables, and return their expected files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ Files = dict[str, KnownFile]
 
 
 def write_tree(root: Path) -> Files:
-    """Directories ``y=0/k=0`` of Parquet files, each of another size; paths from ``root``."""
+    """Write Parquet files of different sizes to directories such as ``y=0/k=0``.
+
+    Returns:
+        The files by their paths relative to ``root``.
+    """
     files, numbers = {}, itertools.count(1)
     for (y, k), nth in itertools.product(_PARTITIONS, range(_FILES)):
         path = root / f"y={y}/k={k}/part-{nth}.parquet"
@@ -60,18 +64,21 @@ def write_tree(root: Path) -> Files:
 
 
 def below(root: str, files: Mapping[str, KnownFile]) -> Files:
-    """The same files in another place."""
+    """Return the same files with paths below another root."""
     return {f"{root}/{path}": file for path, file in files.items()}
 
 
 def make_hive_table(metastore: HiveMetastore, name: str, directory: Path, root: str) -> str:
-    """A table whose partitions are those of a tree below ``root``, wherever that is.
+    """Create a Hive table whose partitions are the directories below ``root``.
 
     Args:
-        metastore: A running one.
-        name: What it is to be called.
-        directory: Its own, without a file.
-        root: The directory of its partitions, as a URI.
+        metastore: A running metastore.
+        name: Name of the table.
+        directory: Location of the table, an empty directory.
+        root: URI of the directory of the partitions.
+
+    Returns:
+        The table's name with its database.
     """
     create_table(metastore, name, directory, [("c", "bigint")], [("y", "int"), ("k", "int")])
     texts = [(str(y), str(k)) for y, k in _PARTITIONS]
@@ -81,13 +88,13 @@ def make_hive_table(metastore: HiveMetastore, name: str, directory: Path, root: 
 
 
 def make_iceberg_table(options: Mapping[str, Any]) -> tuple[str, Files]:
-    """A table of several manifests, some of them of deletes; of data files there is metadata only.
+    """Create an Iceberg table with several data and delete manifests, but no data files.
 
     Args:
-        options: Of the catalog, which is made.
+        options: Properties of the catalog.
 
     Returns:
-        Its name, and its files.
+        The table's name, and its files by path.
     """
     catalog = load_catalog(None, **options)
     catalog.create_namespace_if_not_exists("ns")

@@ -1,4 +1,4 @@
-"""What a broken network, proxy or server does to one answer."""
+"""Effects of a broken network, proxy or server on one answer."""
 
 from __future__ import annotations
 
@@ -13,28 +13,36 @@ _PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></h
 
 
 class Line(Protocol):
-    """The connection that an answer is for."""
+    """The client's connection that receives the answer."""
 
     @property
     def earlier(self) -> list[bytes]:
-        """Answers that were given before, to whatever requests."""
+        """Earlier answers of the server, to any requests."""
 
     async def send(self, data: bytes) -> None:
-        """Pass bytes on to the client."""
+        """Send bytes to the client."""
 
     def cut(self, *, reset: bool) -> None:
-        """Close the connection, after what was sent or at once."""
+        """Close the connection.
+
+        Args:
+            reset: Whether to close immediately, without sending the remaining bytes.
+        """
 
     def close_door(self, seconds: float | None) -> None:
-        """Cut all connections and refuse new ones; None = for ever."""
+        """Reset all connections and reject new ones.
+
+        Args:
+            seconds: Time until connections are accepted again. None: never.
+        """
 
 
 class Treatment(ABC):
-    """Decides what becomes of one answer, which comes in pieces.
+    """A treatment of one answer, which arrives in pieces.
 
     Args:
-        rng: What is drawn.
-        deadline_seconds: That of one call of the client.
+        rng: Random numbers of the run.
+        deadline_seconds: Deadline of one call of the client.
     """
 
     def __init__(self, rng: random.Random, deadline_seconds: float) -> None:
@@ -43,24 +51,30 @@ class Treatment(ABC):
         self.begun = False
 
     async def pass_on(self, data: bytes, line: Line) -> None:
-        """Take a piece of the answer, and send what the client is to get."""
+        """Treat a piece of the answer, and send the result to the client."""
         first, self.begun = not self.begun, True
         await self.treat(data, line, first=first)
 
     @abstractmethod
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
-        """:meth:`pass_on`, which also says whether the piece is the first one."""
+        """Treat a piece of the answer.
+
+        Args:
+            data: The piece.
+            line: The client's connection.
+            first: Whether this is the first piece.
+        """
 
 
 class Untouched(Treatment):
-    """As it is."""
+    """The answer is not changed."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         await line.send(data)
 
 
 class Delay(Treatment):
-    """Complete, and perhaps too late."""
+    """The answer is complete, but perhaps too late."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         if first:
@@ -69,7 +83,7 @@ class Delay(Treatment):
 
 
 class Trickle(Treatment):
-    """A few bytes at a time: every read is quick, and the whole may take for ever."""
+    """The answer comes a few bytes at a time: each read is fast, but the whole may be too late."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         size, pause = self.rng.randint(1, 400), self.rng.uniform(0, 0.05)
@@ -79,7 +93,7 @@ class Trickle(Treatment):
 
 
 class Cut(Treatment):
-    """The connection ends in the middle, or before the first byte."""
+    """The connection closes in the middle of the answer, or before its first byte."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         await line.send(data[: self.rng.randrange(len(data))])
@@ -87,14 +101,14 @@ class Cut(Treatment):
 
 
 class Hang(Treatment):
-    """Nothing comes, and the connection stays."""
+    """No answer comes, and the connection stays open."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         pass
 
 
 class Refuse(Treatment):
-    """The server is gone, for a moment or for good."""
+    """The server closes all connections and rejects new ones, for a while or for ever."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         seconds = self.rng.uniform(0, self.deadline_seconds)
@@ -102,7 +116,7 @@ class Refuse(Treatment):
 
 
 class Garble(Treatment):
-    """Bytes are lost, put in or said twice, so that all after them are out of place."""
+    """Bytes of the answer are lost, inserted or repeated, which shifts the bytes after them."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         at, size = self.rng.randrange(len(data)), self.rng.randint(1, 64)
@@ -117,7 +131,7 @@ class Garble(Treatment):
 
 
 class Flip(Treatment):
-    """One bit is another; what frames the answer may be as it was."""
+    """One bit of the answer is flipped. The framing of the answer may stay intact."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         changed = bytearray(data)
@@ -126,7 +140,7 @@ class Flip(Treatment):
 
 
 class ErrorPage(Treatment):
-    """A load balancer answers in the server's place, in HTML."""
+    """A load balancer sends an HTML page instead of the server's answer."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         if first:
@@ -134,7 +148,7 @@ class ErrorPage(Treatment):
 
 
 class Swap(Treatment):
-    """The answer to another request: whoever sits between has mixed up two of them."""
+    """The client gets the answer to another request, as if a proxy had confused two requests."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         if not line.earlier:
@@ -144,7 +158,7 @@ class Swap(Treatment):
 
 
 class Throttle(Treatment):
-    """An object store asks for fewer requests, or fails by itself."""
+    """The object store throttles the request or reports an internal error."""
 
     async def treat(self, data: bytes, line: Line, *, first: bool) -> None:
         if first:
@@ -154,7 +168,7 @@ class Throttle(Treatment):
 
 
 class Shorten(Treatment):
-    """The body ends early, and its headers say that this is all of it."""
+    """The body is truncated, and its ``Content-Length`` is the shorter length."""
 
     def __init__(self, rng: random.Random, deadline_seconds: float) -> None:
         super().__init__(rng, deadline_seconds)
@@ -172,7 +186,7 @@ class Shorten(Treatment):
 
 
 def _whole_body(received: bytes) -> bytes | None:
-    """The body of an HTTP answer; None = there is more to come."""
+    """Return the body of an HTTP answer, or None if it is not complete."""
     head, _, body = received.partition(b"\r\n\r\n")
     length = re.search(rb"(?i)content-length: *(\d+)", head)
     if length:
@@ -204,7 +218,7 @@ STREAM: dict[str, type[Treatment]] = {
 """Faults of any protocol over TCP, by name."""
 
 OTHERS: dict[str, type[Treatment]] = {"flip": Flip, "restart": Untouched}
-"""What may leave an answer that is as good as another, and what strikes the server itself."""
+"""Faults that no client can always detect, and the fault that restarts the server."""
 
 HTTP: dict[str, type[Treatment]] = {**STREAM, "throttle": Throttle, "shorten": Shorten}
-"""Those of an object store."""
+"""Faults of an object store, by name."""

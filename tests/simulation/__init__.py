@@ -1,7 +1,12 @@
-"""Deterministic simulation: splitlib's threads, clock and source of a run, all drawn from one seed.
+"""Deterministic simulation of splitlib's threads, clock and table, all drawn from one seed.
 
-``scheduler`` runs threads one at a time and keeps a virtual clock, ``primitives`` puts it under
-:mod:`threading`, ``table_model`` and ``faults`` are the catalog, ``connector`` asks it.
-``enumerating`` and ``coordinating`` are who uses splitlib, and ``checks`` reads the ``history`` of
-a run. ``planted_bugs`` are bugs that have to be found. Started by ``python -m tests.simulation``.
+- ``scheduler`` runs one thread at a time and has a virtual clock.
+- ``primitives`` replaces :mod:`threading` and :mod:`time` with simulated versions.
+- ``table_model`` and ``faults`` simulate the catalog and storage, read through ``connector``.
+- ``network`` simulates a Hive metastore behind sockets.
+- ``enumerating``, ``coordinating`` and ``metastore`` are the scenarios.
+- ``checks`` reads the ``history`` of a run and reports violations.
+- ``planted_bugs`` are bugs that the checks must find.
+
+Run it with ``python -m tests.simulation``.
 """

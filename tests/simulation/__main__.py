@@ -1,4 +1,4 @@
-"""Runs seeds, replays one, or says after how many each planted bug is found."""
+"""Run seeds, replay one seed, or count the seeds until each planted bug is found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulation.checks import violations
 from tests.simulation.planted_bugs import BUGS
 from tests.simulation.run import prepare, simulate
 
-# Of real time, in which a run takes a tenth of a second.
+# In real time. A run usually takes a tenth of a second.
 _HANGS_AFTER_SECONDS = 120
 
 
@@ -39,7 +39,7 @@ def main() -> int:
     seeds = range(first, last)
     if given.jobs > 1:
         return share(seeds, given.jobs, [] if given.bug is None else ["--bug", given.bug])
-    if sys.flags.hash_randomization:  # sets of texts are to have the same order every time
+    if sys.flags.hash_randomization:  # sets of strings need the same order in every run
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     prepare()
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def share(seeds: range, jobs: int, more: list[str]) -> int:
-    """Run each part of the seeds in a process of its own."""
+    """Split the seeds among several processes, and return the highest exit code."""
     bounds = [seeds.start + len(seeds) * part // jobs for part in range(jobs + 1)]
     command = [sys.executable, "-m", "tests.simulation", *more, "--seeds"]
     started = [subprocess.Popen([*command, f"{a}:{b}"]) for a, b in pairwise(bounds)]
@@ -60,7 +60,7 @@ def share(seeds: range, jobs: int, more: list[str]) -> int:
 
 
 def run_all(seeds: range) -> int:
-    """Run seeds, and say which have failed."""
+    """Run seeds, print the violations, and return the exit code."""
     failed, steps, started = Counter[str](), 0, time.perf_counter()
     for number, (seed, found, taken) in enumerate(_runs(seeds), 1):
         steps += taken
@@ -76,7 +76,7 @@ def run_all(seeds: range) -> int:
 
 
 def replay(seed: int) -> int:
-    """Print what happens in one run, and what is wrong with it."""
+    """Run one seed, print its history and violations, and return the exit code."""
     run = simulate(seed)
     print(run.setting.config, run.setting.abilities, run.history, sep="\n")
     found = violations(run)
@@ -87,7 +87,11 @@ def replay(seed: int) -> int:
 
 
 def find_all(names: list[str], seeds: range) -> int:
-    """Say after how many seeds each planted bug is found, and by which check."""
+    """Print after how many seeds each planted bug is found, and by which checks.
+
+    Returns:
+        The exit code, 1 if a bug was not found.
+    """
     missed = 0
     for name in names:
         with BUGS[name]():
@@ -101,7 +105,7 @@ def find_all(names: list[str], seeds: range) -> int:
 
 
 def _runs(seeds: range) -> Iterator[tuple[int, dict[str, list[str]], int]]:
-    """Each seed, what is wrong in its run, and how many steps that took."""
+    """Run each seed, and yield it with its violations and its number of steps."""
     for seed in seeds:
         faulthandler.dump_traceback_later(_HANGS_AFTER_SECONDS, exit=True)
         run = simulate(seed)

@@ -1,4 +1,4 @@
-"""What must be true of calls of the connector: their errors, retries and deadlines."""
+"""Checks of the calls to the connector: their errors, retries and deadlines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.simulation.setting import CONNECTOR, TABLE
 
 _NEVER = float("inf")
 _LISTINGS = ("list_files", "hosts")
-# What splitlib waits for threads that are about to end, for each pool of an enumeration.
+# How long splitlib waits for ending threads: 0.2 seconds for each pool of an enumeration.
 TIDY_SECONDS = 2 * 0.2
 _CLOSE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Try:
-    """The attempts of one call: same thread, same arguments, one after the other."""
+    """The successive attempts of one call, in the same thread and with the same arguments."""
 
     attempts: list[Span] = field(default_factory=list)
 
@@ -30,21 +30,21 @@ class Try:
 
 
 def errors_say_where(run: Run) -> Iterator[str]:
-    """Errors are splitlib's own, with connector and table."""
+    """Check that each error has the names of the connector and of the table."""
     for span in _failed(run):
         if (span.end.connector, span.end.table) != (CONNECTOR, TABLE):
             yield str(span.end)
 
 
 def errors_have_a_cause(run: Run) -> Iterator[str]:
-    """Nothing fails that need not."""
+    """Check that each error has a cause, such as a fault or a deadline."""
     for span in _failed(run):
         if not _has_cause(run, span):
             yield str(span.end)
 
 
 def _failed(run: Run) -> Iterator[Span]:
-    """What users have asked for and got an error."""
+    """Yield the users' calls that raised an error."""
     for kind in ("next", "request", "cancel", "close", "close iterator", "snapshot", "restore"):
         yield from (span for span in run.history.of(kind) if span.get("error"))
 
@@ -59,7 +59,7 @@ def _has_cause(run: Run, span: Span) -> bool:
     if "took longer than its deadline" in message:
         tasks = [t for t in run.history.of("task") if t.begin.number < end.number]
         ends = [t.end if t.end and t.end.number < end.number else end for t in tasks]
-        # a thread may have stood still before it told that its task has ended
+        # The thread may have stalled between the end of its task and the note of it.
         longest = max(
             at.at - t.begin.at + end.stalled - at.stalled for at, t in zip(ends, tasks, strict=True)
         )
@@ -83,14 +83,14 @@ def _has_cause(run: Run, span: Span) -> bool:
 
 
 def no_more_calls_at_once_than_threads(run: Run) -> Iterator[str]:
-    """At most ``listing_threads`` listings, and one call of the catalog."""
+    """Check that a scan has at most ``listing_threads`` listings and one catalog call at once."""
     most = run.setting.config.listing_threads
     for scan in run.scans:
         begun = [event.number for event in _enumerations(run, scan)]
         for kinds, limit in ((_LISTINGS, most), (set(CALLS) - set(_LISTINGS), 1)):
             spans = [call for call in run.calls(scan) if call.begin.kind in kinds]
             for call in spans:
-                # what an earlier enumeration has left behind does not count
+                # Calls left over from an earlier enumeration do not count.
                 since = max((n for n in begun if n < call.begin.number), default=0)
                 open_then = [
                     other
@@ -104,7 +104,7 @@ def no_more_calls_at_once_than_threads(run: Run) -> Iterator[str]:
 
 
 def _enumerations(run: Run, scan: int) -> Iterator[Event]:
-    """Where enumerations of a scan begin."""
+    """Yield the events at which a scan's enumerations begin."""
     yield from (s.begin for s in run.history.of("enumerate") if s.scan == scan)
 
 
@@ -122,20 +122,22 @@ def _tries(run: Run) -> Iterator[Try]:
 
 
 def _again(before: Span, call: Span) -> bool:
-    """Whether it is the same call, made again after an error."""
+    """Return whether a call repeats the one before it, after an error."""
     what = ("scan", "ks", "paths", "after")
     same = before.begin.kind == call.begin.kind and all(
         before.begin.data.get(name) == call.begin.data.get(name) for name in what
     )
-    # after a missing directory each is asked for alone; a lost answer may have missed some, too
+    # After a missing directory, each directory is listed separately. That is no retry. A call
+    # whose answer was lost may have missed a directory too.
     error = before.get("error") or "MissingPartition"
     return same and not error.startswith("MissingPartition")
 
 
 def retries_end(run: Run) -> Iterator[str]:
-    """A call is made ``retry_attempts`` times at most, and not after ``retry_max_seconds``.
+    """Check that a call is not repeated beyond ``retry_attempts`` or ``retry_max_seconds``.
 
-    A listing that the source throttled is made again as long as the source answers others.
+    These limits do not apply to throttled listings, which are repeated as long as the source
+    answers others.
     """
     config = run.setting.config
     for one in _tries(run):
@@ -152,7 +154,7 @@ def retries_end(run: Run) -> Iterator[str]:
 
 
 def nothing_final_is_tried_again(run: Run) -> Iterator[str]:
-    """Only what is unavailable is."""
+    """Check that only transient errors are retried."""
     for one in _tries(run):
         for attempt in one.attempts[:-1]:
             if not attempt.fault.transient:
@@ -160,7 +162,10 @@ def nothing_final_is_tried_again(run: Run) -> Iterator[str]:
 
 
 def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
-    """As often as configured, before users get the error, unless the time for it is over."""
+    """Check that transient errors are retried as often as configured before users see them.
+
+    Fewer attempts are right if the time for retries is over.
+    """
     config = run.setting.config
     deadline = config.call_deadline_seconds or float("inf")
     shown = "\n".join(span.end.message for span in _failed(run))
@@ -169,10 +174,10 @@ def what_is_unavailable_is_tried_again(run: Run) -> Iterator[str]:
         if not last.get("error") or not last.fault.transient or last.fault.text not in shown:
             continue
         if last.begin.kind == "list_partitions" and last.begin.after >= 0:
-            continue  # never after the first batch
+            continue  # partitions are not listed again after the first batch
         pause = 0.1 * 2**number
         task = _task_of(run, last)
-        # the thread may have stood still before the first attempt, and after the last
+        # The thread may have stalled before the first attempt or after the last one.
         ended = task.end or run.history.events[-1]
         stalled = ended.stalled - task.begin.stalled
         spent = last.end.at - task.begin.at + pause + stalled
@@ -188,7 +193,7 @@ def _task_of(run: Run, call: Span) -> Span:
 
 
 def no_batch_of_partitions_comes_twice(run: Run) -> Iterator[str]:
-    """A listing of partitions begins again only if no batch has come."""
+    """Check that listing partitions starts again only if no batch was returned yet."""
     answered: dict[str, Event] = {}
     for event in run.history.events:
         if event.kind == "… list_partitions" and event.data.get("answer"):
@@ -198,12 +203,12 @@ def no_batch_of_partitions_comes_twice(run: Run) -> Iterator[str]:
 
 
 def nothing_begins_after_the_end(run: Run) -> Iterator[str]:
-    """No call begins once a scan was cancelled or its coordinator closed."""
+    """Check that no call begins after a scan was cancelled or its coordinator closed."""
     for kind in ("cancel", "close"):
         for span in run.history.of(kind):
             if span.end is None:
                 continue
-            seen: set[str] = set()  # a thread may be interrupted between its last look and its call
+            seen: set[str] = set()  # a thread may pause between its last check and its call
             for call in run.calls(span.scan):
                 if call.begin.number < span.end.number:
                     continue
@@ -214,7 +219,7 @@ def nothing_begins_after_the_end(run: Run) -> Iterator[str]:
 
 
 def what_should_not_wait_does_not(run: Run) -> Iterator[str]:
-    """Requests answer at once, and closing takes no longer than documented."""
+    """Check that requests return immediately, and closing takes only the documented time."""
     most = {"close": _CLOSE_SECONDS, "close iterator": TIDY_SECONDS}
     most |= dict.fromkeys(("request", "register", "remove", "acknowledge", "give back"), 0.0)
     most |= dict.fromkeys(("snapshot", "restore", "deliver", "announce", "cancel"), 0.0)
@@ -225,7 +230,7 @@ def what_should_not_wait_does_not(run: Run) -> Iterator[str]:
 
 
 def filters_are_waited_for(run: Run) -> Iterator[str]:
-    """The first call comes when all that was announced is here, or the wait is over."""
+    """Check that the first call waits for all announced filters, or until the wait is over."""
     most = run.setting.config.filter_wait_seconds
     for scan in run.scans:
         first = next(run.calls(scan), None)
@@ -234,7 +239,7 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
             continue
         announced = [s for s in run.history.of("announce") if s.scan == scan and not s.useless]
         sent = [_delivered(run, scan, s.producer) for s in announced]
-        # it counts at some moment between the begin and the end of the call that delivers it
+        # A filter takes effect at some time during the call that delivers it.
         begun = max((s.begin.at if s else _NEVER for s in sent), default=start.at)
         here = max((s.end.at if s and s.end else _NEVER for s in sent), default=start.at)
         end = start.at + most
@@ -245,9 +250,9 @@ def filters_are_waited_for(run: Run) -> Iterator[str]:
 
 
 def _asked_before(run: Run, first: Span) -> Event | None:
-    """Where somebody asks for what the first call is made for."""
+    """Return the beginning of the user's call that causes a scan's first connector call."""
     asked = [s for s in run.history.of("next") if s.begin.number < first.begin.number]
-    asked = [s for s in asked if s.of == asked[-1].of]  # an empty filter makes no call necessary
+    asked = [s for s in asked if s.of == asked[-1].of]  # with an empty filter, no call is needed
     if not asked:
         requests = (s for s in run.history.of("request") if s.scan == first.scan)
         asked = [s for s in requests if not isinstance(s.get("answer"), RequestIgnored)]
@@ -260,10 +265,11 @@ def _delivered(run: Run, scan: int, producer: str) -> Span | None:
 
 
 def a_producer_has_one_filter(run: Run) -> Iterator[str]:
-    """A second, different one is refused, and no other."""
+    """Check that a producer's second filter is rejected only if it differs from the first."""
     sent = list(run.history.of("deliver"))
     for span in sent:
-        mine = [s for s in sent if s.producer == span.producer is not None]  # also by checkpoints
+        # Filters of all scans count, because checkpoints keep them.
+        mine = [s for s in sent if s.producer == span.producer is not None]
         others = [s for s in mine if s.filter != span.filter and s.scan <= span.scan]
         known = (s for s in others if s.scan == span.scan and not s.get("error"))
         must = any(s.before(span) for s in known)

@@ -1,6 +1,6 @@
-"""What must be true of every run.
+"""All checks of a run.
 
-A check takes a :class:`~tests.simulation.run.Run` and yields what is wrong, in words.
+A check takes a :class:`~tests.simulation.run.Run` and yields a description of each violation.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tests.simulation.run import Run
 
 
 def violations(run: Run) -> dict[str, list[str]]:
-    """What is wrong, by the name of the check that says so."""
+    """Return the violations in a run, by the name of the check."""
     checks: list[Callable[[Run], Iterator[str]]] = [everything_ends]
-    if run.scheduler.failure is None:  # else the rest of the run is missing
+    if run.scheduler.failure is None:  # the history of a failed run is incomplete
         checks += [nothing_is_held, nothing_crashes]
         checks += [*call_checks.CHECKS, *enumeration_checks.CHECKS]
         checks += [*reader_checks.CHECKS, *metastore_checks.CHECKS]
@@ -23,16 +23,16 @@ def violations(run: Run) -> dict[str, list[str]]:
 
 
 def everything_ends(run: Run) -> Iterator[str]:
-    """No deadlock, no wait for ever, no thread that is left."""
+    """Check that the run ended without a deadlock, an endless wait or a thread left over."""
     if run.scheduler.failure is not None:
         yield run.scheduler.failure
 
 
 def nothing_is_held(run: Run) -> Iterator[str]:
-    """No lock has an owner at the end."""
+    """Check that no lock is held at the end."""
     yield from (f"{lock} is held" for lock in run.held)
 
 
 def nothing_crashes(run: Run) -> Iterator[str]:
-    """No error ends a thread."""
+    """Check that no thread ended with an error."""
     yield from run.scheduler.crashes

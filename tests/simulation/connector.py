@@ -1,4 +1,4 @@
-"""A connector to the model of a table, in whose calls things go wrong."""
+"""A connector that reads the simulated table, with calls that are slow, hang or fail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FORMAT = ReadFormat.of("parquet")
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the connector of a run can do."""
+    """Optional abilities and batch sizes of the connector in one run."""
 
     details: bool
     identity: bool
@@ -39,20 +39,27 @@ class Abilities:
     per_listing: int
     per_batch: int
     per_page: int
-    """Files that a request tells of neighbours; 0 = those of all partitions, each in a batch."""
+    """Number of files in one listing page, which may cover several partitions.
+
+    0 = no pages: a call lists all its partitions, with a batch for each.
+    """
     files_each: float
-    """What the catalog says of how many files a partition has; 0 = it does not."""
+    """Files per partition according to the catalog; 0 = unknown."""
     by_name: bool
-    """Whether partitions are said to have been asked for by name."""
+    """Whether batches of partitions claim to be the result of a request by name."""
 
 
 class SimulatedConnector(Connector):
-    """A view of the table.
+    """A connector that reads the table model and notes each call in the history.
 
     Args:
-        scan: Number of the scan that it serves.
-        sleep: Lets simulated time pass.
-        hang: Returns when the run ends.
+        model: The table.
+        faults: Draws the fault of each call.
+        history: History that records the calls.
+        abilities: Optional abilities and batch sizes.
+        scan: Number of the scan that uses this connector.
+        sleep: Function that sleeps in simulated time.
+        hang: Function that returns only when the run ends.
     """
 
     def __init__(
@@ -137,7 +144,7 @@ class SimulatedConnector(Connector):
 
     @contextmanager
     def _call(self, method: str, **data: Any) -> Iterator[Span]:
-        """A call: takes its time, fails as drawn, and is noted."""
+        """Note a call in the history, with the delay or error drawn for it."""
         fault = self._faults.draw()
         call = self._history.begin(method, scan=self._scan, **data)
         call.data["fault"] = fault
@@ -163,7 +170,7 @@ class SimulatedConnector(Connector):
 
 
 class _Detailed:
-    """Loads details of partitions apart."""
+    """A connector that loads details of partitions in a separate call."""
 
     partitions_per_details = 3
 
@@ -179,7 +186,7 @@ class _Detailed:
 
 
 class _Identified:
-    """Knows when the table is another one."""
+    """A connector that detects when the table was dropped and created again."""
 
     def check_identity(self: Any) -> None:
         with self._call("check_identity"):
@@ -188,7 +195,7 @@ class _Identified:
 
 
 class _Located:
-    """Knows hosts."""
+    """A connector that returns the hosts of files."""
 
     def hosts(self: Any, paths: Sequence[str]) -> list[list[str]]:
         with self._call("hosts", paths=list(paths)):
@@ -196,7 +203,7 @@ class _Located:
 
 
 def connector_class(abilities: Abilities) -> type[SimulatedConnector]:
-    """The class of connectors that can do just that."""
+    """Return a connector class with exactly these abilities."""
     optional = [
         (abilities.details, _Detailed),
         (abilities.identity, _Identified),

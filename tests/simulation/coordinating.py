@@ -1,4 +1,7 @@
-"""A scenario: readers share a coordinator, fail and come back; it is closed, killed, restored."""
+"""A scenario with readers that share a coordinator.
+
+Readers fail and come back. The coordinator is closed, killed or restored.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ from tests.simulation.setting import Setting
 from tests.simulation.table_model import Filter
 from tests.simulation.users import Producer, attempt, change_table
 
-# Nothing is drawn that takes longer without a call that begins or ends.
+# Longer than any time that can be drawn between two events of connector calls.
 _MOST_SILENCE_SECONDS = 200.0
 _LAST = "last"
 _ASSIGNERS: list[type[SplitAssigner]] = [FifoAssigner, LocalityAssigner, LargestFirstAssigner]
 
 
 def coordinate(setting: Setting) -> None:
-    """The scenario."""
+    """Run the scenario."""
     random = setting.random
     cluster = Cluster(setting)
     for number in range(random.choice([0, 1, 1, 2])):
@@ -57,21 +60,21 @@ def coordinate(setting: Setting) -> None:
 
 
 class Cluster:
-    """The coordinator of now, and everything that is asked of it."""
+    """The current coordinator, and the calls to it."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.ends = False
-        """Readers are to stop."""
+        """Whether readers have to stop."""
         self.attempts: dict[str, int] = {}
         self.handed: list[FileSplit] = []
-        """What readers were given, of this coordinator and those before it."""
+        """Splits assigned to readers by this coordinator and by earlier ones."""
         self._assigner = setting.random.choice(_ASSIGNERS)
         self.scan, enumerator = setting.enumerator()
         self.coordinator = DynamicFileSplitEnumerator(enumerator, self._assigner())
 
     def restore(self, state: bytes, snapshot: int) -> None:
-        """The process of the coordinator is killed, and another one goes on."""
+        """Replace the coordinator by one restored from a checkpoint, as after a crash."""
         scan, enumerator = self.setting.enumerator()
         restored = attempt(
             self.setting,
@@ -83,11 +86,12 @@ class Cluster:
         )
         assert restored is not None, self.setting.history
         if self.setting.random.random() < 0.5:
-            vars(self.coordinator)["itself"] = self.coordinator  # for the collector to find
+            # A reference cycle, so that only the garbage collector frees the coordinator.
+            vars(self.coordinator)["itself"] = self.coordinator
         self.scan, self.coordinator = scan, restored
 
     def refuses(self, state: bytes) -> None:
-        """Bytes that were damaged."""
+        """Try to restore a coordinator from damaged bytes."""
         _, enumerator = self.setting.enumerator()
         attempt(
             self.setting,
@@ -100,14 +104,15 @@ class Cluster:
         self.do("deliver", "handle_source_event", event, producer=producer, filter=sent)
 
     def do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
-        """Call a method of the coordinator of now."""
-        # by name and without a variable: whoever waits in it is all that keeps a killed one alive
+        """Call a method of the current coordinator, and note it in the history."""
+        # No variable refers to the coordinator. So only threads that wait in it keep a killed
+        # coordinator alive.
         call = lambda: getattr(self.coordinator, method)(*arguments)  # noqa: E731
         return attempt(self.setting, kind, call, scan=self.scan, **data)
 
 
 class Reader:
-    """Asks for splits, and reads them or fails."""
+    """A reader that requests splits, and reads them or fails."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
@@ -170,13 +175,13 @@ class Reader:
         return self._held[: self._cluster.setting.random.randint(1, len(self._held))]
 
     def _go_on(self) -> bool:
-        """What happens while a split is read. Returns whether this attempt goes on."""
+        """Read a split, perhaps with a failure. Return whether this attempt continues."""
         setting, random = self._cluster.setting, self._cluster.setting.random
         setting.sleep_up_to(0.5)
         chance = random.random()
         if chance < 0.08:
             some = self._some()
-            if random.random() < 0.7:  # else it mixes up what it has, and may acknowledge it later
+            if random.random() < 0.7:  # else it may still acknowledge them later, by mistake
                 self._held = [split for split in self._held if split not in some]
             self._do(
                 "give back", "add_splits_back", some, self._name, self._attempt, splits=_ids(some)
@@ -188,13 +193,13 @@ class Reader:
             self._do("remove", "remove_reader", self._name, which, attempt=which)
             self._register()
         elif chance < 0.22:
-            # a newer attempt; this one may not know that yet
+            # A newer attempt starts, and the old one may still go on.
             setting.start(f"{self._name} again", Reader(self._cluster, self._name))
             return random.random() < 0.6
         elif chance < 0.25:
-            return False  # it has died, and nobody says so
+            return False  # the reader dies, and is not removed
         elif chance < 0.28:
-            self._acknowledge([random.choice(self._cluster.handed)])  # perhaps of another reader
+            self._acknowledge([random.choice(self._cluster.handed)])  # maybe another reader's split
         return True
 
     def _do(self, kind: str, method: str, *arguments: Any, **data: Any) -> Any:
@@ -221,7 +226,7 @@ def checkpoints(cluster: Cluster) -> None:
 
 
 def damaged(state: bytes, setting: Setting) -> bytes:
-    """The state with something missing or changed."""
+    """Return a copy of the state that is truncated or has one bit changed."""
     random = setting.random
     place = random.randrange(len(state))
     if random.random() < 0.5:
@@ -235,7 +240,7 @@ def close(cluster: Cluster) -> None:
 
 
 def drain(cluster: Cluster) -> None:
-    """One reader takes what is left, after all others have gone."""
+    """Remove all readers, and read the remaining splits with a new one."""
     setting = cluster.setting
     for name in cluster.attempts:
         cluster.do("remove", "remove_reader", name, reader=name, attempt=None)

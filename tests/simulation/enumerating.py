@@ -1,4 +1,4 @@
-"""A scenario: somebody takes what one enumerator gives, while filters come and others cancel it."""
+"""A scenario with one enumeration, while filters arrive and other threads cancel the scan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.simulation.users import Producer, attempt, change_table, described
 
 
 def enumerate_concurrently(setting: Setting) -> None:
-    """The scenario."""
+    """Run the scenario."""
     random = setting.random
     scan, enumerator = setting.enumerator()
 
@@ -41,7 +41,7 @@ def enumerate_concurrently(setting: Setting) -> None:
 
 
 def announce(setting: Setting, scan: int, enumerator: Any, producer: str) -> None:
-    """Announce a filter, perhaps one that can prune nothing."""
+    """Announce a filter, perhaps on a field that cannot prune."""
     fields = setting.random.choice([None, ["K"], ["k", "z"], ["z"]])
     attempt(
         setting,
@@ -59,7 +59,7 @@ def cancel(setting: Setting, scan: int, enumerator: DynamicFileEnumerator) -> No
 
 
 def consume(setting: Setting, scan: int, enumerator: DynamicFileEnumerator) -> None:
-    """One enumeration, perhaps not to its end."""
+    """Run one enumeration, perhaps closing it before its end, and note each step."""
     random = setting.random
     how = random.choice(list(_WAYS))
     closes_after = random.choice([None, None, None, 0, 1, 3])

@@ -1,4 +1,4 @@
-"""What must be true of an enumeration: complete or an error, each once, nothing filtered."""
+"""Checks of an enumeration, such as completeness, duplicates, filters and metrics."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tests.simulation.history import Span
 from tests.simulation.run import EPSILON, Run
 from tests.simulation.table_model import File, Filter
 
-# What splitlib waits for threads that are about to end, for each pool of an enumeration.
+# How long splitlib waits for ending threads: 0.2 seconds for each pool of an enumeration.
 _TIDY_SECONDS = 2 * 0.2
 
 
 def filters_of(run: Run, scan: int, *, begun_before: int) -> list[Filter]:
-    """The filters that a scan may have known at an event."""
+    """Return the filters that a scan may have received before an event."""
     sent = (s for s in run.history.of("deliver") if s.scan == scan and not s.get("error"))
     return [span.filter for span in sent if span.begin.number < begun_before]
 
 
 def filters_known(run: Run, scan: int, *, at: int) -> list[Filter]:
-    """The filters that a scan must have known at an event."""
+    """Return the filters that a scan has certainly received before an event."""
     sent = (s for s in run.history.of("deliver") if s.scan == scan and not s.get("error"))
     return [span.filter for span in sent if span.end and span.end.number < at]
 
 
 def ranges_cover(ranges: list[tuple[int, int]], size: int) -> bool:
-    """Whether ``(start, length)`` cover all bytes, each once."""
+    """Return whether the ranges ``(start, length)`` cover every byte exactly once."""
     reached = 0
     for start, length in sorted(ranges):
         if start != reached or length <= 0:
@@ -41,7 +41,7 @@ def _given(run: Run, whole: Span) -> list[Any]:
 
 
 def _complete(run: Run, *ways: str) -> Iterator[tuple[Span, list[Any], list[Filter]]]:
-    """Enumerations that came to their end, what they gave, and all that may have filtered it."""
+    """Yield complete enumerations with their results and the filters that may have applied."""
     for whole in run.history.of("enumerate"):
         if whole.how in ways and whole.get("outcome") == "complete":
             filters = filters_of(run, whole.scan, begun_before=whole.end.number)
@@ -49,7 +49,7 @@ def _complete(run: Run, *ways: str) -> Iterator[tuple[Span, list[Any], list[Filt
 
 
 def what_is_complete_has_every_file(run: Run) -> Iterator[str]:
-    """Every byte of every file that was there and matched throughout is in a split, once."""
+    """Check that splits cover each byte once, for files that always existed and matched."""
     for whole, given, filters in _complete(run, "splits", "files"):
         for file in run.setting.model.stable():
             if not any(one.drops(file) for one in filters):
@@ -59,7 +59,7 @@ def what_is_complete_has_every_file(run: Run) -> Iterator[str]:
 
 
 def what_is_complete_has_every_partition(run: Run) -> Iterator[str]:
-    """Every partition that was there and matched throughout is given, once."""
+    """Check that each partition that always existed and matched is returned once."""
     for whole, given, filters in _complete(run, "partitions", "matches"):
         stable = {file.k for file in run.setting.model.files.values() if file.born < 0}
         for k in stable & run.setting.model.partitions.keys():
@@ -69,7 +69,7 @@ def what_is_complete_has_every_partition(run: Run) -> Iterator[str]:
 
 
 def nothing_comes_twice(run: Run) -> Iterator[str]:
-    """What is given is given once, also before an error."""
+    """Check that nothing is returned twice, even in an enumeration that fails later."""
     for whole in run.history.of("enumerate"):
         given = _given(run, whole)
         if len(set(given)) != len(given):
@@ -77,7 +77,7 @@ def nothing_comes_twice(run: Run) -> Iterator[str]:
 
 
 def nothing_is_made_up(run: Run) -> Iterator[str]:
-    """Splits are of files that hold rows and lie within them."""
+    """Check that each split is a non-empty range within an existing file."""
     for whole in run.history.of("enumerate"):
         if whole.how in ("splits", "files"):
             for path, start, length in _given(run, whole):
@@ -87,7 +87,7 @@ def nothing_is_made_up(run: Run) -> Iterator[str]:
 
 
 def the_order_is_that_of_the_catalog(run: Run) -> Iterator[str]:
-    """By partition, path and place."""
+    """Check that results are sorted by partition, path and start."""
     files = run.setting.model.files
     for whole in run.history.of("enumerate"):
         given = _given(run, whole)
@@ -98,7 +98,7 @@ def the_order_is_that_of_the_catalog(run: Run) -> Iterator[str]:
 
 
 def a_filter_holds_for_what_comes_after_it(run: Run) -> Iterator[str]:
-    """What is asked for after a filter was delivered passes it."""
+    """Check that results requested after a filter was delivered match it."""
     for step in run.history.of("next"):
         known = filters_known(run, step.scan, at=step.begin.number)
         for one in step.get("answer") or ():
@@ -113,7 +113,7 @@ def a_filter_holds_for_what_comes_after_it(run: Run) -> Iterator[str]:
 
 
 def _is_begun(run: Run, step: Span, file: File) -> bool:
-    """Whether splits of the same batch were given before: of a partition, or of a page."""
+    """Return whether earlier splits came from the same batch: of a partition or of a page."""
     if step.how == "files":
         return False
     files = run.setting.model.files
@@ -131,7 +131,7 @@ def _is_begun(run: Run, step: Span, file: File) -> bool:
 
 
 def what_has_gone_is_noticed(run: Run) -> Iterator[str]:
-    """A partition that has gone ends an enumeration, if so configured, and so does a new table."""
+    """Check that a missing partition, if configured, and a recreated table raise an error."""
     setting = run.setting
     for whole in run.history.of("enumerate"):
         if whole.get("outcome") != "complete":
@@ -152,14 +152,14 @@ def what_has_gone_is_noticed(run: Run) -> Iterator[str]:
 
 
 def too_many_partitions_are_an_error(run: Run) -> Iterator[str]:
-    """No enumeration ends well in which more match than are allowed."""
+    """Check that an enumeration fails if more partitions match than ``max_partitions``."""
     for whole, _, _ in _complete(run, "splits", "files", "partitions"):
         if whole.metrics.partitions_matched > run.setting.config.max_partitions:
             yield str(whole.end)
 
 
 def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
-    """Splits, files and bytes."""
+    """Check the metrics of splits, files and bytes."""
     for whole, given, _ in _complete(run, "splits"):
         metrics = whole.metrics
         expected = (len(given), len({path for path, _, _ in given}), sum(n for _, _, n in given))
@@ -168,7 +168,7 @@ def the_metrics_count_what_was_given(run: Run) -> Iterator[str]:
 
 
 def nobody_waits_in_vain(run: Run) -> Iterator[str]:
-    """A wait ends with the calls that it is for, at a deadline, or when the scan is cancelled."""
+    """Check that a wait ends with its calls, at a deadline, or when the scan is cancelled."""
     config = run.setting.config
     cancels = [s.end.at for s in run.history.of("cancel") if s.end]
     call_seconds = config.call_deadline_seconds or float("inf")

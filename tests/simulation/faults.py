@@ -1,4 +1,4 @@
-"""What goes wrong in calls of the catalog and the storage."""
+"""Faults in calls of the catalog and the storage: delays, hangs and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from splitlib.errors import SourceUnavailable
 
 
 class ThrottlingException(Exception):
-    """As a client of a storage raises it: known by its shape alone."""
+    """An error like that of a storage client, recognised only by its ``response``."""
 
     response = {"Error": {"Code": "Throttling"}}  # noqa: RUF012
 
@@ -20,33 +20,33 @@ _FINAL = [PermissionError, KeyError, ValueError]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to one call."""
+    """The delay and the error of one call."""
 
     before_seconds: float = 0.0
     hangs: bool = False
-    """Until the end of the run, if nobody ends it."""
+    """Whether the call hangs until the end of the run."""
     error: Exception | None = None
     text: str = ""
-    """Of the error, that of no other."""
+    """Message of the error, unique in the run."""
     transient: bool = False
     torn: bool = False
-    """The error comes after a part of the answer."""
+    """Whether the error comes after a part of the answer."""
     stale: bool = False
-    """The answer is of before the delay."""
+    """Whether the answer is computed before the delay."""
 
     def fail(self, *, halfway: bool) -> None:
-        """Raise the error, if this is its moment."""
+        """Raise the error if it occurs at this point of the call."""
         if self.error is not None and self.torn == halfway:
             raise self.error
 
 
 class Faults:
-    """Draws what happens to each call.
+    """Draws a fault for each call.
 
     Args:
-        random: Draws.
-        deadline_seconds: Of a call; some delays are longer.
-        may_hang: Whether something ends the wait for a call that hangs.
+        random: Random numbers of the run.
+        deadline_seconds: Deadline of a call. Some delays are longer.
+        may_hang: Whether calls may hang, because a deadline ends the wait for them.
     """
 
     def __init__(self, random: Random, deadline_seconds: float, *, may_hang: bool) -> None:
@@ -61,7 +61,7 @@ class Faults:
         self._rate = random.choice([0.0, 0.05, 0.15, 0.4]) if chosen else 0.0
 
     def draw(self) -> Fault:
-        """What happens to the call that begins now."""
+        """Draw the fault of one call."""
         random = self._random
         usual = random.choice([0.0, 0.0, 0.001, 0.05])
         if random.random() >= self._rate:

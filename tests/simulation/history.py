@@ -1,4 +1,4 @@
-"""What happened in a run, in its order."""
+"""The history of a run: its events in order, and the spans between them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.simulation.scheduler import Scheduler
 
 @dataclass(slots=True)
 class Event:
-    """One thing that happened."""
+    """One event of a run."""
 
     number: int
-    """Its place; one thread runs at a time, so that this is an order of all."""
+    """Position in the history. Only one thread runs at a time, so this is a total order."""
     at: float
     stalled: float
-    """:attr:`tests.simulation.scheduler.Scheduler.stalled` by then."""
+    """Value of :attr:`tests.simulation.scheduler.Scheduler.stalled` at the event."""
     thread: str
     kind: str
     data: dict[str, Any]
@@ -35,11 +35,11 @@ class Event:
 
 @dataclass(slots=True)
 class Span:
-    """Something that took from one event to another."""
+    """An activity from one event to another, such as a call."""
 
     begin: Event
     end: Any = None
-    """An event; None = it was still under way."""
+    """Event of the end. None if the activity never ended."""
     data: dict[str, Any] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
@@ -49,18 +49,18 @@ class Span:
         raise AttributeError(f"{self.begin.kind} has no {name}")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Something that only some spans of this kind have."""
+        """Return a value that only some spans have, or a default."""
         return getattr(self, name, default)
 
     @property
     def seconds(self) -> float:
-        """How long it took, less the time in which a thread could run and did not."""
+        """Duration without stalls, which are times when no thread ran although one could."""
         assert self.end is not None
         stalled = self.end.stalled - self.begin.stalled
         return float(self.end.at - self.begin.at - stalled)
 
     def before(self, other: Span) -> bool:
-        """Whether it had ended when ``other`` began."""
+        """Return whether this span ended before another one began."""
         return self.end is not None and bool(self.end.number < other.begin.number)
 
 
@@ -68,14 +68,14 @@ class History:
     """Events, and the spans between them.
 
     Args:
-        scheduler: Whose clock and threads they are of.
+        scheduler: Scheduler with the clock and the threads of the events.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.events: list[Event] = []
         self.spans: list[Span] = []
         self.progressed_at = 0.0
-        """When something happened that brings the end nearer."""
+        """Time of the last event that counts as progress."""
         self._scheduler = scheduler
 
     def note(self, kind: str, *, progress: bool = True, **data: Any) -> Event:
@@ -99,11 +99,11 @@ class History:
         span.end = self.note(f"… {span.begin.kind}", progress=progress, **data)
 
     def of(self, kind: str) -> Iterator[Span]:
-        """The spans of a kind, in the order in which they began."""
+        """Return the spans of a kind, in the order in which they began."""
         return (span for span in self.spans if span.begin.kind == kind)
 
     def noted(self, kind: str) -> list[Event]:
-        """The events of a kind."""
+        """Return the events of a kind."""
         return [event for event in self.events if event.kind == kind]
 
     def __str__(self) -> str:

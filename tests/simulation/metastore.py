@@ -1,4 +1,4 @@
-"""A scenario: threads share a client of a metastore whose connections fail."""
+"""A scenario with threads that share a metastore client whose connections fail."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TABLES = ["t", "t2", "tab", "table", GONE, REFUSED]
 
 
 def ask_a_metastore(setting: Setting) -> None:
-    """The scenario."""
+    """Run the scenario."""
     _Callers(setting).run()
 
 
 class _Callers:
-    """Threads that ask one after the other, and the client that they share."""
+    """Threads that send requests, and the metastore client that they share."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -63,7 +63,7 @@ class _Callers:
             self._ask(random.choice(_TABLES))
 
     def _ask(self, table: str) -> None:
-        """One question, within a deadline, of which somebody may lose interest."""
+        """Send one request with a deadline. Another thread may abandon it."""
         setting, random = self._setting, self._setting.random
         call = Call(random.choice([0, 0.4, 2.0, 10.0]))
         question, expected = self._question(table)
@@ -83,7 +83,7 @@ class _Callers:
         call.abandoned.set()
 
     def _question(self, table: str) -> tuple[Callable[[], Any], Any]:
-        """Something to ask of a table, and its answer."""
+        """Return a function that sends a random request about a table, and the right answer."""
         client, names = self._client, names_of(table)
         kind = self._setting.random.choice(["table", "names", "partitions"])
         if kind == "names":

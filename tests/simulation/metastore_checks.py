@@ -1,4 +1,4 @@
-"""What must be true of what a metastore's client is asked, and of its connections."""
+"""Checks of the metastore client: its requests, answers and connections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tests.simulation.history import Event, Span
 from tests.simulation.network import GONE, REFUSED
 from tests.simulation.run import EPSILON, Run
 
-# A thread that reads looks so often whether somebody still waits.
+# A reading thread checks this often whether its call was abandoned.
 _POLL_SECONDS = 0.25
 
 
 def answers_are_those_of_their_questions(run: Run) -> Iterator[str]:
-    """Never that to another, nor a part of it."""
+    """Check that no request gets the answer of another one, or only a part of its own."""
     for ask in run.history.of("ask"):
         if ask.end and not ask.get("error") and ask.answer != ask.expected:
             yield f"{ask.answer}, not {ask.expected}: {ask.begin}"
@@ -22,7 +22,7 @@ def answers_are_those_of_their_questions(run: Run) -> Iterator[str]:
 
 
 def errors_of_a_metastore_have_a_cause(run: Run) -> Iterator[str]:
-    """A table that has gone, a refusal, or a fault that struck this question."""
+    """Check that each error comes from a missing table, denied access or a fault."""
     for ask in run.history.of("ask"):
         if not ask.get("error"):
             continue
@@ -45,14 +45,14 @@ def errors_of_a_metastore_have_a_cause(run: Run) -> Iterator[str]:
 
 
 def questions_end_at_their_deadline(run: Run) -> Iterator[str]:
-    """However many addresses and connections they try."""
+    """Check that a request ends at its deadline, no matter how many addresses it tries."""
     for ask in run.history.of("ask"):
         if ask.end and ask.seconds > ask.deadline + EPSILON:
             yield f"{ask.seconds} seconds, not {ask.deadline}: {ask.begin}"
 
 
 def nothing_begins_for_nobody(run: Run) -> Iterator[str]:
-    """No connection and no question once nobody waits for the answer; and reading ends."""
+    """Check that an abandoned call stops reading, and opens no connection or request."""
     for ask in run.history.of("ask"):
         since = _abandoned_at(run, ask)
         if since is None:
@@ -68,28 +68,31 @@ def nothing_begins_for_nobody(run: Run) -> Iterator[str]:
 
 
 def one_question_at_a_time(run: Run) -> Iterator[str]:
-    """None is asked on a connection on which an answer is still to come."""
+    """Check that no request is sent on a connection with an unread answer."""
     for event in run.history.noted("question"):
         if event.unread:
             yield str(event)
 
 
 def each_address_is_tried_once(run: Run) -> Iterator[str]:
-    """And once more if the connection had been idle, for each time that one has to be found."""
+    """Check that a request connects to each address at most once.
+
+    A request that is split in halves may connect once more for each half.
+    """
     for ask in run.history.of("ask"):
         connects = [event for event in _of(run, ask) if event.kind == "connect"]
         hosts = [event.host for event in connects]
-        questions = 1 + 2 * (len(ask.expected) > 3)  # too many names are asked for in halves
+        questions = 1 + 2 * (len(ask.expected) > 3)  # too many names are requested in halves
         if any(hosts.count(host) > questions for host in hosts):
             yield f"{hosts}: {ask.begin}"
 
 
 def healthy_addresses_answer(run: Run) -> Iterator[str]:
-    """One that hangs leaves the others some of the time."""
+    """Check that a request succeeds if one address is healthy, even if others hang."""
     for event in run.history.noted("metastore"):
         for ask in run.history.of("ask"):
             events = _of(run, ask)
-            # what was spent on waiting for others is missing, and so is what a slow machine took
+            # Skip requests that lost time to other callers' requests or to a stalled machine.
             prompt = events and events[0].at - ask.begin.at < 0.1 * ask.deadline
             stalled = ask.end and ask.end.stalled - ask.begin.stalled
             interrupted = {"KeyboardInterrupt", "SourceError"} & {ask.get("error")}
@@ -101,14 +104,14 @@ def healthy_addresses_answer(run: Run) -> Iterator[str]:
 
 
 def no_socket_is_left(run: Run) -> Iterator[str]:
-    """All are closed when the client is."""
+    """Check that closing the client closes all sockets."""
     for event in run.history.noted("closed"):
         if event.sockets:
             yield f"{event.sockets} are open"
 
 
 def _of(run: Run, ask: Span) -> list[Event]:
-    """What happened on connections for a question."""
+    """Return the connection events of a request."""
     return [
         event
         for event in run.history.events
@@ -117,7 +120,7 @@ def _of(run: Run, ask: Span) -> list[Event]:
 
 
 def _abandoned_at(run: Run, ask: Span) -> Event | None:
-    """When nobody waited for the answer any more, if that was before it came."""
+    """Return the event at which a request was abandoned before its end, or None."""
     for event in run.history.noted("abandoned"):
         if event.ask == ask.begin.number and (ask.end is None or event.number < ask.end.number):
             return event

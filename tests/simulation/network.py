@@ -1,6 +1,6 @@
-"""A metastore that answers over sockets whose answers come late, in pieces, or not at all.
+"""A simulated metastore and its sockets, with answers that are late, in pieces or missing.
 
-Thrift's own code decodes the questions and encodes the answers; what stands between is simulated.
+Thrift's own code decodes the requests and encodes the answers. Only the network is simulated.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from tests.simulation.history import Span
 from tests.simulation.setting import Setting
 
 GONE, REFUSED = "gone", "refused"
-"""Tables that there are not, and that nobody may read."""
+"""Names of a table that does not exist, and of one that may not be read."""
 MOST_NAMES = 3
-"""More partitions are not described in one answer."""
+"""Maximum number of partitions described in one answer."""
 _RESET: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the servers of a run, and the network before them, may do."""
+    """Possible faults of the servers and of the network in one run."""
 
     faults: tuple[str, ...]
     rate: float
-    """How likely a connection or a request meets a fault."""
+    """Probability of a fault for a connection or a request."""
     healthy: frozenset[str] = frozenset()
-    """Hosts that never do."""
+    """Hosts that never have a fault."""
     old: frozenset[str] = frozenset()
-    """Hosts of before Hive 2.3, which do not know ``get_table_req``."""
+    """Hosts with Hive before 2.3, which do not support ``get_table_req``."""
     idle_seconds: float = float("inf")
-    """Servers close a connection that was idle for longer."""
+    """Time after which servers close an idle connection, in seconds."""
 
 
 FAULTS = ("slow", "late", "trickle", "cut", "reset", "hang", "garbage", "refuse", "interrupt")
 
 
 def names_of(table: str) -> list[str]:
-    """The partitions of a table, which are those of no other."""
+    """Return the names of a table's partitions, which contain the table's name."""
     return [f"k={table}-{number}" for number in range(len(table) % 5)]
 
 
 class _Handler:
-    """What a metastore knows.
+    """The calls of a metastore.
 
     Args:
-        old: Whether it is of before Hive 2.3.
+        old: Whether to act like Hive before 2.3.
     """
 
     def __init__(self, *, old: bool) -> None:
@@ -78,7 +78,7 @@ class _Handler:
 
     def get_partition_names(self, database: str, table: str, most: int) -> list[str]:
         if table == GONE:
-            return []  # for which its interface has no error
+            return []  # this call does not have an error for a missing table
         _check(table)
         return names_of(table)
 
@@ -97,12 +97,12 @@ def _check(table: str) -> None:
 
 
 class Network:
-    """Makes sockets, and knows what became of them.
+    """Creates simulated sockets, and keeps a list of the open ones.
 
     Args:
-        setting: Whose clock and history they are on.
-        behaviour: What goes wrong.
-        asking: The question that the running thread asks.
+        setting: Setting of the run, with its clock and history.
+        behaviour: Possible faults.
+        asking: Function that returns the request of the running thread, or None.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Network:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let thrift's sockets be those of this network."""
+        """Make Thrift use sockets of this network, for the ``with`` block."""
 
         def resolve(socket: TSocket) -> list[Any]:
             return [(None, None, None, None, (socket.host, socket.port))]
@@ -125,21 +125,21 @@ class Network:
             yield
 
     def fault(self, host: str) -> str:
-        """What goes wrong now, noted with the question that meets it; "" = nothing."""
+        """Draw a fault for a connection or a request to a host, or "" for none."""
         behaviour, random = self.behaviour, self.setting.random
         if host in behaviour.healthy or random.random() >= behaviour.rate:
             return ""
         return random.choice(behaviour.faults)
 
     def note(self, kind: str, host: str, **data: Any) -> None:
-        """Note what happens to the question of the running thread."""
+        """Note an event of the running thread's request in the history."""
         asked = self.asking()
         number = None if asked is None else asked.begin.number
         self.setting.history.note(kind, ask=number, host=host, **data)
 
 
 class SimulatedSocket:
-    """What thrift asks of a socket."""
+    """A socket with the methods that Thrift calls."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -150,7 +150,7 @@ class SimulatedSocket:
         self._server: Any = None
         self._used_at = 0.0
         self._coming: list[tuple[float, Any]] = []
-        """When something is there, and what: bytes, an end, or an error."""
+        """Times of arrival and data: bytes, b"" at the end, or an error."""
         network.open.append(self)
 
     def settimeout(self, seconds: float | None) -> None:
@@ -167,7 +167,7 @@ class SimulatedSocket:
         elif fault in ("refuse", "reset"):
             raise ConnectionRefusedError(111, "Connection refused")
         elif fault == "interrupt":
-            self.close()  # a socket that nobody has is closed when it is freed
+            self.close()  # a real socket without references is closed when it is freed
             raise KeyboardInterrupt
         handler = _Handler(old=self._host in self._network.behaviour.old)
         self._server = ThriftHiveMetastore.Processor(handler)
@@ -200,7 +200,7 @@ class SimulatedSocket:
         taken, rest = what[:size], what[size:]
         if rest:
             self._coming[0] = at, rest
-        elif what:  # an end stays the end
+        elif what:  # the end of the stream stays
             del self._coming[0]
         self._used_at = self._scheduler.now
         return bytes(taken)
@@ -210,10 +210,10 @@ class SimulatedSocket:
             self._network.open.remove(self)
 
     def _wait(self, until: float) -> None:
-        """Until then, or as long as the timeout allows.
+        """Sleep until a time, or until the socket's timeout.
 
         Raises:
-            TimeoutError: if that is shorter.
+            TimeoutError: The timeout comes first.
         """
         now = self._scheduler.now
         most = float("inf") if self._timeout is None else now + self._timeout
@@ -228,7 +228,7 @@ class SimulatedSocket:
         return bytes(answer.getvalue())
 
     def _pieces(self, answer: bytes, fault: str) -> list[tuple[float, Any]]:
-        """What comes of an answer, and when."""
+        """Return the pieces of an answer with their times of arrival."""
         random, now = self._setting.random, self._scheduler.now
         at = now + random.choice([0.0, 0.001, 0.05])
         middle = random.randrange(len(answer))

@@ -1,7 +1,7 @@
-"""splitlib with a bug each, which a check has to find.
+"""Planted bugs in splitlib, each of which a check must find.
 
-``planted_bugs.txt`` says what is exchanged in the source of which method; that it must be there,
-once, keeps the bugs up to date.
+``planted_bugs.txt`` lists the replacements in the source of each method. A replaced text must
+occur exactly once, so that outdated bugs fail.
 """
 
 from __future__ import annotations
@@ -58,14 +58,20 @@ def _read(text: str) -> _Bugs:
 
 @contextmanager
 def _planted(owner: Any, name: str, changes: list[list[str]]) -> Iterator[None]:
-    """Exchange ``changes``, old and new, in the source of ``owner.name``."""
+    """Replace texts in the source of ``owner.name``, for the ``with`` block.
+
+    Args:
+        owner: Class or module of the function.
+        name: Name of the function.
+        changes: Pairs of old and new text.
+    """
     function = inspect.unwrap(getattr(owner, name))
     source = textwrap.dedent(inspect.getsource(function))
     for old, new in changes:
         assert source.count(old) == 1, f"{old!r} is {source.count(old)} times in {name}"
         source = source.replace(old, new)
     flags = __future__.annotations.compiler_flag
-    # of the same file, so that threads are interrupted in it as well
+    # With the same file name, the scheduler also interrupts threads in the new code.
     code = compile(source, inspect.getfile(function), "exec", flags, dont_inherit=True)
     made: dict[str, Any] = {}
     exec(code, vars(sys.modules[function.__module__]), made)

@@ -1,7 +1,7 @@
-"""The primitives of :mod:`threading` and :mod:`time`, on a :class:`Scheduler`.
+"""Simulated versions of :mod:`threading` and :mod:`time`, based on a :class:`Scheduler`.
 
-Conditions, events, futures and their waits are Python's own: they are written in Python, on locks
-that are looked up when they are made.
+Conditions, events and futures stay Python's own. They are written in Python, and create the
+simulated locks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.scheduler import CLOCK_STEP_SECONDS, Fiber, Scheduler
 
 
 class SimulatedLock:
-    """What ``threading.Lock()`` gives."""
+    """A simulated ``threading.Lock``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -58,7 +58,7 @@ class SimulatedLock:
 
 
 class SimulatedRLock:
-    """What ``threading.RLock()`` gives."""
+    """A simulated ``threading.RLock``."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -89,13 +89,13 @@ class SimulatedRLock:
 
     @property
     def held(self) -> bool:
-        """Whether somebody has it."""
+        """Whether a thread holds the lock."""
         return self._times > 0
 
     def __repr__(self) -> str:
         return f"a lock of {self._owner}"
 
-    # what conditions ask of their lock
+    # threading.Condition calls the following methods of its lock
 
     def _is_owned(self) -> bool:
         return self.held and self._owner is self._scheduler.running
@@ -111,7 +111,7 @@ class SimulatedRLock:
 
 
 class SimulatedThread:
-    """What ``threading.Thread(...)`` gives, as far as splitlib uses it."""
+    """A simulated ``threading.Thread``, as far as splitlib uses it."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class SimulatedThread:
 
 @contextmanager
 def simulated(scheduler: Scheduler, seed: str) -> Iterator[None]:
-    """Let all threads, locks and clocks that are made inside be those of ``scheduler``."""
+    """Use the scheduler's threads, locks and clock for the ``with`` block."""
 
     numbers: dict[str, int] = {}
 
     def number(thing: Any) -> int:
-        """Stands for the address of an object, which is another in every run."""
+        """Return a number for an object, because its address differs in every run."""
         known: int | None = thing.__dict__.get("_number")
         if known is None:
             known = numbers["last"] = numbers.get("last", 0) + 1

@@ -1,7 +1,7 @@
-"""What must be true of a coordinator: every split is read once, by readers that fail and come back.
+"""Checks of a coordinator: failing readers together read every split exactly once.
 
-A coordinator that was restored goes on with what its checkpoint knew. So what counts is the chain
-of coordinators that leads to the last one, each up to the checkpoint that the next is made of.
+A restored coordinator continues from its checkpoint. So the checks follow a chain of
+coordinators, each up to the checkpoint from which the next one was restored.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Link(NamedTuple):
 
     scan: int
     snapshot: Span | None
-    """From which the next one is made; None = it is the last."""
+    """Checkpoint from which the next coordinator was restored. None for the last one."""
 
 
 class Handed(NamedTuple):
-    """A split in the hands of a reader."""
+    """A split that was assigned to a reader."""
 
     key: Key
     request: Span
@@ -40,7 +40,7 @@ class Handed(NamedTuple):
 
 
 def chain(run: Run, scan: int) -> list[Link]:
-    """The coordinators that led to this one, the oldest first."""
+    """Return the chain of coordinators up to the one of this scan, the oldest first."""
     links = [Link(scan, None)]
     while True:
         made = [s for s in run.history.of("restore") if s.scan == links[0].scan]
@@ -51,7 +51,7 @@ def chain(run: Run, scan: int) -> list[Link]:
 
 
 def handed(run: Run, scan: int) -> list[Handed]:
-    """What a coordinator has handed out, in order."""
+    """Return the splits that a coordinator assigned, in order."""
     found = []
     for span in run.history.of("request"):
         if span.scan == scan and span.end and isinstance(span.get("answer"), AssignedSplit):
@@ -61,7 +61,10 @@ def handed(run: Run, scan: int) -> list[Handed]:
 
 
 def releases(run: Run, one: Handed) -> Iterator[Span]:
-    """What takes a split from its reader again: it fails, gives it back, or a newer one comes."""
+    """Yield the events that take a split from its reader.
+
+    The reader fails, returns the split, or is replaced by a newer attempt.
+    """
     reader, attempt = one.reader
     for kind in ("remove", "give back", "register"):
         for span in run.history.of(kind):
@@ -76,7 +79,7 @@ def releases(run: Run, one: Handed) -> Iterator[Span]:
 
 
 def acknowledgements(run: Run, one: Handed) -> list[tuple[Span, bool]]:
-    """Those by its reader, and whether they must have counted."""
+    """Return the reader's acknowledgements of a split, and whether each certainly counts."""
     found = []
     for span in run.history.of("acknowledge"):
         by_reader = (span.reader, span.attempt) == one.reader and span.scan == one.request.scan
@@ -88,7 +91,7 @@ def acknowledgements(run: Run, one: Handed) -> list[tuple[Span, bool]]:
 
 
 def _readings(run: Run, scan: int) -> tuple[Counter[Key], Counter[Key]]:
-    """By how many readers each split was acknowledged, for certain and perhaps."""
+    """Count the acknowledgements of each split, first the certain and then the possible ones."""
     certain: Counter[Key] = Counter()
     possible: Counter[Key] = Counter()
     for link in chain(run, scan):
@@ -104,19 +107,19 @@ def _readings(run: Run, scan: int) -> tuple[Counter[Key], Counter[Key]]:
 
 
 def _sent(run: Run, scan: int) -> list[Filter]:
-    """All filters that coordinators of the chain were sent at any time."""
+    """Return all filters sent to coordinators of the chain."""
     end = len(run.history.events)
     return [f for link in chain(run, scan) for f in filters_of(run, link.scan, begun_before=end)]
 
 
 def _wanted(run: Run, scan: int) -> list[File]:
-    """The files that have to be read."""
+    """Return the files that must be read."""
     filters = _sent(run, scan)
     return [f for f in run.setting.model.stable() if not any(one.drops(f) for one in filters)]
 
 
 def everything_is_read(run: Run) -> Iterator[str]:
-    """When all is handed out and acknowledged, every byte of every wanted file was read, once."""
+    """Check that at the end every byte of every wanted file was read exactly once."""
     for event in run.history.noted("drained"):
         if not event.finished:
             yield f"not finished: {event}"
@@ -129,7 +132,7 @@ def everything_is_read(run: Run) -> Iterator[str]:
 
 
 def one_reader_at_a_time(run: Run) -> Iterator[str]:
-    """A split goes to another reader only after its own has failed or given it back."""
+    """Check that a split has a new reader only after its old one failed or returned it."""
     for scan in run.scans:
         latest: dict[Key, Handed] = {}
         for one in handed(run, scan):
@@ -140,7 +143,10 @@ def one_reader_at_a_time(run: Run) -> Iterator[str]:
 
 
 def _passed_on(run: Run, one: Handed, other: Handed) -> bool:
-    """Whether one reader may have lost a split to the other, who may have asked before it did."""
+    """Return whether a split may have passed from one reader to the other.
+
+    Their requests may overlap, so either reader may have had it first.
+    """
     if any(not other.request.before(r) for r in releases(run, one)):
         return True
     overlap = not one.request.before(other.request)
@@ -148,7 +154,10 @@ def _passed_on(run: Run, one: Handed, other: Handed) -> bool:
 
 
 def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
-    """It is never handed out again, not by a restored coordinator either that knew of it."""
+    """Check that an acknowledged split is never assigned again.
+
+    This includes coordinators restored from a later checkpoint.
+    """
     for scan in run.scans:
         done: dict[Key, Span] = {}
         for link in chain(run, scan):
@@ -162,12 +171,12 @@ def what_is_acknowledged_is_done(run: Run) -> Iterator[str]:
 
 
 def filters_hold(run: Run) -> Iterator[str]:
-    """No request after a filter gets a split that it drops."""
+    """Check that requests made after a filter get only splits that match it."""
     for scan in run.scans:
         links = chain(run, scan)
         for one in handed(run, scan):
             known = filters_known(run, scan, at=one.request.begin.number)
-            if len(links) > 1:  # statistics are not in checkpoints
+            if len(links) > 1:  # checkpoints do not contain statistics
                 known = [f for f in known if f.column == "k"]
             for link in links[:-1]:
                 assert link.snapshot is not None
@@ -179,7 +188,7 @@ def filters_hold(run: Run) -> Iterator[str]:
 
 
 def errors_stay(run: Run) -> Iterator[str]:
-    """After an error of the listing no request gets anything else."""
+    """Check that all requests after a failed listing raise its error."""
     for scan in run.scans:
         requests = [s for s in run.history.of("request") if s.scan == scan and s.end]
         failed = [s for s in requests if s.get("error")]
@@ -192,7 +201,10 @@ def errors_stay(run: Run) -> Iterator[str]:
 
 
 def who_is_no_reader_is_ignored(run: Run) -> Iterator[str]:
-    """Nobody gets an answer from a closed coordinator, or once a newer attempt has come."""
+    """Check that requests are ignored after the coordinator is closed.
+
+    They are also ignored once a newer attempt of the reader has registered.
+    """
     closed = {s.scan: s for s in run.history.of("close")}
     for span in run.history.of("request"):
         if not span.end:
@@ -215,7 +227,7 @@ def _of_same(span: Span, request: Span) -> bool:
 
 
 def the_end_is_the_end(run: Run) -> Iterator[str]:
-    """After a reader was told that there is no more, only what was handed out comes back."""
+    """Check that after ``NoMoreSplits`` only splits that were assigned before are assigned."""
     for scan in run.scans:
         ends = [
             s
@@ -230,7 +242,7 @@ def the_end_is_the_end(run: Run) -> Iterator[str]:
 
 
 def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
-    """Nobody is told that there is no more while something waits that came back."""
+    """Check that ``NoMoreSplits`` is not returned while returned splits wait for a reader."""
     for scan in run.scans:
         every = handed(run, scan)
         for end in run.history.of("request"):
@@ -240,7 +252,7 @@ def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
             filters = filters_of(run, scan, begun_before=end.end.number)
             for one in latest.values():
                 back = any(r.before(end) and one.request.before(r) for r in releases(run, one))
-                # an answer may reach an older attempt after the newer one has read the split
+                # An older attempt may get its answer after a newer one has read the split.
                 done = any(acknowledgements(run, each) for each in every if each.key == one.key)
                 dropped = any(f.drops(run.setting.model.files[one.key[0]]) for f in filters)
                 if back and not done and not dropped:
@@ -248,7 +260,7 @@ def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
 
 
 def damaged_bytes_are_refused(run: Run) -> Iterator[str]:
-    """A checkpoint with something missing or changed is an error."""
+    """Check that a damaged checkpoint raises ``InvalidCheckpoint``."""
     for span in run.history.of("restore damaged"):
         if span.get("error") != "InvalidCheckpoint":
             yield str(span.begin)

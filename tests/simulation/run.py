@@ -1,4 +1,4 @@
-"""One run: a scenario on a scheduler, and what is known of it afterwards."""
+"""One simulated run: a scenario on a scheduler, and its results."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.simulation.scheduler import Scheduler, SimulationOver
 from tests.simulation.setting import Setting
 
 EPSILON = 1e-6
-"""Seconds by which sums of times may differ."""
+"""Tolerance for sums of times, in seconds."""
 CALLS = ("list_partitions", "load_details", "list_files", "hosts", "check_identity")
-"""What a connector is asked."""
+"""Kinds of connector calls in the history."""
 
-# All that was drawn to be slow has ended by then, and no retry is to begin.
+# After this time, all slow calls have ended and no retry may begin.
 _GRACE_SECONDS = 200.0
-# In so many runs a metastore's client is used instead of an enumerator or a coordinator.
+# One of this many runs uses the metastore client instead of an enumerator or a coordinator.
 _METASTORE_EVERY = 8
 _ROOT = Path(splitlib.__file__).parent
-# Where threads may be interrupted at every line. All of it runs without a lock of the system held.
+# Code in which threads may be interrupted at every line. It never runs while a real lock is held.
 _TRACED = (
     *(_ROOT / room for room in ("coordination", "enumeration", "remote", "table.py")),
     Path(splitlib_hive.__file__).parent,
@@ -45,14 +45,14 @@ _TRACED = (
 
 @dataclass(slots=True)
 class Run:
-    """What a run has left."""
+    """The results of a run."""
 
     seed: int
     setting: Setting
     left: list[str] = field(default_factory=list)
-    """Threads that had not ended when nothing was left to wait for."""
+    """Threads that did not end."""
     held: list[str] = field(default_factory=list)
-    """Locks that somebody held then."""
+    """Locks that were still held at the end."""
 
     @property
     def history(self) -> History:
@@ -64,18 +64,18 @@ class Run:
 
     @property
     def scans(self) -> range:
-        """The numbers of the scans."""
+        """Numbers of the scans."""
         return range(1, self.setting.scans + 1)
 
     def calls(self, scan: int | None = None) -> Iterator[Span]:
-        """The calls of the connector, of one scan or of all."""
+        """Yield the connector calls of one scan, or of all scans."""
         for span in self.history.spans:
             if span.begin.kind in CALLS and scan in (None, span.scan):
                 yield span
 
 
 def simulate(seed: int) -> Run:
-    """The run of a seed; always the same."""
+    """Run a seed. The same seed always gives the same run."""
     random = Random(f"{seed} schedule")
     scheduler = Scheduler(
         random,
@@ -108,7 +108,7 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
     setting.history.note("hanging calls go on")
     setting.over.set()
     gc.collect()
-    for _ in range(10):  # a thread that can run may be overtaken by the clock
+    for _ in range(10):  # in small steps, as the clock may jump although a thread can run
         scheduler.sleep(_GRACE_SECONDS / 10)
     run.left = [str(f) for f in scheduler.fibers if not f.done and f is not scheduler.running]
     if run.left:
@@ -118,7 +118,7 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No log, and nothing that happens at a time of the interpreter's choice."""
+    """Disable logging and automatic garbage collection, for the ``with`` block."""
     logging.disable(logging.CRITICAL)
     gc.disable()
     try:
@@ -130,14 +130,17 @@ def _quiet() -> Iterator[None]:
 
 
 def _unless_over(unraisable: Any) -> None:
-    """Generators and finalizers, too, are ended by the end of a run."""
+    """Report an unraisable error, unless the end of the run caused it."""
     if not isinstance(unraisable.exc_value, SimulationOver):
         sys.__unraisablehook__(unraisable)
 
 
 @contextmanager
 def _noting_tasks(history: History) -> Iterator[None]:
-    """Note when a worker begins and ends a task: its deadline counts from there."""
+    """Note in the history when a worker begins and ends a task.
+
+    The deadline of a task starts when the worker begins it.
+    """
     run = Task.run
 
     def noting(task: Task[Any]) -> None:
@@ -150,7 +153,10 @@ def _noting_tasks(history: History) -> Iterator[None]:
 
 
 def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] | None:
-    """Interrupts threads between lines, or between instructions, of splitlib; None = does not."""
+    """Return a trace function that interrupts threads between lines or instructions of splitlib.
+
+    None means that threads are not interrupted there.
+    """
     kind = random.choice([None, None, None, "line", "opcode", "doze", "doze"])
     if kind is None:
         return None
@@ -174,6 +180,6 @@ def _tracing(random: Random) -> Callable[[Scheduler, FrameType, str, Any], Any] 
 
 
 def prepare() -> None:
-    """Do once what is done only the first time, such as imports inside functions."""
+    """Run a few seeds, so that later runs do not contain one-time work such as imports."""
     for seed in range(-12, 0):
         simulate(seed)

@@ -1,8 +1,8 @@
-"""Threads that run one at a time, in an order drawn from a seed, on a clock that only jumps.
+"""A scheduler that runs one thread at a time, in an order drawn from a seed.
 
-Every simulated thread is a thread of the system that waits for its turn. Where it may be
-interrupted it calls :meth:`Scheduler.pause`, where it has to wait :meth:`Scheduler.block`. The
-clock stands still while any thread can go on, and then jumps to the next time that one waits for.
+Every simulated thread is a real thread that waits for its turn. It calls :meth:`Scheduler.pause`
+where it may be interrupted, and :meth:`Scheduler.block` where it has to wait. The virtual clock
+stops while any thread can run. Then it jumps to the next time for which a thread waits.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from types import FrameType
 from typing import Any
 
 MOST_STEPS = 400_000
-# Of what is simulated; far beyond every deadline and pause that is drawn.
+# In simulated time; far longer than every deadline and pause.
 MOST_SECONDS = 100_000.0
-# No wait is shorter, or sums of floats would make waits that no time passes in.
+# Minimum length of a wait. A shorter one could be lost to rounding, and take no time.
 CLOCK_STEP_SECONDS = 1e-9
 _EPOCH_SECONDS = 1000.0
 
 
 class SimulationOver(BaseException):
-    """Raised in threads that are left when the run has ended."""
+    """The run has ended. Raised in threads that are still alive."""
 
 
 class Fiber:
@@ -39,11 +39,11 @@ class Fiber:
         self.turn = allocate_lock()
         self.turn.acquire()
         self.waits_for: object = None
-        """What it is blocked on; None = it can go on."""
+        """Object on which the thread is blocked. None if it can run."""
         self.until: float | None = None
-        """When it goes on in any case."""
+        """Time at which the wait ends at the latest. None if the wait has no limit."""
         self.dozes = False
-        """Whether it could go on, but for the time that it spends off its processor."""
+        """Whether the thread waits only because the scheduler took it off its processor."""
         self.done = False
         self.priority = 0.0
         self.ident: int | None = None
@@ -53,16 +53,18 @@ class Fiber:
 
 
 class Scheduler:
-    """Decides who runs.
+    """Decides which thread runs next.
 
     Args:
-        random: Draws every decision.
-        switch: How likely a pause lets somebody else run; None = by random priorities, which
-            change now and then (probabilistic concurrency testing).
-        stall: How likely a pause makes time jump although threads could run, as on a slow machine.
-        doze: How likely a pause takes the thread off its processor for a while.
-        collect: How likely a pause collects garbage, whose finalizers then run in that thread.
-        trace: What :func:`sys.settrace` gets in each thread, with this scheduler before the rest.
+        random: Random numbers for every decision.
+        switch: Probability that a pause switches to another thread. None: random priorities
+            decide, which change now and then (probabilistic concurrency testing).
+        stall: Probability that time jumps in a pause although threads could run, as on a slow
+            machine.
+        doze: Probability that a pause takes the thread off its processor for a while.
+        collect: Probability that a pause collects garbage. Finalizers then run in that thread.
+        trace: Function for :func:`sys.settrace` in each thread. Its first argument is this
+            scheduler.
     """
 
     def __init__(
@@ -77,12 +79,12 @@ class Scheduler:
     ) -> None:
         self.now = _EPOCH_SECONDS
         self.stalled = 0.0
-        """Seconds that have passed although some thread could run."""
+        """Seconds that passed although some thread could run."""
         self.steps = 0
         self.failure: str | None = None
-        """Why the run was ended before its threads had ended."""
+        """Reason why the run ended before its threads. None if it did not."""
         self.crashes: list[str] = []
-        """Tracebacks of errors that nobody has caught."""
+        """Tracebacks of uncaught errors."""
         self.fibers: list[Fiber] = []
         self.running: Fiber | None = None
         self.locks: list[Any] = []
@@ -98,7 +100,7 @@ class Scheduler:
         self._ended = allocate_lock()
         self._ended.acquire()
 
-    # for whoever starts a run
+    # called by the code that starts a run
 
     def run(self, work: Callable[[], object]) -> None:
         """Run ``work`` and every thread that it starts, until none can go on."""
@@ -108,13 +110,13 @@ class Scheduler:
         self.running = None
 
     def fail(self, why: str) -> None:
-        """End the run: every thread gets a :class:`SimulationOver`."""
+        """End the run: every thread raises :class:`SimulationOver`."""
         if self.failure is None:
             self.failure = why
         self._over = True
 
     def stacks(self) -> str:
-        """Where every thread stands."""
+        """Return the stack of every thread, as text."""
         frames = sys._current_frames()
         lines = []
         for fiber in self._alive:
@@ -127,10 +129,10 @@ class Scheduler:
                     lines.append(f"    {short}:{where.lineno} {where.name}: {where.line}")
         return "\n".join(lines)
 
-    # for simulated threads
+    # called by simulated threads
 
     def spawn(self, name: str, work: Callable[[], object]) -> Fiber:
-        """Start a thread; it runs when its turn comes."""
+        """Start a simulated thread, which runs at its turn."""
         fiber = Fiber(len(self.fibers), name, work)
         fiber.priority = self._random.random()
         self.fibers.append(fiber)
@@ -139,7 +141,7 @@ class Scheduler:
         return fiber
 
     def pause(self) -> None:
-        """Let others run, perhaps."""
+        """Perhaps switch to another thread."""
         if self.running is None or self._over:
             return
         self.steps += 1
@@ -161,7 +163,7 @@ class Scheduler:
         self._hand_over()
 
     def doze(self) -> None:
-        """Be off the processor for a while, in which others go on."""
+        """Take the running thread off its processor for a while, so that others run."""
         fiber = self.running
         if fiber is None or self._over:
             return
@@ -170,10 +172,10 @@ class Scheduler:
         fiber.dozes = False
 
     def block(self, what: object, until: float | None = None) -> bool:
-        """Wait until :meth:`wake` is called with ``what``.
+        """Wait until :meth:`wake` is called with ``what``, or until a time.
 
         Returns:
-            Whether it was, before the time was over.
+            Whether :meth:`wake` was called in time.
         """
         fiber = self.running
         assert fiber is not None, f"{what} is waited for outside of a run"
@@ -186,19 +188,19 @@ class Scheduler:
         return woken
 
     def wake(self, what: object) -> None:
-        """Let those go on who wait for ``what``."""
+        """Wake the threads that wait for ``what``."""
         for fiber in self._alive:
             if fiber.waits_for is what:
                 fiber.waits_for = None
 
     def sleep(self, seconds: float) -> None:
-        """Wait, by the virtual clock."""
+        """Sleep in virtual time."""
         if seconds > 0:
             self.block("time", self.now + seconds)
         else:
             self.pause()
 
-    # below: whose turn it is
+    # choosing the next thread
 
     def _live(self, fiber: Fiber) -> None:
         fiber.turn.acquire()
@@ -221,7 +223,7 @@ class Scheduler:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the turn to whoever is drawn, and wait for it to come back."""
+        """Choose the next thread, start its turn, and wait for the next turn of this thread."""
         before, chosen = self.running, self._choose()
         if chosen is before and before is not None and not before.done:
             return
@@ -249,7 +251,7 @@ class Scheduler:
                 self.fail(f"deadlock: nobody can go on.\n{self.stacks()}")
 
     def _jump(self, *, stalling: bool = False) -> bool:
-        """Move the clock to the next time that somebody waits for."""
+        """Move the clock to the next time for which a thread waits, or return False."""
         timed = [f for f in self._alive if f.waits_for is not None and f.until is not None]
         if not timed:
             return False
@@ -266,4 +268,4 @@ class Scheduler:
 
 
 def _nothing() -> None:
-    """What is left of a thread's work; the work itself may hold what it has made."""
+    """Do nothing. Replaces a thread's finished work, which could keep objects alive."""

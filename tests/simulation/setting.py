@@ -1,4 +1,4 @@
-"""What one run is of, drawn from its seed."""
+"""The setting of one run, drawn from its seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONNECTOR, TABLE = "simulated", "db.t"
 
 @dataclass(slots=True)
 class Setting:
-    """A table, its catalog, the settings, and the random choices of who uses it."""
+    """The table, connector, configuration and random numbers of one run."""
 
     random: Random
     scheduler: Scheduler
@@ -31,15 +31,15 @@ class Setting:
     model: TableModel
     faults: Faults
     ahead: int
-    """How many splits a coordinator enumerates ahead."""
+    """Number of splits that a coordinator enumerates ahead."""
     scans: int = 0
     over: threading.Event = field(default_factory=threading.Event)
-    """Set at the end of the run: calls that hang go on."""
+    """Event set at the end of the run, when hanging calls continue."""
     _fibers: list[Fiber] = field(default_factory=list)
 
     @classmethod
     def drawn(cls, random: Random, scheduler: Scheduler, history: History) -> Setting:
-        """The setting of a seed."""
+        """Draw a setting."""
         call_deadline = random.choice([0, 2.0, 2.0, 10.0])
         enumeration_deadline = random.choice([0, 5.0, 30.0, 30.0])
         config = SplitConfig(
@@ -77,7 +77,7 @@ class Setting:
         )
 
     def enumerator(self) -> tuple[int, DynamicFileEnumerator]:
-        """A new scan, with a number of its own."""
+        """Create an enumerator for a new scan, and return the scan's number and the enumerator."""
         self.scans += 1
         connector = connector_class(self.abilities)(
             self.model,
@@ -92,15 +92,15 @@ class Setting:
         return self.scans, DynamicFileEnumerator(table, self.config)
 
     def start(self, name: str, work: Callable[[], object]) -> None:
-        """Start somebody who takes part; :meth:`join` waits for all."""
+        """Start a thread of the scenario, for which :meth:`join` waits."""
         self._fibers.append(self.scheduler.spawn(name, work))
 
     def join(self) -> None:
-        """Wait until everybody has ended who was started."""
+        """Wait until all started threads have ended."""
         while any(not fiber.done for fiber in self._fibers):
             fiber = next(fiber for fiber in self._fibers if not fiber.done)
             self.scheduler.block(fiber)
 
     def sleep_up_to(self, seconds: float) -> None:
-        """Let some time pass, perhaps none."""
+        """Sleep for a random time, which may be zero."""
         self.scheduler.sleep(self.random.choice([0, 0.01, 0.3, 1]) * self.random.random() * seconds)

@@ -1,4 +1,4 @@
-"""The table of a simulation: partitions and files that come and go while it is read."""
+"""The simulated table, whose partitions and files change while it is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.history import Event, History
 
 @dataclass(slots=True)
 class File:
-    """A file of the partition ``k``, whose rows have values of ``a`` from ``low`` to ``high``."""
+    """A file of partition ``k``. Its values of column ``a`` lie from ``low`` to ``high``."""
 
     path: str
     k: int
@@ -23,31 +23,31 @@ class File:
     low: int
     high: int
     born: int
-    """The event of its creation; -1 = before the run."""
+    """Number of the event that created the file; -1 = before the run."""
     gone: int | None = None
 
     @property
     def stable(self) -> bool:
-        """Whether it was there in the whole run."""
+        """Whether the file existed in the whole run."""
         return self.born < 0 and self.gone is None
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter as the model has it."""
+    """A filter on the column ``k`` or ``a``."""
 
     column: str
     values: frozenset[int]
 
     def drops(self, file: File) -> bool:
-        """Whether no row of the file can match."""
+        """Return whether no row of the file can match."""
         if self.column == "k":
             return file.k not in self.values
         return not any(file.low <= value <= file.high for value in self.values)
 
     @property
     def data(self) -> DynamicFilteringData:
-        """The same for splitlib."""
+        """The filter as splitlib's type."""
         values = pa.array(sorted(self.values), pa.int64())
         return DynamicFilteringData.from_arrow(pa.table({self.column: values}))
 
@@ -56,12 +56,12 @@ class Filter:
 
 
 class TableModel:
-    """What the catalog and the storage hold.
+    """The contents of the simulated catalog and storage.
 
     Args:
-        random: Draws the table.
-        history: Is told of every change.
-        most_partitions: How many at first, at most.
+        random: Random numbers of the run.
+        history: History that records every change.
+        most_partitions: Maximum number of partitions at the start.
     """
 
     def __init__(self, random: Random, history: History, most_partitions: int) -> None:
@@ -69,11 +69,11 @@ class TableModel:
         self._history = history
         self._made = 0
         self.files: dict[str, File] = {}
-        """All that ever were."""
+        """All files that ever existed, by path."""
         self.partitions: dict[int, list[File]] = {}
-        """Those of now."""
+        """Files of the current partitions."""
         self.dropped: dict[int, int] = {}
-        """By partition: the event that dropped it."""
+        """Number of the event that dropped each partition."""
         self.recreated: Event | None = None
         self._batches_left = random.choice([*[0] * 12, 1, 1, 2])
         for k in range(random.randint(0 if random.random() < 0.1 else 1, most_partitions)):
@@ -95,13 +95,13 @@ class TableModel:
         self.partitions[k].append(file)
 
     def batch_was_listed(self) -> None:
-        """Perhaps it is the last before the table is another one."""
+        """Count a listed batch of partitions, after which the table may be recreated."""
         self._batches_left -= 1
         if self._batches_left == 0 and self.recreated is None:
             self._recreate()
 
     def change(self, *, recreate: bool) -> None:
-        """Change something."""
+        """Make a random change to the table."""
         random = self._random
         what = random.choice(["add partition", "drop partition", "add file", "remove file"])
         if recreate and random.random() < 0.5:
@@ -137,7 +137,7 @@ class TableModel:
         self.dropped[k] = event.number
 
     def filter(self, *, statistics: bool) -> Filter:
-        """A filter that leaves something, or nothing."""
+        """Draw a filter, which may drop everything."""
         random = self._random
         if statistics and random.random() < 0.4:
             return Filter("a", frozenset(random.sample(range(26), random.randint(1, 12))))
@@ -146,14 +146,14 @@ class TableModel:
         return Filter("k", frozenset(random.sample(known, random.randint(least, len(known)))))
 
     def stable(self) -> Iterator[File]:
-        """The files that were there in the whole run and hold rows."""
+        """Return the files with rows that existed in the whole run."""
         return (file for file in self.files.values() if file.stable and file.size)
 
     def of_split(self, path: str) -> File | None:
-        """The file of a split, whether it is still there or not."""
+        """Return the file of a split, even if it was deleted."""
         return self.files.get(path)
 
 
 def bounds(files: list[File], what: str) -> Any:
-    """A bound of each file, as Arrow."""
+    """Return one bound of each file, as an Arrow array."""
     return pa.array([getattr(file, what) for file in files], pa.int64())

@@ -1,4 +1,4 @@
-"""What both scenarios have in common: who changes the table, who sends filters, what is noted."""
+"""Shared parts of the scenarios: changing the table, sending filters, noting calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ T = TypeVar("T")
 
 
 def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> T | None:
-    """Do something and note it, with the error if there is one."""
-    progress = kind != "request"  # readers ask again and again
+    """Make a call, and note it in the history with its answer or error.
+
+    Returns:
+        The result of the call, or None after an error.
+    """
+    progress = kind != "request"  # a reader's repeated requests are no progress
     span = setting.history.begin(kind, progress=progress, **data)
     try:
         result = call()
@@ -27,13 +31,16 @@ def attempt(setting: Setting, kind: str, call: Callable[[], T], **data: Any) -> 
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """What is noted of an error; not the error itself, which holds on to what has raised it."""
+    """Return a description of an error for the history.
+
+    The error itself is not kept, since its traceback would keep objects alive.
+    """
     where = {name: getattr(error, name, None) for name in ("connector", "table")}
     return {"error": type(error).__name__, "message": str(error), **where}
 
 
 def change_table(setting: Setting) -> None:
-    """Change the table now and then."""
+    """Make a few random changes to the table."""
     random = setting.random
     recreate, pace = random.random() < 0.5, random.choice([0.1, 1, 3])
     for _ in range(random.randint(1, 4)):
@@ -42,11 +49,12 @@ def change_table(setting: Setting) -> None:
 
 
 class Producer:
-    """Sends a filter, once or more often.
+    """A producer that sends a filter once or several times, or never.
 
     Args:
-        name: Its name; None = it has none.
-        deliver: Gives splitlib the filter.
+        setting: Setting of the run.
+        name: Name of the producer. None for a producer without a name.
+        deliver: Function that passes a filter to splitlib.
     """
 
     def __init__(
