@@ -60,10 +60,10 @@ method name does not go unnoticed::
 
     capabilities = frozenset({SupportsPartitionDetails})
 
-A harness may support more tests, see :class:`Harness`: make the source fail, count its calls and
-connections, drop tables. Tests that need a missing method are skipped with the reason "not tried:
-the harness has no way to ..."; ``pytest -rs`` lists them. If the connector cannot pass a test,
-declare the failure with its reason::
+A harness that overrides more methods of :class:`Harness` enables more tests. These methods make
+the source fail, count its calls and connections, or drop tables. Tests that need a missing method
+are skipped with the reason "not tried: the harness has no way to ...". ``pytest -rs`` lists them.
+If the connector cannot pass a test, declare the failure with its reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):

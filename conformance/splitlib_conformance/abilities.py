@@ -1,4 +1,4 @@
-"""Tests that a connector implements its declared protocols, and implements them correctly."""
+"""Tests that a connector implements all its declared protocols, and does so correctly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AbilitiesTests(KitBase):
     """Tests of the protocols of :mod:`splitlib.spi` that the connector implements."""
 
     def test_abilities_are_there(self, simple: Subject) -> None:
-        """No declared protocol is missing because of a misspelled method."""
+        """The connector implements every declared protocol, without a misspelled method."""
         with self.open(simple.address) as table:
             found = {each for each in _ABILITIES if isinstance(table.connector, each)}
         if issubclass(connector_class(self.connector), SupportsTableNames):
@@ -144,7 +144,7 @@ class AbilitiesTests(KitBase):
         )
 
     def test_table_names_of_no_database(self, simple: Subject) -> None:
-        """A database that does not exist raises an error, instead of having no tables."""
+        """``table_names`` raises an error for a missing database, instead of an empty result."""
         names_of = self._names_of(simple)
         with expect_error(TableNotFound, "by table_names of a database that does not exist"):
             names_of("no_such_database")
@@ -165,7 +165,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_hosts(self, simple: Subject) -> None:
-        """``hosts`` returns a list per file that does not depend on the other files."""
+        """``hosts`` returns a list for each file, which does not depend on the other files."""
         with self._able(simple, SupportsHosts) as table:
             paths = [file.path for file in simple.files]
             found = table.hosts(paths) or []
@@ -211,7 +211,7 @@ class AbilitiesTests(KitBase):
                         )
 
     def test_physical_names_of_a_file_that_has_gone(self, simple: Subject) -> None:
-        """A missing file raises an error, instead of having no columns."""
+        """``with_physical_names`` raises an error for a missing file, instead of no columns."""
         with self._able(simple, SupportsPhysicalNames) as table:
             found = list(self._files(table))
             simple.harness.delete_file(found[0].files["path"][0].as_py())
@@ -220,7 +220,7 @@ class AbilitiesTests(KitBase):
                 table.with_physical_names(found[0])
 
     def test_deletion_vectors(self, harness: Harness) -> None:
-        """A vector contains exactly the positions of its file's deleted rows, ascending."""
+        """A deletion vector has exactly the positions of its file's deleted rows, ascending."""
         subject, path, positions = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             splits = list(enumerator(table).enumerate_splits())
@@ -236,7 +236,10 @@ class AbilitiesTests(KitBase):
                 )
 
     def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
-        """Damaged or missing vectors are errors: an empty vector would restore deleted rows."""
+        """A damaged or missing deletion vector raises an error.
+
+        An empty vector in its place would make deleted rows visible again.
+        """
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
             [vector] = self._vectors(table)

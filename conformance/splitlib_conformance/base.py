@@ -31,7 +31,7 @@ _ids = itertools.count()
 
 
 def some_rows(number: int = 3) -> pa.Table:
-    """Return rows that occur in no other file."""
+    """Return rows that no other file has."""
     ids = list(itertools.islice(_ids, number))
     return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
 
@@ -151,7 +151,7 @@ class KitBase:
     def files_of(
         table: Table, partitions: PartitionBatch, predicate: Predicate | None = None
     ) -> Iterator[Listed]:
-        """Yield files of some of the connector's partitions, requested as the engine does."""
+        """Yield the files of some partitions, requested from the connector like by the engine."""
         connector, predicate = table.connector, predicate or everything(table)
         for ready in _with_details(connector, partitions):
             for piece in _pieces(ready, connector.partitions_per_listing):
@@ -188,7 +188,7 @@ def enumerator(
 
 
 def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:
-    """Return the values of partitions in the table's types, each as a tuple of pairs."""
+    """Return the values of partitions in the table's types, each as a tuple of (key, value)."""
     schema = table.metadata.partition_schema
     found: list[FrozenValues] = []
     for batch in batches:

@@ -55,7 +55,7 @@ class ContentTests(KitBase):
         expect(form == "parquet", f"describes files of format {form!r}", "'parquet'")
 
     def test_every_file_is_read_once(self, subject: Subject) -> None:
-        """The splits cover the written files, each once, with the partition's values."""
+        """The splits cover each written file once, with the values of its partition."""
         expect_files(self.splits(subject), subject.files)
 
     def test_partition_values_are_those_written(self, subject: Subject, key_case: KeyCase) -> None:
@@ -65,7 +65,10 @@ class ContentTests(KitBase):
         expect_partitions(list(listed), key_case.partitions, "list_partitions")
 
     def test_no_partition_is_listed_twice(self, subject: Subject, key_case: KeyCase) -> None:
-        """No partition is repeated in any batch; the engine would drop it, at a cost."""
+        """The batches of ``list_partitions`` together contain each partition once.
+
+        The engine removes duplicates, but this takes time and memory.
+        """
         with self.open(subject.address) as table:
             listed = listed_values(table, table.connector.list_partitions(everything(table)))
         twice = {values for values in listed if listed.count(values) > 1}
@@ -76,7 +79,7 @@ class ContentTests(KitBase):
         )
 
     def test_sizes_are_exact(self, simple: Subject) -> None:
-        """Sizes are the storage's exact lengths, not rounded, cached or decompressed ones."""
+        """File sizes are the exact lengths in the storage, not rounded or decompressed ones."""
         real = {file.path: file.size for file in simple.files}
         for split in self.splits(simple):
             expect(
@@ -86,7 +89,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Files name the row of their partition, for any order of the given partitions."""
+        """Each file has the row of its partition, for any order of the given partitions."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):
@@ -103,7 +106,7 @@ class ContentTests(KitBase):
                         )
 
     def test_rows_come_back(self, harness: Harness) -> None:
-        """The files of the splits plus their partition values give the written rows."""
+        """Rows read from the splits, with their partition values, equal the written rows."""
         new = [partition({"k": k}, files=2) for k in range(4)]
         subject = self.create(harness, ONE_KEY, new)
         rows = []

@@ -1,4 +1,4 @@
-"""Tests that a connector follows the interface: batches, pickling and errors."""
+"""Tests of a connector's batches, of pickling its splits, and of its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ContractTests(KitBase):
     """Tests of batches and errors."""
 
     def test_partitions_have_a_column_for_each_key(self, subject: Subject) -> None:
-        """Partition batches have a column per key, in order, in the key's type or as text."""
+        """Partition batches have a column for each key, in order, in the key's type or as text."""
         with self.open(subject.address) as table:
             batches = list(table.connector.list_partitions(everything(table)))
             keys = table.metadata.partition_schema

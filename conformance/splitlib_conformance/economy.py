@@ -20,10 +20,10 @@ _MANY = 32
 
 
 class EconomyTests(KitBase):
-    """Tests of laziness, of request counts, and of tables that change.
+    """Tests of lazy listing, of request counts, and of tables that change.
 
-    Laziness is tested by its effect: files written at some moment are found only by a later
-    listing. A table with a snapshot must never show them.
+    To test whether listing is lazy, these tests add a file after a call. The file is found only
+    if its partition is listed later. A table with a snapshot must never return the new file.
     """
 
     def test_opening_lists_no_files(self, simple: Subject) -> None:
@@ -80,7 +80,7 @@ class EconomyTests(KitBase):
         )
 
     def test_requests_are_counted(self, simple: Subject) -> None:
-        """Batches contain their number of requests, for reports and limits."""
+        """Each batch contains the number of requests made for it."""
         with self.open(simple.address) as table:
             whole = enumerator(table)
             expect_files(whole.enumerate_splits(), simple.files)
@@ -125,8 +125,8 @@ class EconomyTests(KitBase):
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
         """A partition that is dropped before its files are listed does not count as empty.
 
-        Either ``list_files`` raises, or ``load_details`` leaves out the partition, which the engine
-        counts, or the snapshot still contains the partition.
+        Three results are right: ``list_files`` raises an error, ``load_details`` leaves out the
+        partition, or the snapshot still contains it.
         """
         with self.open(simple.address) as table:
             listed = list(table.list_partitions(everything(table)))

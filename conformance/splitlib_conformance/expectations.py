@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def expect(holds: object, did: str, expected: str) -> None:
-    """Fail unless ``holds``.
+    """Fail if the connector did not do what is expected.
 
     Args:
         holds: Whether the connector did what is expected.
@@ -31,7 +31,7 @@ def expect(holds: object, did: str, expected: str) -> None:
 
 
 def frozen(values: Mapping[str, Any]) -> FrozenValues:
-    """Make partition values hashable and comparable; all NaN are equal."""
+    """Return partition values in a hashable form in which all NaN are equal."""
     return tuple((key, "NaN" if is_nan(value) else value) for key, value in values.items())
 
 
@@ -92,7 +92,7 @@ def _differences(found: Counter[Any], expected: Counter[Any]) -> str:
 
 @contextmanager
 def expect_error(kind: type[SplitlibError], when: str) -> Iterator[list[SplitlibError]]:
-    """Fail unless the block raises ``kind``; the error is appended to the yielded list."""
+    """Fail unless the ``with`` block raises ``kind``. The yielded list then has the error."""
     __tracebackhide__ = True
     caught: list[SplitlibError] = []
     raised: BaseException | None = None

@@ -1,4 +1,4 @@
-"""Tests that a failing source leads to the right error or a successful retry, never to gaps."""
+"""Tests that a failing source leads to the right error or a retry, never to missing files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _broken(harness: Harness) -> Callable[[Call], Any]:
 
 
 class _Hang:
-    """A replacement for a call, which hangs until released.
+    """A replacement for a call that hangs until the test releases it.
 
     Attributes:
         begun: Set as soon as a call hangs.
@@ -74,7 +74,7 @@ class Outcome:
         calls: The watched calls.
         splits: The splits, if there was no error.
         error: The error; None if there was none.
-        begun: Whether some partitions had been listed before.
+        begun: Whether some partitions were listed.
     """
 
     at: int
@@ -134,7 +134,7 @@ class FaultTests(KitBase):
         from_then_on: bool = False,
         attempts: int = 3,
     ) -> Iterator[Outcome]:
-        """Open and read a new table for each call, which fails in turn."""
+        """Open and read a new table for each call of the source, with this call failing."""
         settings = {"listing_threads": 1, "retry_attempts": attempts}
         for at in range(1, 1 + self._calls(harness, opening=True)):
             calls = SourceCalls(fault, at, from_then_on=from_then_on)
@@ -146,7 +146,7 @@ class FaultTests(KitBase):
     def _each_hanging_call(
         self, harness: Harness, *, cancelled: bool = False, **limits: Any
     ) -> Iterator[Outcome]:
-        """Read an open table with each call hanging in turn, then read it again."""
+        """Read an open table for each call, with this call hanging, and then read it again."""
         for at in range(1, 1 + self._calls(harness, opening=False)):
             hang = _Hang()
             calls = SourceCalls(hang, at)
@@ -173,7 +173,7 @@ class FaultTests(KitBase):
             yield outcome
 
     def _calls(self, harness: Harness, *, opening: bool) -> int:
-        """Return the number of calls needed to read such a table."""
+        """Return the number of calls needed to read a table, at most ``_MOST_CALLS``."""
         subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         outcome = Outcome(0, subject, calls)
         if opening:

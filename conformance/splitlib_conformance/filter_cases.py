@@ -26,37 +26,37 @@ class Filter(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """Tuples of values of some keys. Without any tuple, nothing matches."""
+    """A filter by tuples of values of some keys. Without any tuple, nothing matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """See :class:`Filter`."""
+        """Return the filter for a table with the partition keys ``schema``."""
         own = pa.schema([schema.field(name) for name in self.fields])
         rows = [dict(zip(self.fields, row, strict=True)) for row in self.rows]
         return DynamicFilteringData.from_arrow(pa.Table.from_pylist(rows, own))
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """See :class:`Filter`. NaN equals NaN."""
+        """Return whether a partition with these values matches. NaN equals NaN."""
         rows = [frozen(dict(zip(self.fields, row, strict=True))) for row in self.rows]
         return frozen({name: values[name] for name in self.fields}) in rows
 
 
 @dataclass(frozen=True)
 class Range:
-    """A range of one key that includes both ends; None is an open end."""
+    """A filter by a range of one key, including both ends. None is an open end."""
 
     field: str
     low: Any
     high: Any
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """See :class:`Filter`."""
+        """Return the filter for a table with the partition keys ``schema``."""
         return DynamicFilteringData.from_range({self.field: (self.low, self.high)})
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """See :class:`Filter`."""
+        """Return whether a partition with these values matches. Null never matches a bound."""
         if self.low is None and self.high is None:
             return True
         value = values[self.field]
@@ -70,11 +70,11 @@ class Marker:
     """The marker for too many join keys: everything matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """See :class:`Filter`."""
+        """Return the marker for the partition keys ``schema``."""
         return DynamicFilteringData.exceeded(schema)
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """See :class:`Filter`."""
+        """Return true, because every partition matches."""
         return True
 
 
@@ -83,11 +83,11 @@ class Foreign:
     """Join keys of a column that the table does not have: everything matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """See :class:`Filter`."""
+        """Return a filter on a column that the table does not have."""
         return DynamicFilteringData.from_values({"no_such_key": [1, 2]})
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """See :class:`Filter`."""
+        """Return true, because every partition matches."""
         return True
 
 

@@ -69,7 +69,7 @@ class FilteringTests(KitBase):
                 expect_files(splits, subject.files_where([values]), f"for {values} alone")
 
     def test_filter_on_a_part_of_the_keys(self, harness: Harness) -> None:
-        """A filter on the last key alone works, with values below each value of other keys."""
+        """A filter on only the last key matches partitions with any values of the other keys."""
         subject = self.create_case(harness, SEVERAL_KEYS)
         wanted = [values for values in SEVERAL_KEYS.partitions if values["d"] is not None]
         days = Values(("d",), tuple((values["d"],) for values in wanted))

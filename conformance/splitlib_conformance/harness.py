@@ -1,4 +1,4 @@
-"""The harness: the part that a connector's author writes, to make tables for the tests."""
+"""The harness, which makes tables for the tests. A connector's author implements it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class WrittenFile:
 
 
 class Harness(ABC):
-    """Makes tables for one connector. Must not use the connector, nor share code with it.
+    """Makes tables for one connector, without using the connector or sharing code with it.
 
     Only the first four methods are required. Each other method enables more tests. Tests that need
     a missing method are skipped as "not tried: the harness has no way to ...".
@@ -110,8 +110,8 @@ class Harness(ABC):
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
         """Route every call of the source through ``calls`` while the context lasts.
 
-        A call is one that the connector counts in its :class:`splitlib.model.Requests`. This is
-        nearly always enough::
+        Only calls that the connector counts in its :class:`splitlib.model.Requests` matter. An
+        implementation such as this one is nearly always enough::
 
             return calls.patched((MyClient, "list_partitions"), (LocalFileSystem, "ls"))
         """

@@ -21,8 +21,8 @@ class KeyCase:
     Attributes:
         name: Name of the case.
         schema: Schema of the keys.
-        partitions: Values by key.
-        absent: Values by key that no partition has, for filters.
+        partitions: Values of each partition, by key.
+        absent: Values that no partition has, by key. Filters use them.
     """
 
     name: str

@@ -24,7 +24,7 @@ class LifetimeTests(KitBase):
     """Tests of threads, unfinished listings and connections."""
 
     def test_several_threads_at_once(self, simple: Subject) -> None:
-        """One open table serves several enumerations at the same time."""
+        """One open table supports several enumerations at the same time."""
         with self.open(simple.address) as table:
             for splits in _at_once(lambda _: list(enumerator(table).enumerate_splits())):
                 expect_files(splits, simple.files, f"in {_THREADS} threads at once")

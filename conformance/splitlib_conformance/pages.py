@@ -18,7 +18,7 @@ class PagesTests(KitBase):
     """Tests of the order, number and request counts of batches of partitions."""
 
     def test_order_is_the_same_every_time(self, harness: Harness) -> None:
-        """The order is the same in each listing and each opening, with and without a filter."""
+        """Partitions have the same order in every listing, also with filters or reopened tables."""
         subject = self.create_numbered(harness, _MANY)
         orders = []
         for _ in range(2):
@@ -45,9 +45,9 @@ class PagesTests(KitBase):
         )
 
     def test_pages_hold_many_partitions(self, harness: Harness) -> None:
-        """Pages are as large as the source offers: one request and one batch for many partitions.
+        """Pages are as large as the source allows, so one request returns many partitions.
 
-        The test accepts small pages, because its tables are small.
+        The test accepts quite small pages, because its tables are small.
         """
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
@@ -62,7 +62,7 @@ class PagesTests(KitBase):
         expect(len(batches) <= most, f"listed {_MANY} partitions in {len(batches)} batches", rule)
 
     def test_small_pages_join_up(self, harness: Harness) -> None:
-        """With small pages, no partition is lost or doubled, and each page counts as a request."""
+        """Small pages lose or repeat no partition, and each page counts as a request."""
         subject = self.create_numbered(harness, 3 * _SMALL_PAGE + 1)
         paged = harness.in_pages(subject.address, _SMALL_PAGE)
         with self.open(subject.address) as table:

@@ -110,7 +110,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_flags_are_of_the_rows(self, column: Column) -> None:
-        """If a flag says that a file has no nulls, NaN or values, it has none."""
+        """A file has no nulls, NaN or values if its statistics say so."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             plain = _plain(values)

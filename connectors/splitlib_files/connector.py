@@ -29,7 +29,7 @@ _OPTIONS = {
 }
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _TIMESTAMP_TYPE = "spark.sql.timestampType"
-# Matches a directory in a path that is named like a partition.
+# Matches a directory named like a partition, `key=value/`, within a path.
 _KEY = "[^/]*=[^/]*/"
 _FORMATS = ("parquet", "orc", "json", "csv", "text")
 
@@ -135,7 +135,7 @@ class FilesConnector(Connector):
         """Reject files in directories of partition keys that the table does not have.
 
         Raises:
-            SourceError: naming one such file.
+            SourceError: if there is such a file; the message names it.
         """
         above = pc.count_substring_regex(f"{local_path(self._root)}/", _KEY).as_py()
         found = pc.count_substring_regex(paths, _KEY)
@@ -172,7 +172,7 @@ def _check(options: Mapping[str, Any]) -> None:
     """Reject options that are unknown or not supported.
 
     Raises:
-        ConfigError: naming the option.
+        ConfigError: if there is such an option; the message names it.
     """
     check_options(options, _OPTIONS)
     form = options.get("format", "parquet")

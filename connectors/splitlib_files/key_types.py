@@ -1,8 +1,8 @@
 """Infer types of partition keys from directory names, as Spark does.
 
-The rules are those of Spark's ``PartitioningUtils``: int, long, decimal without a scale, double,
-timestamp, date, else string; then the common type of all values of a key. Numbers are parsed as in
-Java, so ``7d`` is a double.
+The rules are those of Spark's ``PartitioningUtils``. A value has the first matching type of int,
+long, decimal without a scale, double, timestamp and date, or else string. A key has the common
+type of its values. Numbers are parsed as in Java, so ``7d`` is a double.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import NULL_PARTITION, unescape
 
 _MAX_DIGITS = 38
-# Java accepts digits of every script in integers, as does Python's \d.
+# In integers, Java accepts digits of every script, and so does Python's \d.
 _ANY_INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
@@ -39,7 +39,7 @@ DATE, STRING, NULL = pa.date32(), pa.string(), pa.null()
 
 
 def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
-    """Return the type of one value in a directory name; null for the null partition.
+    """Return the type of one value in a directory name; Arrow's null type for the null partition.
 
     Args:
         text: The value, still escaped.
@@ -73,7 +73,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """Return the type of a key from the types of its values; string if all are null."""
+    """Return the common type of a key's values; string if all values are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
@@ -120,14 +120,14 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return the digits of a decimal that holds all values of a type; None for inexact types."""
+    """Return how many digits a decimal needs for all values of a type; None for inexact types."""
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Return the precision of a decimal without a scale; None if Spark has no such decimal."""
+    """Return the precision of a number as a decimal without a scale; None if Spark has none."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

@@ -1,4 +1,4 @@
-"""Find partition keys, their types and the first file in a table's directories, at opening."""
+"""Find a table's partition keys, their types and its first file, when the table is opened."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ class Layout:
     def first_file(self) -> str | None:
         """Return the first data file, relative to the root; None if there is none.
 
-        The first in path order, like the file whose columns Spark uses. If there are partitions,
-        files next to them are ignored. Without partitions, only files in the root count.
+        Files are in path order, so this is also the file whose columns Spark uses. If there are
+        partitions, files next to them are ignored. Without partitions, only files in the root
+        count.
 
         Raises:
             UnsupportedTable: if all files lie in directories that are not partitions.
@@ -80,7 +81,7 @@ class Layout:
 
         Args:
             first_file: Result of :meth:`first_file`; its directories determine the keys.
-            timestamp: The type of timestamps. None = types are not inferred: all keys are strings.
+            timestamp: The type of timestamps. None: do not infer types; all keys are strings.
 
         Raises:
             UnsupportedTable: if a key occurs twice in a path, or has no name.

@@ -16,7 +16,7 @@ from splitlib_files.key_types import values_of
 
 Escapes = Literal["spark", "utf-8"]
 ESCAPES: Final = ("spark", "utf-8")
-# Hive and Spark never write such escapes: they escape only ASCII characters.
+# An escaped byte above 127. Hive and Spark never write such escapes: they escape only ASCII.
 _BYTE = "%[89a-fA-F][0-9a-fA-F]"
 
 
@@ -26,7 +26,7 @@ class Values(NamedTuple):
     columns: pa.RecordBatch
     """One column per key."""
     are_of_type: pa.BooleanArray
-    """False for directories with a value that does not convert to its key's type."""
+    """Whether all values of a directory could be converted to the types of their keys."""
 
 
 class DirectoryNames:
@@ -93,7 +93,7 @@ def escapes_of(given: object, default: Escapes | None) -> Escapes | None:
     """Parse the option ``percent_escapes``.
 
     Raises:
-        ConfigError: for any other value.
+        ConfigError: if the value is neither ``utf-8`` nor ``spark``.
     """
     if given is None:
         return default

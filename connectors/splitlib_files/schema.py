@@ -1,4 +1,4 @@
-"""The columns of a table: declared ones, or those of its first file."""
+"""Find the columns of a table: the declared columns, or the columns of its first file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from splitlib.storage import Storage
 
 
 def declared_schema(given: Any) -> pa.Schema | None:
-    """Parse a schema option: a schema, or text such as ``k int, d date``; None if missing.
+    """Parse a schema option.
+
+    Args:
+        given: A schema, a text such as ``k int, d date``, or None.
+
+    Returns:
+        The schema, or None if the option is missing.
 
     Raises:
-        ConfigError: for anything else.
+        ConfigError: if the value is neither a schema nor a text.
         UnsupportedTable: for a type that Spark cannot read.
     """
     if given is None or isinstance(given, pa.Schema):

@@ -31,7 +31,7 @@ class Walk:
         predicate: Decides which directories of an upper level may contain a match.
         names: Parser of directory names.
         inferred: Whether the key types were inferred, so that values are parsed here.
-        top: The contents of the root, if already listed.
+        top: The contents of the root, or None if the root has not been listed yet.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Walk:
         Empty directories were ignored when types were inferred.
 
         Raises:
-            SourceError: naming a directory with files.
+            SourceError: if such a directory has files; the message names it.
         """
         for directory in directories.to_pylist():
             if has_files(self._storage, self._root + directory):
@@ -104,7 +104,7 @@ class Walk:
         if self._top is not None and parents == [""]:
             levels = [self._top]
         else:
-            # Threads for this listing only: the caller may never request the next one.
+            # Threads live only for one listing, because the caller may never request another.
             with Workers(_THREADS, "splitlib-walk") as pool:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)

@@ -1,8 +1,9 @@
-"""Connector for a Hive metastore: partition names, then details of matching partitions, then files.
+"""Connector for a Hive metastore.
 
-Modules from the top down: ``connector`` implements the interface; ``table`` derives schema and
-format from thrift objects; ``client`` makes the calls, on any of several addresses; ``connection``
-is one connection, with a deadline for every response.
+It first lists partition names, then loads details of matching partitions, and then lists their
+files. ``connector`` implements the interface. ``table`` derives schema and format from Thrift
+objects. ``client`` makes calls to one of several addresses. ``connection`` is one connection with
+a deadline for every response, and ``string_lists`` decodes partition names.
 """
 
 from splitlib_hive.connector import HiveConnector

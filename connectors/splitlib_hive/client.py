@@ -1,7 +1,7 @@
-"""Metastore calls over thrift: several addresses, one connection, one call at a time.
+"""A metastore client with several addresses, but one connection and one call at a time.
 
-The generated thrift classes are from hmsclient. The connection is not: hmsclient supports only one
-address and no timeout, and decodes several times slower.
+The generated Thrift classes are from hmsclient. The connection is splitlib's own: hmsclient
+supports only one address and no timeouts, and its decoder is several times slower.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class MetastoreClient:
     Args:
         addresses: Addresses to try in turn, starting with the one that worked last.
         connect_timeout_seconds: Time limit for opening a connection, in seconds.
-        timeout_seconds: Time limit for a complete response, in seconds; a metastore may compute
-            for long. The remaining deadline of a call is divided among the addresses.
+        timeout_seconds: Time limit for a complete response, in seconds. If the call has a
+            deadline, the remaining attempts share the remaining time.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class MetastoreClient:
         self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
-        """Return the thrift ``Table``.
+        """Return a table as a Thrift ``Table`` object.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -136,7 +136,7 @@ class MetastoreClient:
         return self._call(lambda client: client.get_all_databases())
 
     def get_partition_names(self, database: str, table: str) -> pa.StringArray:
-        """Return all names such as ``k1=v1/k2=v2``, in the metastore's order, in one call.
+        """Return the names of all partitions, such as ``k1=v1/k2=v2``, in the metastore's order.
 
         Raises:
             TableNotFound: if there is no such table; some metastores raise another error or return
@@ -150,7 +150,7 @@ class MetastoreClient:
     def get_partition_names_ps(
         self, database: str, table: str, values: Sequence[str]
     ) -> pa.StringArray:
-        """Return names of partitions with these values; an empty value matches any.
+        """Return the names of partitions with these values. An empty value matches every value.
 
         The result may contain other partitions too, because servers treat some characters as
         wildcards.
@@ -166,7 +166,7 @@ class MetastoreClient:
         return _as_text(found)
 
     def get_partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
-        """Return thrift ``Partition`` objects in any order, without those that were dropped.
+        """Return Thrift ``Partition`` objects in any order. Dropped partitions are left out.
 
         If a server rejects the number of names, they are requested in halves.
 
@@ -249,11 +249,11 @@ class MetastoreClient:
             self._lock.release()
 
     def _client(self, address: Address, tries: int) -> ThriftHiveMetastore.Client:
-        """Return thrift's generated client on an open connection.
+        """Return Thrift's generated client on an open connection.
 
         Args:
             address: Address to connect to.
-            tries: Number of attempts that share the remaining deadline of the call.
+            tries: Number of attempts that share the remaining time of the call.
         """
         call = current_call()
         seconds = min(self._timeout, _remaining_seconds() / tries)

@@ -53,11 +53,11 @@ class Connection:
         self._client = _Client(protocol)
 
     def client(self, until: float, given_up: threading.Event | None) -> ThriftHiveMetastore.Client:
-        """Return thrift's generated client for the next calls; it returns partition names as bytes.
+        """Return Thrift's generated client for the next calls. Its partition names are bytes.
 
         Args:
             until: Deadline for complete responses, by the monotonic clock.
-            given_up: Set when the responses are no longer needed.
+            given_up: Event that is set when the responses are no longer needed, or None.
         """
         self._socket.until, self._socket.given_up = until, given_up
         return self._client
@@ -124,7 +124,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
         return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
 
     def _strings(self, result: Any) -> pa.BinaryArray:
-        """Read a response as generated code does, but a leading list of strings as Arrow."""
+        """Read a response like generated code, but read a leading list of strings into Arrow."""
         protocol = self._iprot
         name, kind, _ = protocol.readMessageBegin()
         if kind == TMessageType.EXCEPTION:
@@ -147,7 +147,10 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
 
 
 class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
-    """Numbers the calls and checks responses: generated code accepts a response to any call."""
+    """Numbers the calls and checks that each response belongs to its call.
+
+    Generated code accepts the response to any other call.
+    """
 
     _sent = ("", 0)
 

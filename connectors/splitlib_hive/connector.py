@@ -215,8 +215,8 @@ class HiveConnector(Connector):
     def check_identity(self) -> None:
         """See :class:`splitlib.spi.SupportsIdentityCheck`.
 
-        A metastore does not give tables an id. A new table with the same keys, location and
-        creation second is taken for the old one.
+        Tables of a metastore do not have ids. So a new table is not detected if it has the same
+        keys and location, and was created in the same second.
         """
         if _identity(self._client.get_table(*self._name)) != _identity(self._table):
             raise TableNotFound(
@@ -277,10 +277,12 @@ class HiveConnector(Connector):
 
 
 def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
-    """Reject files in directories below a partition's, on which Hive's own reader fails.
+    """Reject files in subdirectories of a partition, if Spark uses Hive's reader.
+
+    This reader fails on subdirectories.
 
     Raises:
-        UnsupportedTable: naming one such file.
+        UnsupportedTable: if there is such a file; the message names it.
     """
     if not is_read_by_hive(form):
         return  # Spark's own readers follow the table's setting for subdirectories

@@ -50,8 +50,8 @@ def table_metadata(table: Any) -> TableMetadata:
     """Return the metadata of a thrift ``Table``.
 
     Raises:
-        UnsupportedTable: for a table that Spark may read with other rows.
-        CorruptMetadata: if something is missing.
+        UnsupportedTable: for a table of which Spark may read other rows.
+        CorruptMetadata: if required metadata is missing or malformed.
     """
     with making_sense("the table"):
         return _metadata(table)
@@ -101,7 +101,7 @@ def refuse_unreadable(table: Any) -> None:
     """Reject tables whose rows are not simply the rows in their files.
 
     Raises:
-        UnsupportedTable: with a hint to the right connector, if there is one.
+        UnsupportedTable: for such a table, with a hint to the right connector if there is one.
     """
     parameters = _parameters(table)
     provider = parameters.get(_PROVIDER, "")

@@ -3,8 +3,8 @@
 The modules, in the order in which a query uses them:
 
 1. ``connector``: implements the interface, with the help of the other modules.
-2. ``pinning``, ``sql_catalog``: load a table from a catalog and choose its snapshot;
-   ``guarded_io`` opens no file outside of ``allowed_locations`` while doing so.
+2. ``pinning``, ``sql_catalog``: load a table from a catalog and choose its snapshot.
+   ``guarded_io`` rejects files outside of ``allowed_locations``.
 3. ``schema``, ``partition_specs``, ``transforms``, ``bounds``: convert columns, partition values
    and stored bounds to Arrow.
 4. ``snapshot``: reads the manifest list, and the manifests that may match. ``manifests`` and

@@ -1,8 +1,8 @@
 """Decode untrusted Avro files: completely, or with an error.
 
 PyIceberg's compiled decoder is fast, but does not check that a length stays within the data. One
-changed byte can make it read other memory and crash the process. So PyIceberg's readers get a
-decoder here that checks every read, and this module reads the surrounding blocks itself.
+changed byte can make it read other memory and crash the process. So this module passes a decoder
+with bounds checks to PyIceberg's readers, and reads the blocks of a file itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
 # Maximum number of integers read in one call. Each takes at least one byte, and a truncated one
-# ends at the first zero byte. With this many zeros after the data, a call stays in this buffer.
+# ends at the first zero byte. With this many zeros after the data, a call stays within the buffer.
 _AT_ONCE: Final = 4096
 # Minimum compressed size of a record in bytes. Every record has a unique path, so real files are
 # larger. A file that claims more records is rejected, because each takes a kilobyte of memory.
@@ -92,7 +92,7 @@ class AvroContainer:
 class _Decoder(BinaryDecoder):
     """PyIceberg's fastest decoder with bounds checks.
 
-    Single integers need no check, because each ends at the latest in the zeros after the data.
+    Single integers need no check, because the zeros after the data end every integer.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -150,7 +150,7 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Reject lists and maps whose elements take no bytes: a few bytes could claim any number.
+    """Reject lists and maps whose elements take no bytes, since their claimed size has no limit.
 
     Raises:
         ValueError: if there is such a list or map.

@@ -65,10 +65,10 @@ def partition_batch(
     """Return the partitions of one partition specification, each once, in order of appearance.
 
     Args:
-        spec: The specification of all of them.
-        contents: Manifest contents by number of the manifest.
-        requests: Number of requests that reading them took.
-        manifests: Number of manifests that were opened or skipped.
+        spec: The partition specification of the manifests.
+        contents: Contents of manifests, by the manifest's number.
+        requests: Number of requests made to read the manifests.
+        manifests: Numbers of manifests that were opened or skipped.
     """
     every = list(contents.items())
     columns = [pa.concat_arrays([c.partitions[i] for _, c in every]) for i in range(len(spec.keys))]

@@ -32,8 +32,8 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
     """Decode bounds to the column's type; null for a missing or unreliable bound.
 
     A column may have been promoted since a file was written. So ``int`` bounds occur for ``long``,
-    ``float`` bounds for ``double``, and bounds with fewer digits for a decimal. A truncated bound
-    is still a bound.
+    ``float`` bounds for ``double``, and bounds with fewer digits for a decimal. Truncated bounds
+    are valid too.
 
     Args:
         values: Bounds as stored.

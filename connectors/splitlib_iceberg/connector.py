@@ -1,4 +1,4 @@
-"""The connector: plans one snapshot by manifests first, then partitions, then files."""
+"""The connector, which selects manifests of one snapshot, then partitions, then files."""
 
 from __future__ import annotations
 

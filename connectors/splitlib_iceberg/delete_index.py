@@ -1,8 +1,8 @@
 """Find the delete files that apply to a data file, by the rules of Iceberg's specification.
 
-A position delete or deletion vector applies to files that are not newer, an equality delete to
-files that are older. Both apply within one partition. Exceptions are equality deletes of an
-unpartitioned specification, which apply to the whole table, and deletes that name their data file.
+A position delete or deletion vector applies to files that are not newer. An equality delete applies
+to files that are older. Both apply within one partition, with two exceptions: equality deletes of
+an unpartitioned specification apply to the whole table, and a delete may name its data file.
 """
 
 from __future__ import annotations

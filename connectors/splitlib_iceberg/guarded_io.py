@@ -32,7 +32,7 @@ class GuardedFileIO(FileIO):
         self._by_scheme: dict[str, FileIO] = {}
 
     def new_input(self, location: str) -> InputFile:
-        """See ``FileIO``.
+        """Return the input file for a location.
 
         Raises:
             LocationNotAllowed: if the location is outside of ``allowed_locations``.
@@ -56,7 +56,7 @@ class GuardedFileIO(FileIO):
 
 
 class _Unpackable(InputFile):
-    """A compressed file, test-decompressed with a limit because PyIceberg has no limit."""
+    """A compressed file whose decompressed size is checked, because PyIceberg has no limit."""
 
     def __init__(self, behind: InputFile) -> None:
         super().__init__(behind.location)
@@ -66,11 +66,11 @@ class _Unpackable(InputFile):
         return len(self._behind)
 
     def exists(self) -> bool:
-        """See ``InputFile``."""
+        """Return whether the file exists."""
         return self._behind.exists()
 
     def open(self, seekable: bool = True) -> InputStream:
-        """See ``InputFile``.
+        """Open the file, after checking its decompressed size.
 
         Raises:
             CorruptMetadata: if the file decompresses to too many bytes.

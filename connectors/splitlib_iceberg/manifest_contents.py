@@ -26,7 +26,10 @@ class Contents(NamedTuple):
     """The data files of one manifest."""
 
     files: pa.RecordBatch
-    """Columns path, size, sequence and refused (why a file cannot be read; null if it can)."""
+    """Columns path, size, sequence and refused.
+
+    ``refused`` is the reason why a file cannot be read, or null if it can be read.
+    """
     partitions: list[pa.Array]
     """The distinct partitions; one column per key of the specification."""
     partition_count: int
@@ -46,7 +49,7 @@ class Contents(NamedTuple):
 class Statistics:
     """Bounds and counts of all columns in the files of one manifest.
 
-    They are kept as stored, and each column is decoded on first use. Thread-safe: two threads may
+    The stored bytes are kept, and each column is decoded on first use. Thread-safe: two threads may
     decode the same column, with the same result.
     """
 

@@ -27,7 +27,10 @@ class Key(NamedTuple):
     """Iceberg's type of the partition values."""
     field: pa.Field
     meaning: PartitionField | None
-    """None if the field cannot prune: its column was dropped, or its transform is unknown."""
+    """Source column and transform of the field.
+
+    None if the field cannot prune, because its column was dropped or its transform is unknown.
+    """
 
 
 class Spec:
@@ -49,9 +52,9 @@ class Spec:
             for key in self.keys
             if key.meaning is not None and key.meaning.transform is None
         }
-        """Batch columns with untransformed values, by source column in lower case."""
+        """Names of batch columns with untransformed values, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
-        """Equal for two specifications that decode a manifest to the same columns."""
+        """Value that is equal for specifications that decode a manifest to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
         """Return the partition values of each file, one column per key.

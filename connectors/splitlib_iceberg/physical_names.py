@@ -1,7 +1,7 @@
 """Find the names of a table's columns in a data file, for readers that match by name.
 
-A file written for Iceberg contains the field ids of its columns. A file from a migration does not:
-for such files the table's name mapping defines which column is which.
+A file written by Iceberg contains the field ids of its columns. A file of a migrated table may not
+have field ids. Then the table's name mapping maps the file's column names to field ids.
 """
 
 from __future__ import annotations

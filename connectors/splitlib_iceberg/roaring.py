@@ -1,7 +1,7 @@
 """Decode untrusted 64-bit roaring bitmaps in their portable format.
 
-A few bytes may claim to hold billions of numbers. So the claimed sizes are summed before anything
-is unpacked, and each container must have exactly its claimed size.
+A few bytes may claim to contain billions of numbers. So the claimed sizes are added up before any
+number is decoded, and each container must have exactly its claimed size.
 """
 
 from __future__ import annotations

@@ -56,11 +56,11 @@ class Column(NamedTuple):
     """A column, or a field of a struct, for which manifests have statistics."""
 
     name: str
-    """``a.b`` for a field of a struct."""
+    """Name of the column; ``a.b`` for a field of a struct."""
     id: int
     source: PrimitiveType
     field: pa.Field
-    """Arrow field under the full name."""
+    """Arrow field with the full name."""
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -95,7 +95,7 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Return columns that had another name, or reuse another column's name; in lower case."""
+    """Return the names, in lower case, of columns that were renamed or reuse an older name."""
     schemas = list(history)
     found = set()
     for column in columns:
@@ -121,10 +121,12 @@ def filter_columns(schema: Schema) -> tuple[Column, ...]:
 
 
 def refuse_reinterpreted(schema: Schema, history: Iterable[Schema]) -> None:
-    """Reject a column changed between date and timestamp: partition values may have either type.
+    """Reject a column whose type changed between date and timestamp.
+
+    Its partition values may have either type.
 
     Raises:
-        UnsupportedTable: naming the column.
+        UnsupportedTable: if there is such a column; the message names it.
     """
     now = {column.id: column for column in filter_columns(schema)}
     for older in history:

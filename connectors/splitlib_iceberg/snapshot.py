@@ -1,4 +1,4 @@
-"""The manifests of one snapshot: select those that may match, and read their contents."""
+"""Select the manifests of a snapshot that may have matching files, and read their contents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     """The data manifests that may have matching files."""
 
     by_spec: dict[Spec, list[int]]
-    """Indexes in the manifest list."""
+    """Indexes of manifests in the manifest list, by partition specification."""
     counts: Manifests
     reads: int
     """Number of files read for the plan."""
@@ -138,7 +138,8 @@ class SnapshotFiles:
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # A delete file belongs to the partition of the rows it deletes, unless it has no partition.
+        # Partition values of delete files can be matched like those of data files, since a delete
+        # file has the partition of its rows, or no partition.
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
         with self._lock:
@@ -156,7 +157,7 @@ class SnapshotFiles:
         return self._spec_of(self._list()[0][number])
 
     def close(self) -> None:
-        """Release the contents that are kept."""
+        """Release the manifest contents kept by this object."""
         with self._lock:
             self._held = {}
             self._deletes = _Deletes((), DeleteIndex([]))

@@ -1,6 +1,6 @@
 """Convert properties of PyIceberg's ``FileIO`` to options of fsspec file systems.
 
-The properties include credentials that a catalog hands out for a table.
+The properties include credentials that a catalog issues for a table.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def azure_options(properties: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     options = {option: value for option, name in _AZURE.items() if (value := properties.get(name))}
     for name, value in properties.items():
-        # Catalogs hand out SAS tokens per account host; like PyIceberg, use the first one.
+        # Catalogs issue a SAS token for each account host. Like PyIceberg, use the first one.
         if name.startswith(f"{ADLS_SAS_TOKEN}."):
             host = name.removeprefix(f"{ADLS_SAS_TOKEN}.")
             options.setdefault("account_name", host.partition(".")[0])

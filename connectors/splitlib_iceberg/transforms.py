@@ -33,7 +33,7 @@ _UNITS: dict[type[Transform[Any, Any]], Literal["Y", "M", "D", "h"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """Whole years, months, days or hours since 1970 of a date or timestamp, in UTC."""
+    """Convert a date or timestamp to whole years, months, days or hours since 1970, in UTC."""
 
     unit: Literal["Y", "M", "D", "h"]
     """NumPy's name of the unit."""
@@ -65,7 +65,7 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """A number rounded down to a multiple of a width, or the start of a text."""
+    """Round a number down to a multiple of the width, or shorten a text to that length."""
 
     width: int
 
@@ -81,7 +81,7 @@ class Truncate:
             return self._decimals(values)
         numbers = values.fill_null(0).to_numpy()
         width = np.array(self.width, numbers.dtype)
-        # Wraps around below the least multiple, as in Java.
+        # Overflows below the smallest multiple, as in Java.
         return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
@@ -95,7 +95,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A hash modulo a number of buckets."""
+    """Hash a value to one of a number of buckets."""
 
     buckets: int
     source: IcebergType
@@ -159,7 +159,7 @@ def _nulls(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _uuid_bytes(text: str | None) -> bytes | None:
-    """Return the 16 bytes; None for text that is not a UUID as Spark writes it: no match."""
+    """Return the 16 bytes of a UUID; None for a text that is not a UUID as Spark writes it."""
     try:
         found = uuid.UUID(text) if text is not None else None
     except ValueError:

@@ -1,6 +1,6 @@
 """Read and decompress bytes within limits, because few bytes may decompress to gigabytes.
 
-The limit is known before decompression starts, and no more memory is allocated.
+The limit is known before decompression starts, and no memory beyond it is allocated.
 """
 
 from __future__ import annotations
