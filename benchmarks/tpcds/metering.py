@@ -36,7 +36,7 @@ class Meter:
         jvm: Any = spark._jvm
         self._context: Any = spark.sparkContext._jsc.sc()
         self._catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
-        # stageList: stages of any status, without details, summaries, quantiles or tasks' statuses
+        # Arguments of stageList: stages and tasks of any status, without details or quantiles.
         nothing = jvm.java.util.ArrayList()
         gateway: Any = spark.sparkContext._gateway
         quantiles = gateway.new_array(jvm.double, 0)

@@ -65,7 +65,7 @@ def schema_of_file(
             return orc_columns(orc.ORCFile(file).schema)
         try:
             return parquet_columns(parquet_footer.read_metadata(file), settings)
-        except pa.ArrowException as error:  # also for some maps and lists that Spark reads
+        except pa.ArrowException as error:  # raised also for some maps and lists that Spark reads
             raise SourceError(
                 f"The columns of {path!r} cannot be read: {error}",
                 hint="pass schema=, or move the file away if it is damaged.",

@@ -85,7 +85,7 @@ class HiveConnector(Connector):
         self._canonical = _is_canonical(canonical_values, table)
         location = self._metadata.location
         self.files_per_page = storage.files_per_page(location) if location else 0
-        # Read formats by index, because nearly all partitions share one.
+        # Handles store an index in this list, because nearly all partitions share one format.
         self._formats: list[ReadFormat] = []
         self._lock = threading.Lock()
 
@@ -154,7 +154,7 @@ class HiveConnector(Connector):
         """Yield the partitions with some values of all keys, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
-        # The order in which an object store lists the partitions' directories.
+        # Sort partitions in the order in which an object store lists their directories.
         ordered = sorted((partition_name(keys, row) for row in rows), key=lambda name: f"{name}/")
         names = pa.array(ordered, pa.string())
         named = self._named(names, Requests())

@@ -1,4 +1,4 @@
-"""Decode untrusted Avro files: completely, or with an error.
+"""Decode untrusted Avro files, and raise an error for every damaged one.
 
 PyIceberg's compiled decoder is fast, but does not check that a length stays within the data. One
 changed byte can make it read other memory and crash the process. So this module passes a decoder
@@ -102,8 +102,8 @@ class _Decoder(BinaryDecoder):
         inner = new_decoder(data + _PADDING)
         self._read = inner.read
         self._read_ints = inner.read_ints
-        # Assigned to the instance, because wrapper methods would cost a call per field of every
-        # record. mypy reports this as an error.
+        # These methods are assigned to the instance, because wrapper methods would cost a call per
+        # field of every record. mypy reports such assignments as errors.
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 

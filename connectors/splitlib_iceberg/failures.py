@@ -59,7 +59,7 @@ _DENYING = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredE
 # PyIceberg 0.11 and older has no class for "too many requests".
 _TOO_MANY_REQUESTS = getattr(exceptions, "TooManyRequestsError", ServerError)
 _OVERLOADED = (ServiceUnavailableError, ServerError, _TOO_MANY_REQUESTS)
-# Compared by module name, so that the client packages need not be installed.
+# Modules of transport errors. Their names are compared, so the packages need not be installed.
 _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalchemy.exc")
 
 

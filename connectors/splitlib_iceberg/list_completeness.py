@@ -65,7 +65,7 @@ def check_whole(
 
 
 def _missing(manifests: Manifests, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return by how much the list falls short of each total, without totals that it reaches."""
+    """Return the totals that the list does not reach, with the missing number of each."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),

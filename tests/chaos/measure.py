@@ -17,7 +17,7 @@ from tests.chaos.subjects import Access
 TIDY_SECONDS = 60.0
 """Time in which released calls must end, in seconds. s3fs retries five times before it fails."""
 _ENOUGH = 20
-"""Minimum number of runs in which the fault must strike at least once."""
+"""Number of runs of a cell in which a working fault strikes at least once."""
 CLOSING_SECONDS = 1.5
 """Time in which a connection must be closed, in seconds, even if the server hangs."""
 

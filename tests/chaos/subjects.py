@@ -79,7 +79,7 @@ class Subject(ABC):
     options: Callable[[str], Mapping[str, Any]]
     """Function that returns the connector's options.
 
-    Its argument is the address of a proxy, or the text of a lie.
+    Its argument is the address of a proxy, or the text of a :class:`Spec`.
     """
     unnoticed: Mapping[str, tuple[str, ...]]
     """Faults at each stage whose answers no client can distinguish from right ones."""

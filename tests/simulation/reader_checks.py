@@ -242,7 +242,7 @@ def the_end_is_the_end(run: Run) -> Iterator[str]:
 
 
 def what_comes_back_comes_before_the_end(run: Run) -> Iterator[str]:
-    """Check that ``NoMoreSplits`` is not returned while returned splits wait for a reader."""
+    """Check that no reader gets ``NoMoreSplits`` while splits given back wait for a reader."""
     for scan in run.scans:
         every = handed(run, scan)
         for end in run.history.of("request"):

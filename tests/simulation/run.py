@@ -108,7 +108,7 @@ def _play(run: Run, scenario: Callable[[Setting], None]) -> None:
     setting.history.note("hanging calls go on")
     setting.over.set()
     gc.collect()
-    for _ in range(10):  # in small steps, as the clock may jump although a thread can run
+    for _ in range(10):  # in steps, since the clock may jump although a thread can run
         scheduler.sleep(_GRACE_SECONDS / 10)
     run.left = [str(f) for f in scheduler.fibers if not f.done and f is not scheduler.running]
     if run.left:
