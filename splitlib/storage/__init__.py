@@ -14,7 +14,6 @@ from splitlib.storage.files import (
     is_data,
     of_rows,
 )
-from splitlib.storage.filesystems import connection_parts, nested_options, option_value
 from splitlib.storage.locations import (
     AllowedLocations,
     is_restricted,
@@ -24,6 +23,7 @@ from splitlib.storage.locations import (
     refuse_files_outside,
     refuse_outside,
 )
+from splitlib.storage.options import connection_parts, nested_options, option_value
 
 if TYPE_CHECKING:
     from splitlib.storage.filesystems import Links, OptionsByProtocol, modified

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from splitlib.storage.filesystems import connection_parts
+from splitlib.storage.options import connection_parts
 from splitlib.storage.pages import NotFollowed, StoreOf
 
 # Options of adlfs that do not affect listings. Its timeouts apply to reads and writes.

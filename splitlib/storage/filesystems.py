@@ -1,107 +1,30 @@
-"""Create fsspec filesystems for locations, list their directories, and reset them after a fork."""
+"""Create fsspec filesystems for locations, and list their directories."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import threading
-import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from operator import itemgetter
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 import fsspec
 from fsspec.registry import known_implementations
 
-from splitlib.errors import (
-    ConfigError,
-    ConnectorNotInstalled,
-    MissingPartition,
-    SourceError,
-    SourceUnavailable,
-)
+from splitlib.errors import ConnectorNotInstalled, MissingPartition, SourceError, SourceUnavailable
 from splitlib.storage.confirmed import KEYS_PER_PAGE, confirm_end, no_next_page
 from splitlib.storage.files import Level, StoredFile, is_data
+from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.received import limit_adlfs, within_limits
 
-T = TypeVar("T")
-
-_renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
 # Maximum number of paths in one listing that may lead to the same directory. Each is listed again.
 _MOST_LINKS = 100
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
-
-
-class _NativeThreads:
-    """Whether obstore has started its threads. A process cannot start them twice."""
-
-    started = False
-    are_lost = False
-
-
-def native_threads_start() -> None:
-    """Record that this process uses obstore."""
-    _NativeThreads.started = True
-
-
-def native_threads_are_lost() -> bool:
-    """Whether this process was forked after obstore was used. Its calls would hang here."""
-    return _NativeThreads.are_lost
-
-
-def in_forks_of_this(owner: T, renew: Callable[[T], None]) -> None:
-    """Call ``renew(owner)`` in every forked process, before other code runs there."""
-    _renewed[owner] = renew
-
-
-def _in_child() -> None:
-    _NativeThreads.are_lost |= _NativeThreads.started
-    for owner, renew in list(_renewed.items()):
-        renew(owner)
-
-
-os.register_at_fork(after_in_child=_in_child)
-
-
-def option_value(text: str) -> Any:
-    """Parse JSON objects, lists, true and false. Return other text unchanged, also numbers."""
-    if text[:1] in ("{", "[") or text in ("true", "false"):
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError:
-            return text
-    return text
-
-
-def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert dotted names, such as ``client_kwargs.endpoint_url``, to nested mappings.
-
-    Raises:
-        ConfigError: for a name that is repeated, or has both a value and nested options.
-    """
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        *outer, last = name.split(".")
-        inside = nested
-        for part in outer:
-            inside = inside.setdefault(part, {})
-            if not isinstance(inside, dict):
-                raise ConfigError(f"Storage option {part!r} has a value and nested options.")
-        if last in inside:
-            raise ConfigError(f"Storage option {name!r} is given twice.")
-        inside[last] = value
-    return nested
-
-
-def connection_parts(text: str) -> dict[str, str]:
-    """Parse a connection string of Azure into a mapping with names in upper case."""
-    pairs = (part.partition("=") for part in text.rstrip(";").split(";"))
-    return {name.upper(): value for name, _, value in pairs}
 
 
 class OptionsByProtocol(dict[str, Mapping[str, Any]]):

@@ -24,10 +24,9 @@ from splitlib.storage.filesystems import (
     Filesystems,
     Links,
     OptionsByProtocol,
-    in_forks_of_this,
     level_of,
-    native_threads_are_lost,
 )
+from splitlib.storage.forks import in_forks_of_this, native_threads_are_lost
 from splitlib.storage.gcs_stores import gcs_stores
 from splitlib.storage.locations import Location, is_restricted, local_path, located, refuse_outside
 from splitlib.storage.pages import (

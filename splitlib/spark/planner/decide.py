@@ -17,7 +17,7 @@ from splitlib.spark.planner.cost import Costs, worth_collecting
 from splitlib.spark.planner.eligibility import TypeNames, eligible
 from splitlib.spark.planner.join_graph import Dimension, discover
 from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_ids
-from splitlib.spark.planner.materialize import Leaves, Materializable, materializable
+from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
 # An RDD may return different rows each time it is computed, so its copies matter too.

@@ -30,7 +30,8 @@ from splitlib.spark.logical_plan import Expression, Node, catalyst_object
 from splitlib.spark.plan_report import FilterUse, ScanPruning
 from splitlib.spark.planner.join_graph import partition_conditions
 from splitlib.spark.planner.lineage import lineages_of
-from splitlib.spark.planner.materialize import Leaves, Materializable, shown
+from splitlib.spark.planner.materializable import Leaves, Materializable
+from splitlib.spark.planner.materialize import shown
 from splitlib.spark.planner.prune import counted
 from splitlib.spark.planner.query import Query
 from splitlib.spark.planner.scan_sites.prunable import PrunableScan

@@ -13,7 +13,7 @@ from typing import Any
 
 from splitlib.spark.logical_plan import Path
 from splitlib.spark.planner.decide import decide
-from splitlib.spark.planner.materialize import rdds_of, with_narrowing
+from splitlib.spark.planner.materializable import rdds_of, with_narrowing
 from splitlib.spark.planner.prune import (
     PrunedSites,
     ScanOutcome,

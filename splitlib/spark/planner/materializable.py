@@ -1,0 +1,215 @@
+"""Find the small dimensions to run once, so that keys and join use the same rows.
+
+The rows of a leaf that pass its filter replace the leaf in the plan. The filter stays in the plan
+and passes all of these rows. Columns that the query does not read are null.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from splitlib.spark.logical_plan import Node, Path
+from splitlib.spark.planner.join_graph import Dimension
+from splitlib.spark.planner.lineage import RELATIONS, leaf_columns, leaf_ids
+
+# Operators that output the columns of their input, and read only columns that they name.
+_SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Window"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Materializable:
+    """A leaf whose filtered rows can take its place."""
+
+    leaf: Node
+    """The leaf in the optimized plan."""
+    top: Node
+    """The filter directly above the leaf, or the leaf itself."""
+    place: Path
+    """Path of the same leaf in the analyzed plan."""
+    read: frozenset[int]
+    """Positions of the columns of the leaf that the query reads."""
+
+    @property
+    def read_by_subqueries(self) -> frozenset[Path]:
+        """Paths of the leaves that subqueries in its filter read."""
+        parts = (part for plan in self.top.subqueries for part in plan.walk())
+        return frozenset(part.path for part in parts if part.is_leaf)
+
+
+class Leaves:
+    """Leaves of an optimized plan, to find those that can be replaced by their filtered rows.
+
+    Args:
+        optimized: The optimized plan. It may read the same table several times.
+        analyzed: The analyzed plan.
+    """
+
+    def __init__(self, optimized: Node, analyzed: Node) -> None:
+        self._optimized = optimized
+        self._places: dict[frozenset[tuple[int | None, str]], list[Path]] = defaultdict(list)
+        for node in analyzed.walk():
+            if node.is_leaf:
+                self._places[_columns(node)].append(node.path)
+        self._times_read = Counter(leaf_ids(node) for node in optimized.walk() if node.is_leaf)
+        self._named = frozenset(_named_attributes(optimized))
+
+    def below(self, node: Node) -> Materializable | None:
+        """Return the leaf below filters and projections, if its filtered rows can replace it."""
+        leaf = _leaf_below(node)
+        if leaf.kind not in RELATIONS or self._times_read[leaf_ids(leaf)] != 1:
+            return None
+        # The optimizer may have pruned fields of structs. Then types differ, and no leaf is found.
+        at = self._places.get(_columns(leaf), ())
+        if len(at) != 1 or not leaf_ids(leaf):
+            return None
+        read = _columns_read(self._optimized, leaf, self._named)
+        return Materializable(leaf, _filter_of(node), at[0], read)
+
+
+def materializable(
+    dimensions: Iterable[Dimension],
+    leaves: Leaves,
+    sites: Collection[Path],
+    fits: Callable[[Node], bool],
+) -> list[tuple[Materializable, ...]]:
+    """Return the filtered small tables in dimensions, in groups that run one after another.
+
+    Filtered small tables in the subqueries of dimensions are included: otherwise they run for the
+    keys and again for the query. Both runs must see the same rows. So the tables that a subquery
+    reads are in an earlier group.
+
+    Args:
+        dimensions: Dimensions whose keys are collected.
+        leaves: Leaves of the plan.
+        sites: Paths of the leaves that keys may prune. They are never run.
+        fits: Return whether the rows of a leaf are few enough to be kept in memory.
+    """
+    waiting: dict[Path, Materializable] = {}
+    wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
+    for node in (part for dimension in wanted.values() for part in _filters(dimension)):
+        found = leaves.below(node)
+        # _filters yields the filter on a leaf before the leaf itself.
+        if found is None or found.leaf.path in sites or found.leaf.path in waiting:
+            continue
+        if fits(found.leaf):
+            waiting[found.leaf.path] = found
+    return _in_order(waiting)
+
+
+def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
+    """Return groups that depend only on earlier groups; drop tables with other dependencies."""
+    groups: list[tuple[Materializable, ...]] = []
+    done: set[Path] = set()
+    while ready := tuple(
+        one for path, one in waiting.items() if path not in done and one.read_by_subqueries <= done
+    ):
+        groups.append(ready)
+        done |= {one.leaf.path for one in ready}
+    return groups
+
+
+def with_narrowing(dimension: Dimension) -> Iterator[Dimension]:
+    """Yield a dimension and all dimensions that narrow it."""
+    yield dimension
+    for other, _ in dimension.narrowed_by:
+        yield from with_narrowing(other)
+
+
+def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
+    """Return the RDD leaves that dimensions read, each path once."""
+    leaves = {
+        leaf.path: leaf
+        for top in dimensions
+        for dimension in with_narrowing(top)
+        for leaf in dimension.node.walk()
+        if leaf.kind == "LogicalRDD"
+    }
+    return list(leaves.values())
+
+
+def inputs_of_joins(node: Node) -> Iterator[Node]:
+    """Yield the inputs of joins outside of subqueries: a subquery's plan may not run on its own."""
+    if node.kind == "Join":
+        yield from node.children
+    for child in node.children:
+        yield from inputs_of_joins(child)
+
+
+def _columns(leaf: Node) -> frozenset[tuple[int | None, str]]:
+    """Return the ids and types of the columns of a leaf."""
+    return frozenset((e.attribute_id, str(e.fields["dataType"])) for e in leaf_columns(leaf))
+
+
+def _filters(dimension: Dimension) -> Iterator[Node]:
+    """Yield the plan of a dimension, and the filters in its subqueries.
+
+    If the dimension is a scalar subquery, also yield the filters and leaves of its plan.
+    """
+    yield dimension.node
+    if dimension.is_value:
+        yield from (part for part in dimension.node.walk() if part.kind == "Filter" or part.is_leaf)
+    for node in dimension.node.walk():
+        for subquery in node.subqueries:
+            yield from (part for part in subquery.walk() if part.kind == "Filter")
+
+
+def _leaf_below(node: Node) -> Node:
+    """Return the first node below filters and projections, which may not be a leaf."""
+    while node.kind in ("Project", "Filter") and node.children:
+        (node,) = node.children
+    return node
+
+
+def _filter_of(node: Node) -> Node:
+    """Return the filter directly above the leaf, or the leaf if there is none."""
+    while node.kind == "Project" or (node.kind == "Filter" and not node.children[0].is_leaf):
+        (node,) = node.children
+    return node
+
+
+def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[int]:
+    """Return the positions of the columns of a leaf that the rest of the plan may read."""
+    if not _is_projected(root, leaf.path):
+        return frozenset(range(len(leaf_columns(leaf))))
+    return frozenset(
+        i
+        for i, column in enumerate(leaf_columns(leaf))
+        # A column that is not nullable cannot be replaced by null.
+        if column.attribute_id in named or not column.fields["nullable"]
+    )
+
+
+def _is_projected(root: Node, path: Path) -> bool:
+    """Return whether a column list limits the columns of the leaf that the plan above reads."""
+    node, above = root, False
+    for step in path:
+        if step < 0 or node.kind not in _SHOW_WHAT_IS_BELOW:
+            above = step >= 0 and node.kind in ("Project", "Aggregate")
+        node = node.children[step] if step >= 0 else node.subqueries[-1 - step]
+    return above
+
+
+def _named_attributes(root: Node) -> Iterator[int]:
+    """Yield the ids of the attributes that operators other than leaves name."""
+    for node in root.walk():
+        if not node.is_leaf:
+            for value in node.fields.values():
+                yield from _attribute_ids(value)
+
+
+def _attribute_ids(value: Any) -> Iterator[int]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _attribute_ids(item)
+    elif isinstance(value, dict):
+        if str(value.get("class", "")).endswith(".AttributeReference"):
+            yield int(value["exprId"]["id"])
+        else:
+            # root.walk() visits the plan of a subquery itself, but not its outer attributes.
+            is_subquery = "plan" in value
+            for name, item in value.items():
+                if not (is_subquery and name == "plan"):
+                    yield from _attribute_ids(item)
