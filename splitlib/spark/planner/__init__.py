@@ -1,1 +1,1 @@
-"""Find star joins in any query, and prune the partitions that the joins cannot match."""
+"""Find the joins of any query, and prune the partitions that cannot match their join keys."""

@@ -1,8 +1,8 @@
 """Plan commands before they run: MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS.
 
-The query inside a command is planned like any other query. The changed table is pruned by its
-condition: the joins in the condition imply a filter on that table. Every row that the command
-changes meets this filter, so it can be added to the condition.
+The query inside a command is planned like any other query. In MERGE, UPDATE and DELETE, the joins
+of the condition also imply a filter on the changed table. Every row that the command changes meets
+this filter. So the filter is added to the condition, and Spark reads less of the table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READS_ALL: Final = "WHEN NOT MATCHED BY SOURCE needs every row of the table."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedCommand:
-    """A command that has not run."""
+    """A command that was planned but has not run."""
 
     plan: Any
     """Unresolved plan to run instead of the command; None if the command stays unchanged."""
@@ -57,10 +57,11 @@ def planned_command(
     Args:
         spark: Session in which the statement runs.
         text: One SQL statement.
-        named: Tables of named catalogs, as for :func:`splitlib.spark.planner.optimize.plan`.
+        named: Tables of named catalogs in the statement, by the root directory of their
+            placeholder scans.
 
     Raises:
-        SplitlibError: as :func:`splitlib.spark.planner.optimize.plan`.
+        SplitlibError: in the same cases as :func:`splitlib.spark.planner.optimize.plan`.
     """
     if internals_unavailable(spark) is not None:
         return None
@@ -121,7 +122,10 @@ def _of_merge(catalyst: Catalyst, command: ParsedCommand) -> PlannedCommand:
 def _implied_by_source(
     catalyst: Catalyst, merge: ParsedCommand
 ) -> tuple[ParsedCommand | None, PlanReport]:
-    """Return a MERGE with the filter that its source implies for its target; None without one."""
+    """Return the MERGE with a filter on its target that follows from the keys of its source.
+
+    The command is None if there is no such filter. Then the report contains the reason.
+    """
     leaves = catalyst.leaves(catalyst.analyzed(catalyst.dataframe(merge.target)))
     if len(leaves) != 1 or catalyst.source_of(leaves[0]) is None:
         return None, PlanReport(reasons=(_TAKES_NONE,))
@@ -141,7 +145,7 @@ def _implied_by_source(
 def _planned(
     catalyst: Catalyst, query: Any, named: Mapping[str, NamedTable]
 ) -> tuple[Any, PlanReport]:
-    """Return the analyzed plan that :func:`plan` makes of a query; None if unchanged."""
+    """Plan a query; return its new analyzed plan (None if it is unchanged) and the report."""
     df = catalyst.dataframe(query)
     planned, report = plan(df, named)
     return None if planned is df else analyzed_plan(planned), report
@@ -150,11 +154,13 @@ def _planned(
 def _computed(catalyst: Catalyst, source: Any) -> Any:
     """Compute the rows of a MERGE's source now, and return a plan that reads these rows.
 
-    A row that appears in the source after its keys are collected would miss its match in the
-    pruned target, and would be inserted as a duplicate. Return None if the source is too large.
+    Otherwise, a row could appear in the source after the keys are collected. Its match could be in
+    a pruned partition of the target, so the MERGE would insert the row as a duplicate. Return None
+    if the source is too large to compute.
     """
     analyzed = catalyst.analyzed(catalyst.dataframe(source))
-    # The condition qualifies columns by the source's alias or, without one, by its tables.
+    # The MERGE condition qualifies the source's columns with its alias, so the alias must stay.
+    # If there is no alias, the condition uses the names of the source's tables.
     path = (0,) if catalyst.kind(analyzed) == "SubqueryAlias" else ()
     rows = catalyst.node(analyzed, path)
     leaves = catalyst.leaves(catalyst.optimized(rows))
@@ -174,7 +180,7 @@ def _config(spark: SparkSession) -> SplitConfig:
 def _implied(
     catalyst: Catalyst, query: Any, command: ParsedCommand
 ) -> tuple[str | None, PlanReport]:
-    """Return the filter that a query implies for its first child, the table to change."""
+    """Return the filter that a query's joins imply for its first child, the table to change."""
     df = catalyst.dataframe(query)
     leaf = _leaf_below(catalyst.tree(catalyst.analyzed(df)).children[0])
     if leaf is None:

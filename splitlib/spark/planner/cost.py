@@ -13,22 +13,22 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 _IN_MEMORY = frozenset(
     {"LocalRelation", "OneRowRelation", "LogicalRDD", "InMemoryRelation", "CommandResult"}
 )
-# Nodes with few rows: they are in memory, the plan has a limit, or `range` generates them.
+# Nodes that return few rows: rows in memory, a LIMIT, or the rows that `range` generates.
 _FEW_ROWS = _IN_MEMORY | {"GlobalLimit", "Range"}
 _LOOP_REF = "UnionLoopRef"
-"""Leaf of a recursive query: the rows of the previous step."""
-# Size estimates of a data source cover the columns that are read, those of files cover all columns.
-# So a side counts as larger only if its size differs by more than this factor.
+"""Leaf of a recursive query that reads the rows of the previous step."""
+# The size estimate of a data source covers only the columns that are read. The size of files covers
+# all columns. So a join side counts as larger than a scan only from this factor on.
 _MUCH_SMALLER = 10
 
 
 class Costs:
-    """Costs of running parts of one plan. The cost of each part is computed once.
+    """Costs of running parts of one plan to collect keys. The cost of each part is computed once.
 
     Args:
-        size_of: Return the bytes that a leaf reads; None if unknown.
+        size_of: Function that returns the bytes that a leaf reads; None if unknown.
         limit: Maximal number of bytes to read in order to collect keys.
-        copied_rdds: Paths of RDD leaves that the plan also reads under other column ids.
+        copied_rdds: Paths of the RDD leaves that the optimizer has copied under new column ids.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Costs:
         return self.why_not_run(node) is None
 
     def why_not_run(self, node: Node) -> str | None:
-        """Return why a part of the plan must not be run to collect its keys; None if it may."""
+        """Return the reason not to run a part of the plan for its keys; None if it may be run."""
         if node.path not in self._reasons:
             self._reasons[node.path] = self._why_not_run(node)
         return self._reasons[node.path]
 
     def _why_not_run(self, node: Node) -> str | None:
         if any(part.path in self._copied_rdds for part in node.walk()):
-            # This RDD may return rows here that differ from the rows that the query reads.
+            # Spark may compute the RDD again for the keys, with other rows than the query reads.
             return "the dimension reads an RDD that is also read elsewhere"
         if any(part.kind == "CollectMetrics" for part in node.walk()):
             return "the dimension has observe(), and reading its keys would count its rows"
@@ -80,7 +80,7 @@ class Costs:
 
 
 def _is_step_of_loop(part: Node, top: Node) -> bool:
-    """Return whether ``part`` reads a step of a recursive query that is not below ``top``."""
+    """Return whether ``part`` reads a step of a recursive query that starts above ``top``."""
     if part.kind != _LOOP_REF:
         return False
     loops = (node for node in top.walk() if node.kind == "UnionLoop")
@@ -96,15 +96,16 @@ def worth_collecting(
 ) -> dict[Path, ScanSite]:
     """Keep only the join filters whose keys are worth collecting.
 
-    Other keys may still come from another scan site, if they are partition values of that site.
+    A scan site is a place in the plan where a prunable scan is read. If a dimension is not run, but
+    its keys are partition values of another site, the filter uses the values that are left there.
 
     Args:
         sites: Scan sites by path.
         costs: Costs of the plan that contains the sites.
-        listed: Paths of the sites that are pruned by partition. All other sites get a condition on
-            any of their columns, so each side of a join could prune the other. A side that is much
-            larger than the site is not used.
-        wants_selective: Whether to use only dimensions that have a condition which drops rows.
+        listed: Paths of the sites whose partitions splitlib lists. Other sites get a condition on
+            any of their columns, so both sides of a join could prune each other. There, a side
+            that is much larger than the site is not used.
+        wants_selective: Whether to use only dimensions with a condition that drops rows.
     """
     of_costs = {p: s if p in listed else _not_of_larger(s, costs) for p, s in sites.items()}
     return {
@@ -147,14 +148,14 @@ def _of_site(site: ScanSite, costs: Costs, *, wants_selective: bool) -> ScanSite
 
 
 def is_selective(dimension: Dimension) -> bool:
-    """Return whether the dimension, or one that narrows it, has a condition that drops rows."""
+    """Return whether a condition drops rows of the dimension or of one that narrows it."""
     if dimension.is_value or _drops_rows(dimension.node):
         return True
     return any(is_selective(other) for other, _ in dimension.narrowed_by)
 
 
 def _selective_part(dimension: Dimension) -> Dimension:
-    """Return the dimension without the narrowing dimensions that drop no rows."""
+    """Return the dimension, narrowed only by dimensions with a condition that drops rows."""
     kept = ((_selective_part(other), conditions) for other, conditions in dimension.narrowed_by)
     return replace(dimension, narrowed_by=tuple((d, c) for d, c in kept if is_selective(d)))
 
@@ -165,7 +166,7 @@ def _drops_rows(node: Node) -> bool:
             return True
         if part.kind == "Filter":
             conditions = [c for whole in part.expressions("condition") for c in conjuncts(whole)]
-            # The optimizer adds IS NOT NULL for every join, so it does not count.
+            # The optimizer adds IS NOT NULL for every join key, so this condition does not count.
             if any(c.kind != "IsNotNull" for c in conditions):
                 return True
     return False

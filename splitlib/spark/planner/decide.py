@@ -1,8 +1,12 @@
-"""Decide how to prune a query: the planner passes that need no Spark, in order.
+"""Decide how to prune a query, with the planner passes that do not need Spark.
 
-The passes are copied scans, join graph, eligibility, cost, and the dimensions to run once. They
-are plain Python on the trees of :mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides
-the few facts that only Spark has. Dead scans and shared broadcasts are found here too.
+:func:`decide` runs the passes in order. It finds the scans that the optimizer has copied, builds
+the join graph, checks which filters may prune which scan, checks the costs, and chooses the
+dimensions to run once. The passes are plain Python on the trees of
+:mod:`splitlib.spark.logical_plan`. :class:`PlanFacts` provides the few facts that only Spark has.
+
+The module also finds dead scans, which the optimizer has dropped, and joins that broadcast the
+same side.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_id
 from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
-# An RDD may return different rows each time it is computed, so its copies matter too.
+# Leaves whose copies are searched. RDDs are included, because an RDD may return different rows
+# each time it is computed.
 _READ_SOMETHING = RELATIONS | TABLES | {"LogicalRDD"}
 
 Copied = TypeVar("Copied")
@@ -31,7 +36,7 @@ S = TypeVar("S", bound=Hashable)
 
 
 def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
-    """Return the leaves of the optimized plan without a counterpart in the analyzed plan."""
+    """Return the leaves of the optimized plan that do not occur in the analyzed plan, by path."""
     known = {i for node in analyzed.walk() if node.is_leaf for i in leaf_ids(node)}
     return {
         node.path: node
@@ -42,7 +47,7 @@ def copied_leaves(analyzed: Node, optimized: Node) -> dict[Path, Node]:
 
 def _is_of(known: set[int], leaf: Node) -> bool:
     ids = leaf_ids(leaf)
-    # A table scan without columns has no ids to identify it: it may be a copy of any table.
+    # A table scan without columns has no ids to identify it, so it may be a copy of any table.
     return ids <= known and (bool(ids) or leaf.kind not in TABLES)
 
 
@@ -52,13 +57,14 @@ def copied_scans(
     places_of: Callable[[Copied], frozenset[str]],
     places_read_by: Callable[[Node], frozenset[str]],
 ) -> dict[Path, tuple[Copied, ...]]:
-    """Return, by the path of each copy, the scans that it may be a copy of.
+    """Return the scans that each copied leaf may be a copy of, by the path of the leaf.
 
     Args:
-        copies: Result of :func:`copied_leaves`.
+        copies: Leaves from :func:`copied_leaves`.
         scans: Scans of the analyzed plan.
-        places_of: Return the tables and directories that such a scan reads.
-        places_read_by: Return the tables and directories that a leaf of the optimized plan reads.
+        places_of: Function that returns the tables and directories that such a scan reads.
+        places_read_by: Function that returns the tables and directories that a leaf of the
+            optimized plan reads.
     """
     of_tables = [leaf for leaf in copies.values() if leaf.kind in RELATIONS | TABLES]
     if not of_tables:
@@ -67,7 +73,7 @@ def copied_scans(
     found = {}
     for leaf in of_tables:
         read = places_read_by(leaf)
-        # A leaf without a table name or directory may be a copy of any scan.
+        # If the tables and directories of one of the two are unknown, assume a copy.
         found[leaf.path] = tuple(
             scan for scan, places in known if not read or not places or places & read
         )
@@ -80,13 +86,16 @@ def dead_scans(
     empty: Callable[[Scan], E | None],
     optimized_with: Callable[[Mapping[Path, E]], Node],
 ) -> dict[Path, E]:
-    """Return empty scans to replace the dead scans, by path in the analyzed plan.
+    """Return empty scans that replace dead scans, by path in the analyzed plan.
+
+    A dead scan is a scan that the optimizer has dropped from the plan. If the optimizer does not
+    drop the empty scans as well, nothing is replaced.
 
     Args:
         analyzed: The analyzed plan.
         unread: Scans of the analyzed plan that the optimized plan does not read, with their paths.
-        empty: Return an empty replacement for a scan; None if that saves nothing.
-        optimized_with: Optimize the analyzed plan with other nodes at some paths.
+        empty: Function that returns an empty replacement for a scan; None if that saves nothing.
+        optimized_with: Function that optimizes the analyzed plan with other nodes at some paths.
     """
     empty_scans = {scan: empty(scan) for scan in unread}
     new = {
@@ -107,17 +116,17 @@ def dead_scans(
 def sharing_broadcasts(
     root: Node, sites: Collection[Path], broadcast_of: Callable[[Node], Hashable | None]
 ) -> set[Path]:
-    """Return the scan sites whose join has the same build side as the join of another site.
+    """Return the paths of the scan sites that are joined with the same broadcast side as another.
 
     Args:
         root: The optimized plan.
-        sites: Paths of the scan sites in the plan.
-        broadcast_of: Return a value that is equal for equal build sides, or None if Spark does
-            not broadcast this side.
+        sites: Paths of the scan sites, that is of the prunable scans, in the plan.
+        broadcast_of: Function that returns equal values for equal join sides; None if Spark does
+            not broadcast the side.
     """
     sharing: dict[Hashable, set[Path]] = defaultdict(set)
     for node in root.walk():
-        # In other join types Spark can broadcast only one of the two sides.
+        # Only in an inner join can Spark broadcast either side.
         if node.kind == "Join" and join_type(node) == "Inner":
             for child, other in zip(node.children, reversed(node.children), strict=True):
                 leaf = _leaf_of(child)
@@ -134,11 +143,11 @@ def _leaf_of(node: Node) -> Node:
 
 
 class PlanFacts(Protocol[S]):
-    """A query, and the facts that Spark has about it."""
+    """A query, with the facts about it that only Spark has."""
 
     @property
     def analyzed_tree(self) -> Node:
-        """The analyzed plan, as the query was written."""
+        """The analyzed plan, before Spark's optimizer changes it."""
 
     @property
     def optimized_tree(self) -> Node:
@@ -160,7 +169,7 @@ class PlanFacts(Protocol[S]):
     def is_command(self) -> bool:
         """Whether the query selects the rows that a command changes.
 
-        Then keys are collected even from dimensions without a condition that drops rows.
+        If so, keys are also collected from dimensions without a condition that drops rows.
         """
 
     @property
@@ -175,7 +184,7 @@ class PlanFacts(Protocol[S]):
         """Return the prunable scan of a leaf of either plan; None for any other node."""
 
     def is_listed(self, scan: S) -> bool:
-        """Return whether splitlib lists the partitions of a scan; else it gets a condition."""
+        """Return whether splitlib lists the partitions of a scan. Other scans get a condition."""
 
     def places_of(self, scan: S) -> frozenset[str]:
         """Return the tables and directories that a scan reads."""
@@ -197,22 +206,23 @@ class PlanFacts(Protocol[S]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions(Generic[S]):
-    """The decisions about a query."""
+    """The scans of a query to prune, and the dimensions to run for their keys."""
 
     sites: Mapping[Path, ScanSite]
-    """Scan sites of the optimized plan with the filters that prune them, by path."""
+    """Scan sites, which are the prunable scans of the optimized plan, with their join filters; by
+    path."""
     dimensions: tuple[Dimension, ...]
     """Dimensions whose keys are to be collected."""
     run_once: tuple[tuple[Materializable, ...], ...]
-    """Leaves to replace by their filtered rows, in groups that run one after another."""
+    """Leaves to run once and to replace by their rows, in groups that run one after another."""
     copied: frozenset[S]
-    """Scans of which the optimized plan may contain copies that cannot be pruned."""
+    """Scans that the optimizer may have copied. They are not pruned."""
     unread: Mapping[S, Collection[Path]]
     """Scans that the optimized plan does not read, with their paths in the analyzed plan."""
 
 
 def decide(facts: PlanFacts[S]) -> Decisions[S]:
-    """Decide which scans of a query to prune, by which keys."""
+    """Decide which scans of a query to prune, and which dimensions provide the keys."""
     root, columns = facts.optimized_tree, facts.partition_columns
     leaves = {node: scan for node in root.walk() if (scan := facts.scan_of(node)) is not None}
     copies = copied_leaves(facts.analyzed_tree, root)

@@ -1,6 +1,6 @@
-"""Eligibility: decide which join filters may prune which scan site, and why others may not.
+"""Decide which join filters may prune a scan, and collect the reasons why others may not.
 
-Keys are not applied below some operators, and some types can only be compared by Spark.
+Keys cannot be applied below some operators, and only Spark can compare values of some types.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _NAMES: Final = {
     "Window": "a window that is not partitioned by the key",
     "WindowGroupLimit": "a rank that is not partitioned by the key",
 }
-# By operator, the argument that lists the new columns, and the argument that lists the expressions
-# that compute them, in the same order.
+# For each operator: the argument with its new columns, and the argument with the expressions that
+# compute these columns. Both arguments have the same order.
 _MADE: Final = {
     "Aggregate": ("aggregateExpressions", "aggregateExpressions"),
     "ArrowEvalPython": ("resultAttrs", "udfs"),
@@ -59,13 +59,13 @@ _MADE: Final = {
 }
 
 Blocked = Mapping[int, frozenset[tuple[Path, str]]]
-"""By attribute id: the scans that keys could prune, and the name of the operator above each."""
+"""By attribute id: paths of scans, each with the name of the operator that keys cannot pass."""
 _PLAIN: Final = re.compile(
     r"binary|boolean|byte|date|decimal\(\d+,-?\d+\)|double|float|integer|long|short|timestamp"
     r"|timestamp_ntz"
 )
 _LEFT, _RIGHT = 0, 1
-# By join type and the side of the join on which the table is.
+# Reasons why keys do not prune a table, by the join type and by the table's side of the join.
 _REASONS = {
     ("FullOuter", _LEFT): "FULL OUTER JOIN keeps every row of both sides",
     ("FullOuter", _RIGHT): "FULL OUTER JOIN keeps every row of both sides",
@@ -80,7 +80,9 @@ _TOGETHER = "a join condition combines the partition columns with other columns.
 
 
 class BlockedColumns:
-    """Attributes computed from partition columns to which keys cannot be applied.
+    """Find the attributes that depend on partition columns, but cannot pass keys on to the scan.
+
+    At least one operator between such an attribute and the scan blocks the keys.
 
     Args:
         partition_columns: Ids of the attributes by which scans can be pruned.
@@ -91,7 +93,7 @@ class BlockedColumns:
         self._known: dict[Path, Blocked] = {}
 
     def of(self, node: Node) -> Blocked:
-        """Return the blocked attributes in the output of a node. All nodes must be of one plan."""
+        """Return the blocked attributes in a node's output. All nodes must belong to one plan."""
         if node.path not in self._known:
             self._known[node.path] = {} if node.is_leaf else self._of(node)
         return self._known[node.path]
@@ -120,7 +122,7 @@ def _name(node: Node) -> str:
 
 
 def _made_from(node: Node) -> Iterable[tuple[int, frozenset[int]]]:
-    """Yield each new column of a node with the input columns from which it is computed."""
+    """Return each new column of a node with the input columns that it is computed from."""
     if node.kind == "Union":
         outputs = [output_ids(child) or [] for child in node.children]
         return [(ids[0], frozenset(ids)) for ids in zip(*outputs, strict=False)]
@@ -167,11 +169,13 @@ def comparable(
     """Drop the comparisons of a join filter that only Spark can evaluate.
 
     Args:
-        join_filter: Filter that a join implies.
-        type_of: Return the type of an expression. Called only if the plan's JSON is not enough.
+        join_filter: Comparisons of a scan's columns with the keys of a dimension.
+        type_of: Function that returns the type of an expression. It is called only if the plan's
+            JSON does not contain the full type.
 
     Returns:
-        The remaining filter, None if no comparison remains; and the reasons, as clauses.
+        The filter without these comparisons (None if no comparison remains), and the reasons, as
+        clauses.
     """
     kept = []
     reasons: dict[str, None] = {}
@@ -186,12 +190,12 @@ def comparable(
 
 
 def _other_kind(side: Expression, type_of: TypeOf) -> str | None:
-    """Return the type of a side if its values cannot be compared outside of Spark, else None."""
+    """Return the type of one side of a comparison if only Spark can compare it, else None."""
     if side.kind in ("AttributeReference", "Cast") and _PLAIN.fullmatch(
         str(side.fields.get("dataType"))
     ):
         return None
-    # The plan's JSON does not contain collations, so the JVM is needed.
+    # The plan's JSON does not contain the collation of strings, so the JVM returns the type.
     kind = type_of(side)
     return None if kind.name == "string" or _PLAIN.fullmatch(kind.name) else kind.in_catalog
 
@@ -207,12 +211,15 @@ def eligible(
 ) -> dict[Path, ScanSite]:
     """Return the scan sites with the filters that may prune them, by path.
 
+    A scan site is a leaf of the optimized plan that reads a prunable scan.
+
     Args:
         root: The optimized plan.
-        leaves: Its leaves that are prunable scans.
+        leaves: Leaves of the plan that read prunable scans.
         partition_columns: Ids of the attributes by which these scans can be pruned.
-        filters: Filters that the joins of the plan imply.
-        type_of: Return the type of an expression. Called only if the plan's JSON is not enough.
+        filters: Join filters that follow from the joins of the plan.
+        type_of: Function that returns the type of an expression. It is called only if the plan's
+            JSON does not contain the full type.
         deterministic: Whether the query returns the same rows each time it runs.
     """
     sites = {leaf.path: ScanSite(leaf) for leaf in leaves}
@@ -240,12 +247,12 @@ def _not_deterministic(site: ScanSite) -> ScanSite:
 def blocked_joins(
     root: Node, partition_columns: frozenset[int], compared: Collection[Path]
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the path of the leaf and the reason for each join condition that cannot prune it.
+    """Yield the path of a leaf and a reason for each join condition that cannot prune the leaf.
 
     Args:
         root: An optimized plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
-        compared: Paths of the leaves that have join filters, or reasons for having none.
+        compared: Paths of the leaves that already have a join filter, or a reason for having none.
     """
     blocked = BlockedColumns(partition_columns)
     for node in root.walk():
@@ -278,7 +285,7 @@ def _conjuncts_of(node: Node) -> Iterator[Expression]:
 
 
 def _compared(part: Expression, lineages: Lineages) -> set[Path]:
-    """Return the scans whose partition columns alone determine one side of a comparison."""
+    """Return the paths of scans for which one side of ``part`` reads only partition columns."""
     return {x.leaf.path for side in part.children for x in lineages.of(side)}
 
 

@@ -1,8 +1,8 @@
-"""Fixed files: pin the files of unpruned tables when the query is planned.
+"""Fix the files of unpruned tables when the query is planned.
 
-Spark lists a partitioned table each time a query of it runs. It lists an unpartitioned table again
-after every INSERT of the session. With pinned files, these tables stay as they were when the query
-was planned, as pruned scans do.
+Spark itself lists a partitioned table each time a query on the table runs. It lists an
+unpartitioned table again after every INSERT in the session. With fixed files, each run of the query
+reads the same files. Pruned scans always have fixed files.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _log = get_logger(__name__)
 
 
 def sampled_leaves(tree: Node) -> frozenset[Path]:
-    """Return the paths of the leaves below a sample.
+    """Return the paths of the leaves below a TABLESAMPLE or ``sample()``.
 
     A sample with a seed depends on the order in which Spark reads the files. A scan of fixed files
-    has a different order, so these leaves keep Spark's own listing.
+    reads them in a different order. So these leaves keep Spark's own listing.
     """
     return frozenset(
         leaf.path
@@ -46,7 +46,7 @@ def sampled_leaves(tree: Node) -> frozenset[Path]:
 def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, Any]:
     """Return relations with fixed files for unpartitioned tables, by path in the analyzed plan."""
     found: dict[Path, Any] = {}
-    # A table that the query reads several times can have the same column ids at each place.
+    # Leaves with the same column ids read the same table, so its files are fixed only once.
     fixed: dict[frozenset[int], Any] = {}
     sampled = sampled_leaves(tree)
     for node in tree.walk():
@@ -61,7 +61,11 @@ def fixed_leaves(catalyst: Catalyst, analyzed: Any, tree: Node) -> dict[Path, An
 
 
 def _fixed_leaf(catalyst: Catalyst, leaf: Any) -> Any:
-    """Return a leaf with fixed files; None if it is fixed, partitioned or not based on files."""
+    """Return a leaf with fixed files; None to keep the leaf as it is.
+
+    A leaf is kept if it is partitioned, if it does not read files, if its files are fixed already,
+    or if they cannot be fixed.
+    """
     index = catalyst.listed_index_of(leaf)
     if index is None or catalyst.is_pinned(leaf) or not catalyst.partition_schema(leaf).isEmpty():
         return None
@@ -96,7 +100,7 @@ def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
     try:
         if reads_all:
             return scan.fixed((), reads_all=True)
-        # Sites that may have keys already have their conditions.
+        # Sites that keys may prune have the conditions of the query already.
         known = [s if s.site.may_have_keys else s.with_conditions(query.optimized) for s in own]
         return scan.fixed(conditions_of(known), reads_all=False)
     except (LocationNotAllowed, MissingPartition):

@@ -1,11 +1,12 @@
-"""Join graph: find the scans whose partitions depend on join keys.
+"""Find the scans that join keys can prune, with a graph of the joins in a plan.
 
-The joins of a plan become a graph. Its vertices are the inputs of the joins, its edges the
-conditions between two inputs. The direction of an edge is the direction in which join keys may
-prune: both ways in an inner or semi join, from the preserved side to the other side in an outer
-join, and from the left to the right side in an anti or existence join. So the join order that the
-optimizer has chosen does not matter. A dimension can be narrowed by other dimensions before its
-keys prune the fact table.
+The vertices of the graph are the inputs of the joins. An edge is a condition between two inputs. It
+points in the direction in which join keys may prune: both ways in an inner or semi join, from the
+preserved side to the other side in an outer join, and from the left to the right side in an anti or
+existence join. The graph does not depend on the join order that the optimizer has chosen.
+
+A dimension can be narrowed by other dimensions before its keys prune the fact table: semi-joins
+with the other dimensions drop some of its rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ OPERATORS = {
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }
-"""The SQL operators of the comparisons that join keys can use, by their Catalyst names."""
+"""The SQL operators that compare a column with join keys, by their Catalyst names."""
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
 
@@ -45,24 +46,24 @@ class Comparison:
     lineage: Lineage
     """Partition columns from which ``target`` is computed."""
     target: Expression
-    """Expression over the output of the fact table's side."""
+    """Expression over the columns of the fact table's side of the join."""
     operator: str
     """SQL operator, such as ``=``."""
     key: Expression
-    """Expression over the output of the dimension."""
+    """Expression over the columns of the dimension."""
     key_lineage: Lineage | None
     """Partition columns from which ``key`` is computed; None if it reads other columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """A part of the plan whose rows are the only possible matches for the rows of a fact table."""
+    """A part of the plan that is joined with a fact table. Only its rows can match the fact's."""
 
     node: Node
     narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
     """Other dimensions, each with the conditions of its semi-join with this dimension."""
     is_value: bool = False
-    """Whether the keys are computed from the value of a scalar subquery, whose plan is ``node``."""
+    """Whether the keys are computed from the value of a scalar subquery with the plan ``node``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,7 @@ class JoinFilter:
 
     dimension: Dimension
     comparisons: tuple[Comparison, ...]
-    """Either all comparisons are equalities, or none is."""
+    """The comparisons. Equalities and other comparisons are never in the same filter."""
 
     @property
     def leaf(self) -> Node:
@@ -81,7 +82,7 @@ class JoinFilter:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCondition:
-    """A condition in the query that depends on partition columns only."""
+    """A condition in the query that reads only partition columns of one scan."""
 
     lineage: Lineage
     condition: Expression
@@ -89,12 +90,12 @@ class PartitionCondition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Edge:
-    """A condition between two vertices, in one direction: source keys prune the target."""
+    """A condition between two vertices: keys of the source can prune the target."""
 
     source: int
     target: int
     operator: str
-    """Operator of ``target_side operator source_side``."""
+    """SQL operator in ``target_side operator source_side``."""
     source_side: Expression
     target_side: Expression
     condition: Expression
@@ -105,7 +106,7 @@ class _Graph:
     vertices: list[Node] = field(default_factory=list)
     edges: list[_Edge] = field(default_factory=list)
     owner: dict[int, int | None] = field(default_factory=dict)
-    """Vertex whose output has an attribute, by attribute id; None if several vertices have it."""
+    """By attribute id: the vertex with the attribute in its output; None if it is in several."""
 
 
 def discover(
@@ -116,7 +117,7 @@ def discover(
     Args:
         root: The plan.
         partition_columns: Ids of the attributes by which scans can be pruned.
-        usable: Return whether a part of the plan may be run to narrow another part.
+        usable: Function that returns whether a part of the plan may be run to narrow another part.
     """
     found: list[JoinFilter] = []
     open_ = [root]
@@ -136,7 +137,7 @@ def discover(
 
 
 def _filters_by_values(root: Node, partition_columns: frozenset[int]) -> Iterator[JoinFilter]:
-    """Yield the join filters from comparisons with the value of a scalar subquery."""
+    """Yield a join filter for each comparison with the value of a scalar subquery."""
     for node in root.walk():
         if node.kind != "Filter" or not node.subqueries:
             continue
@@ -185,13 +186,13 @@ class _Rows(NamedTuple):
     """The attributes of a node that conditions above the node may use."""
 
     ids: frozenset[int] = frozenset()
-    """Ids of attributes with unchanged values of their vertex."""
+    """Ids of attributes that have the same values as in their vertex."""
     or_null: frozenset[int] = frozenset()
-    """Ids of attributes that are null in rows for which an outer join has no match."""
+    """Ids of attributes that are null in the rows without a match in an outer join."""
 
 
 def _flatten(node: Node, graph: _Graph) -> _Rows:
-    """Add the inputs and conditions of a node to the graph."""
+    """Add the join inputs below a node, and the conditions between them, to the graph."""
     if node.kind == "Join":
         return _flatten_join(node, graph)
     if node.kind in ("Project", "Filter") and _has_join(node):
@@ -296,7 +297,8 @@ def _filters(
     for (leaf, target, source, _), comparisons in found.items():
         assert isinstance(target, int)
         assert isinstance(source, int)
-        # Keys that prune the same column directly do not need to narrow this dimension too.
+        # Keys of other dimensions that equal the same column prune it directly. They do not need
+        # to narrow this dimension too.
         reached = {
             (comparison.key.shape, other)
             for comparison in comparisons
@@ -307,7 +309,7 @@ def _filters(
 
 
 def _with_implied(edges: list[_Edge]) -> list[_Edge]:
-    """Return the edges and the ones that follow from them, as a = b and b = c imply a = c."""
+    """Return the edges and all edges that follow from them: a = b and b = c imply a = c."""
     closed = list(edges)
     known = {(e.source, e.source_side.shape, e.target, e.target_side.shape) for e in edges}
     equal_to = defaultdict(list)
@@ -324,10 +326,10 @@ def _with_implied(edges: list[_Edge]) -> list[_Edge]:
 
 
 class _Narrowing:
-    """Turn vertices of a graph into dimensions that are narrowed by their neighbours.
+    """Turn vertices of a graph into dimensions that are narrowed by the connected vertices.
 
-    Each vertex narrows once, at its shortest distance. If conditions form rings, using every path
-    without a cycle would be slightly more exact, but the number of paths grows exponentially.
+    Each other vertex is semi-joined once, on its shortest path to the dimension. If conditions form
+    rings, using all paths could drop a few more rows, but their number grows exponentially.
     """
 
     def __init__(self, graph: _Graph, usable: Callable[[Node], bool]) -> None:
@@ -343,8 +345,8 @@ class _Narrowing:
         Args:
             vertex: Number of the vertex.
             target: Number of the vertex that the keys prune. It does not narrow other vertices.
-            reached: Pairs of expression shapes, of the vertex and of another vertex. Equalities of
-                such a pair are not used to narrow the vertex.
+            reached: Pairs of the shape of an expression of this vertex, and the shape of one of
+                another vertex. Equalities between the two are not used to narrow this vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
         taken = {vertex, target}

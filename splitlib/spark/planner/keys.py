@@ -1,4 +1,4 @@
-"""Collect join keys: each dimension runs once, even if its keys prune several scans."""
+"""Collect the join keys of dimensions. Equal keys are collected once, even for several scans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from splitlib.spark.planner.join_graph import Comparison, Dimension
 
 
 class Unusable(Exception):
-    """Reason why the keys of a dimension cannot prune, as a clause."""
+    """The keys of a dimension cannot prune. The message is the reason, as a clause."""
 
     def __init__(self, reason: str, *, not_deterministic: bool = False) -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class Keys:
     """Keys of one dimension for one scan."""
 
     data: DynamicFilteringData
-    """One field per comparison: ``k0``, ``k1``, …. Comparisons that form an interval share one."""
+    """One field per comparison: ``k0``, ``k1``, …. Comparisons of one interval share a field."""
     seconds: float
     """Time to collect the keys, in seconds."""
 
@@ -55,7 +55,7 @@ class Collected(NamedTuple):
 def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) -> Any:
     """Return the plan of a dimension, semi-joined with the dimensions that narrow it.
 
-    For the value of a scalar subquery, return a plan of one row.
+    If the dimension is the value of a scalar subquery, return a plan with one row.
 
     Args:
         catalyst: Catalyst of the session.
@@ -74,13 +74,13 @@ def plan_of_dimension(catalyst: Catalyst, optimized: Any, dimension: Dimension) 
 
 
 class KeyQueries:
-    """Collect the keys of the dimensions of one query. Equal key queries run once.
+    """Collect the keys of the dimensions of one query. Each distinct key query runs once.
 
     Args:
         catalyst: Catalyst of the session.
         optimized: The plan that contains the dimensions.
         config: Settings, such as the threshold for the size of the keys.
-        executor: Runs key queries in parallel.
+        executor: Executor that runs the key queries in parallel.
     """
 
     def __init__(
@@ -93,9 +93,10 @@ class KeyQueries:
         self._asked: list[tuple[Any, object, Future[Keys]]] = []
 
     def submit(self, dimension: Dimension, comparisons: Sequence[Comparison]) -> Future[Keys]:
-        """Start to collect the keys for comparisons that are all equalities, or none.
+        """Start to collect the keys of a dimension that some comparisons use.
 
-        The future raises :class:`Unusable` if the keys cannot prune.
+        Equalities and other comparisons must not be mixed. The returned future raises
+        :class:`Unusable` if the keys cannot prune.
         """
         found = [self._catalyst.expression_at(self._optimized, c.key.place) for c in comparisons]
         keys = [self._catalyst.alias(key, f"k{i}") for i, key in enumerate(found)]
@@ -122,7 +123,7 @@ class KeyQueries:
                 not_deterministic=True,
             )
         if operators[0] in ("=", "<=>"):
-            # If one comparison is null-safe, the nulls of all fields are kept. This prunes less.
+            # If one comparison is null-safe, all fields keep their nulls. This may prune less.
             data = collect_distinct(rows, self._config, null_safe="<=>" in operators)
             return Keys(data, time.perf_counter() - started)
         if any(isinstance(f.dataType, DoubleType | FloatType | BooleanType) for f in rows.schema):
@@ -131,7 +132,7 @@ class KeyQueries:
 
 
 def _bounds(comparisons: Sequence[Comparison]) -> tuple[Bounds, ...]:
-    """Return, for each target, the bounds that a row of the dimension sets for it."""
+    """Return the bounds that each row of the dimension sets, one item per target expression."""
     by_target: dict[object, list[tuple[str, str]]] = defaultdict(list)
     for i, comparison in enumerate(comparisons):
         by_target[comparison.target.shape].append((comparison.operator, f"k{i}"))

@@ -1,10 +1,10 @@
-"""Latest partition: a query for the greatest values of a partition column reads the last ones.
+"""Read only the last partitions if a query needs the greatest values of a partition column.
 
 ``max`` of a partition column is the value of the last partition with a row that meets the query's
 conditions. Partitions are read from the last one backwards until such a row is found. This row
-then replaces the table in the plan. For ``ORDER BY`` a partition column with a ``LIMIT``, the scan
-reads only the last partitions that together have enough rows. ``min`` and ascending order start at
-the first partition.
+then replaces the table in the plan. If a query sorts by a partition column and has a ``LIMIT``, the
+scan reads only the last partitions that together have enough rows. For ``min`` and ascending order,
+the same is done from the first partition on.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from splitlib.spark.sql_text import quoted
 _FUNCTIONS: Final = ("Max", "Min")
 # Number of partition values per attempt. If all attempts find too few rows, Spark reads the table.
 _VALUES: Final = (1, 1, 4, 16)
-# With a larger LIMIT, counting rows first may take longer than it saves.
+# Maximal LIMIT. With a larger one, counting rows during planning may take longer than it saves.
 _MANY_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extreme:
-    """A table of which the query needs only the rows with the greatest or least values."""
+    """A table from which the query needs only rows with the greatest or least partition values."""
 
     table: Materializable
     column: int
@@ -56,21 +56,21 @@ class Extreme:
     is_greatest: bool
     """Whether the query needs the greatest values; else the least."""
     rows: int | None
-    """Number of rows that the query needs; None = only the value."""
+    """Number of rows that the query needs; None if it needs only the value."""
     nulls_first: bool = False
-    """Whether nulls sort before all values."""
+    """Whether the query sorts nulls before all values."""
 
 
 def asks_for_extremes(tree: Node) -> bool:
     """Return whether a plan has ``max`` or ``min`` without groups, or ``ORDER BY`` with a limit.
 
-    The columns are not checked.
+    The columns may be any columns, not only partition columns.
     """
     return any(_is_of_all_rows(node) or _ordered(node) is not None for node in tree.walk())
 
 
 def extremes(root: Node, partition_columns: frozenset[int], leaves: Leaves) -> Iterator[Extreme]:
-    """Yield the tables of which an optimized plan needs only the greatest or least values.
+    """Yield the tables from which an optimized plan needs only the greatest or least values.
 
     Args:
         root: The plan.
@@ -94,7 +94,7 @@ def _is_of_all_rows(node: Node) -> bool:
 
 
 def _ordered(node: Node) -> Node | None:
-    """Return the global sort below a limit; None if the node is not such a limit."""
+    """Return the global sort that a limit node applies to; None for other nodes."""
     if node.kind != "GlobalLimit" or node.children[0].kind != "LocalLimit":
         return None
     (below,) = node.children[0].children
@@ -112,7 +112,7 @@ def _of_aggregate(
     asked = set()
     for output in aggregate.expressions("aggregateExpressions"):
         call = output.children[0] if output.kind == "Alias" else output
-        function = call.children[0] if len(call.children) == 1 else call  # two children: has FILTER
+        function = call.children[0] if len(call.children) == 1 else call  # FILTER is a child too
         if call.kind != "AggregateExpression" or function.kind not in _FUNCTIONS:
             return
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
@@ -148,7 +148,7 @@ def _number(limit: Expression) -> int:
 
 
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
-    """Return the leaf below a node if only the filter directly above the leaf drops rows."""
+    """Return the leaf below a node; None if more than the filter above the leaf drops rows."""
     table = leaves.below(node)
     while node.kind == "Project":
         (node,) = node.children
@@ -165,15 +165,15 @@ class _Found:
     node: Any
     """New plan node: a leaf with at most one row, or a scan of fewer partitions."""
     report: ScanPruning
-    """Report on the partitions that were read."""
+    """Report on the table, with the partitions that were read."""
 
 
 def with_latest_rows(query: Query, executor: Executor) -> tuple[Query, tuple[ScanPruning, ...]]:
-    """Replace tables of which the query needs only the last or first rows.
+    """Replace the tables from which the query needs only the last or first rows.
 
     Args:
         query: The query.
-        executor: Runs the searches for these rows in parallel.
+        executor: Executor that searches for these rows in parallel.
 
     Returns:
         The query, unchanged if there is no such table; and a report for each replaced table.
@@ -246,7 +246,11 @@ class _Search:
         return values.take(pc.sort_indices(values, sort_keys=[("", order)]))
 
     def _row(self, top: Any, values: pa.Array, static: Sequence[Any]) -> _Found | None:
-        """Return a leaf with a row that has the value, or an empty leaf if there is no value."""
+        """Return a leaf with one row that has the greatest or least value.
+
+        The leaf is empty if the table has no matching row. Return None if the partitions of all
+        attempts have no matching row.
+        """
         table, catalyst = self.extreme.table, self.query.catalyst
         start = 0
         for number in _VALUES:
@@ -268,7 +272,10 @@ class _Search:
     def _rows(
         self, top: Any, values: pa.Array, static: Sequence[Any], wanted: int
     ) -> _Found | None:
-        """Return a scan of the partitions with the first rows; None if all may be needed."""
+        """Return a scan of the first ``values`` that together have ``wanted`` rows.
+
+        Return None if all partitions may be needed, or if all attempts find too few rows.
+        """
         counted = start = 0
         for number in _VALUES:
             scan = self._scan(values[start : start + number], static)

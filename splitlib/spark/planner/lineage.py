@@ -1,6 +1,7 @@
-"""Lineage: find the partition columns from which a column of a plan node is computed.
+"""Lineage: find the partition columns that a column of a plan node is computed from.
 
-A lossless cast keeps different values different, and in their order.
+A column after a lossless cast is treated like the partition column itself. A lossless cast keeps
+different values different, and keeps their order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from splitlib.spark.logical_plan import Expression, Node, Path, Place, catalyst_
 _DIGITS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDTHS: Final = tuple(_DIGITS)
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
-# date -> timestamp is not lossless: it depends on the time zone, and some zones skipped a day.
+# More lossless casts, as pairs of types. A cast from date to timestamp is not lossless: it depends
+# on the time zone, and some zones have skipped a day.
 _OTHERS: Final = frozenset({("float", "double"), ("date", "timestamp_ntz")})
 # Leaves that read a table or files.
 RELATIONS = frozenset({"LogicalRelation", "HiveTableRelation"})
@@ -26,10 +28,11 @@ TABLES = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 _ROW_BY_ROW = frozenset({"Filter", "RepartitionByExpression", "RebalancePartitions", "Repartition"})
 # Operators that call Python for each row and append the results as columns.
 _PYTHON = frozenset({"ArrowEvalPython", "BatchEvalPython"})
-# Operators that keep all columns, and whose rows or metrics depend on several input rows.
+# Operators that keep all columns, but whose rows or metrics depend on several input rows. So keys
+# cannot be applied below them.
 _SOME_ROWS = frozenset({"CollectMetrics", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"})
-# Generators whose output depends on one input row only. Generators of users are not listed, because
-# they can keep state between rows.
+# Generators whose output depends on one input row only. User-defined generators can keep state
+# between rows, so they are not listed.
 _GENERATORS = frozenset(
     {"Explode", "Inline", "JsonTuple", "PosExplode", "ReplicateRows", "Stack", "VariantExplode"}
 )
@@ -69,7 +72,8 @@ _ADDED = {
 def is_lossless(source: object, target: object) -> bool:
     """Return whether a cast is lossless for all values, with and without ANSI mode.
 
-    Casts between strings are never lossless here: the JSON of a plan does not contain collations.
+    A cast between strings is never treated as lossless, because the JSON of a plan does not contain
+    collations.
 
     Args:
         source: Type before the cast, as in the JSON of a plan, such as ``decimal(10,2)``.
@@ -97,7 +101,7 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class ChildColumn:
-    """Output column of an operator that has a different id in one of the operator's children."""
+    """An output column of an operator that has a different id in one of the operator's children."""
 
     node: Path
     """Path of the operator."""
@@ -119,7 +123,7 @@ class Lineage:
     leaf: Node
     """The scan."""
     steps: tuple[Step, ...] = ()
-    """Named expressions in order. Each reads the scan's columns and earlier expressions."""
+    """Named expressions, in order. Each reads columns of the scan and earlier expressions."""
     column: int | None = None
     """Id of the scan's column if the expression is this column, possibly renamed or losslessly
     cast; None if it is computed."""
@@ -156,7 +160,7 @@ def is_function(expression: Expression) -> bool:
 
 
 def only_subquery(expression: Expression) -> Expression | None:
-    """Return the scalar subquery if an expression depends on its value only, else None."""
+    """Return the scalar subquery if an expression depends only on its value, else None."""
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
@@ -180,10 +184,10 @@ def _is_column(expression: Expression) -> bool:
 
 
 def lineages_of(node: Node, partition_columns: frozenset[int]) -> Lineages:
-    """Return the lineages of a node's output through which conditions can be pushed to scans.
+    """Return the lineages of output columns through which conditions can be pushed to scans.
 
-    If rows of the output that fail a condition are dropped later, the scan can drop the rows that
-    fail it. This does not change any other row of the output.
+    If the query drops the output rows that fail a condition on such a column, the scan can drop the
+    rows that fail it. All other output rows stay the same.
     """
     return Lineages(_of(node, partition_columns))
 
@@ -251,10 +255,10 @@ def _is_same(one: Expression, other: Expression) -> bool:
 
 
 def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, tuple[Lineage, ...]]:
-    """Return the lineages of the columns that all rows expanded from one input row share."""
+    """Return the lineages of columns with one value in all rows made from the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
-    if not cells:  # Missing in some plans' JSON. A column with the id of an input column equals it.
+    if not cells:  # Some plans' JSON lacks them. Columns with the id of an input column equal it.
         return {i: below[i] for i in outputs if i in below}
     inner = output_ids(node.children[0]) or []
     found = {}
@@ -337,8 +341,9 @@ def output_ids(node: Node, *, in_order: bool = True) -> list[int] | None:
 
     Args:
         node: The node.
-        in_order: Return exactly the output, in order. If False, the list may have extra columns:
-            the JSON of a plan does not say which input columns a ``Generate`` drops.
+        in_order: Whether to return exactly the output, in order. If False, the list may have extra
+            columns, because the JSON of a plan does not contain the columns that a ``Generate``
+            drops.
     """
 
     def of_child() -> list[int] | None:

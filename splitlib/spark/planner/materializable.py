@@ -1,7 +1,7 @@
-"""Find the small dimensions to run once, so that keys and join use the same rows.
+"""Find the small tables of dimensions to run once, so that keys and join use the same rows.
 
-The rows of a leaf that pass its filter replace the leaf in the plan. The filter stays in the plan
-and passes all of these rows. Columns that the query does not read are null.
+In the plan, such a table is replaced by its rows that pass the filter above it. The filter stays in
+the plan and passes all of these rows. Columns that the query does not read are null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOW_WHAT_IS_BELOW = frozenset({"Filter", "Join", "Sort", "GlobalLimit", "Local
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materializable:
-    """A leaf whose filtered rows can take its place."""
+    """A leaf of a plan that can be replaced by its filtered rows."""
 
     leaf: Node
     """The leaf in the optimized plan."""
@@ -34,13 +34,13 @@ class Materializable:
 
     @property
     def read_by_subqueries(self) -> frozenset[Path]:
-        """Paths of the leaves that subqueries in its filter read."""
+        """Paths of the leaves that subqueries in the filter read."""
         parts = (part for plan in self.top.subqueries for part in plan.walk())
         return frozenset(part.path for part in parts if part.is_leaf)
 
 
 class Leaves:
-    """Leaves of an optimized plan, to find those that can be replaced by their filtered rows.
+    """Find the leaves of an optimized plan that can be replaced by their filtered rows.
 
     Args:
         optimized: The optimized plan. It may read the same table several times.
@@ -75,23 +75,23 @@ def materializable(
     sites: Collection[Path],
     fits: Callable[[Node], bool],
 ) -> list[tuple[Materializable, ...]]:
-    """Return the filtered small tables in dimensions, in groups that run one after another.
+    """Return the small tables of dimensions to run once, in groups that run one after another.
 
-    Filtered small tables in the subqueries of dimensions are included: otherwise they run for the
-    keys and again for the query. Both runs must see the same rows. So the tables that a subquery
-    reads are in an earlier group.
+    Filtered tables in the subqueries of dimensions are included. Otherwise, they would run for the
+    keys and again for the query, perhaps with other rows. The tables that a subquery reads are in
+    an earlier group than the table that the subquery filters.
 
     Args:
         dimensions: Dimensions whose keys are collected.
         leaves: Leaves of the plan.
         sites: Paths of the leaves that keys may prune. They are never run.
-        fits: Return whether the rows of a leaf are few enough to be kept in memory.
+        fits: Function that returns whether a leaf is small enough to keep its rows in memory.
     """
     waiting: dict[Path, Materializable] = {}
     wanted = {d.node.path: d for top in dimensions for d in with_narrowing(top)}
     for node in (part for dimension in wanted.values() for part in _filters(dimension)):
         found = leaves.below(node)
-        # _filters yields the filter on a leaf before the leaf itself.
+        # _filters yields the filter on a leaf before the leaf itself, so the filter is used.
         if found is None or found.leaf.path in sites or found.leaf.path in waiting:
             continue
         if fits(found.leaf):
@@ -100,7 +100,7 @@ def materializable(
 
 
 def _in_order(waiting: dict[Path, Materializable]) -> list[tuple[Materializable, ...]]:
-    """Return groups that depend only on earlier groups; drop tables with other dependencies."""
+    """Group tables so that each group depends only on earlier groups. Omit all other tables."""
     groups: list[tuple[Materializable, ...]] = []
     done: set[Path] = set()
     while ready := tuple(
@@ -119,7 +119,7 @@ def with_narrowing(dimension: Dimension) -> Iterator[Dimension]:
 
 
 def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
-    """Return the RDD leaves that dimensions read, each path once."""
+    """Return the RDD leaves that dimensions read, without duplicates."""
     leaves = {
         leaf.path: leaf
         for top in dimensions
@@ -131,7 +131,7 @@ def rdds_of(dimensions: Iterable[Dimension]) -> list[Node]:
 
 
 def inputs_of_joins(node: Node) -> Iterator[Node]:
-    """Yield the inputs of joins outside of subqueries: a subquery's plan may not run on its own."""
+    """Yield the inputs of all joins, except in subqueries: their plans may not run on their own."""
     if node.kind == "Join":
         yield from node.children
     for child in node.children:
@@ -183,7 +183,7 @@ def _columns_read(root: Node, leaf: Node, named: frozenset[int]) -> frozenset[in
 
 
 def _is_projected(root: Node, path: Path) -> bool:
-    """Return whether a column list limits the columns of the leaf that the plan above reads."""
+    """Return whether a projection or an aggregate above the leaf lists the columns to read."""
     node, above = root, False
     for step in path:
         if step < 0 or node.kind not in _SHOW_WHAT_IS_BELOW:
@@ -193,7 +193,7 @@ def _is_projected(root: Node, path: Path) -> bool:
 
 
 def _named_attributes(root: Node) -> Iterator[int]:
-    """Yield the ids of the attributes that operators other than leaves name."""
+    """Yield the ids of the attributes in the arguments of all operators except leaves."""
     for node in root.walk():
         if not node.is_leaf:
             for value in node.fields.values():
@@ -208,7 +208,7 @@ def _attribute_ids(value: Any) -> Iterator[int]:
         if str(value.get("class", "")).endswith(".AttributeReference"):
             yield int(value["exprId"]["id"])
         else:
-            # root.walk() visits the plan of a subquery itself, but not its outer attributes.
+            # root.walk() also yields the nodes of a subquery's plan, so skip the plan here.
             is_subquery = "plan" in value
             for name, item in value.items():
                 if not (is_subquery and name == "plan"):

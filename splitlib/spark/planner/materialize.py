@@ -1,4 +1,4 @@
-"""Materialize: run dimensions once, and put their rows into the plan."""
+"""Run small dimensions once during planning, and put their rows into the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from splitlib.spark.planner.query import Query
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Materialized:
-    """The rows of dimensions that have run, for both plans of the query."""
+    """The rows of dimensions that have run, for the optimized and the analyzed plan of a query."""
 
     optimized: Any
     """The optimized plan with these rows."""
@@ -36,13 +36,13 @@ def materialize(
     run_once: Iterable[Sequence[Materializable]],
     executor: Executor,
 ) -> Materialized:
-    """Run dimensions, and replace their leaves by their rows.
+    """Run the leaves of dimensions, and replace these leaves by their rows.
 
     Args:
         query: The query.
         dimensions: Dimensions whose keys are collected.
         run_once: Leaves to run, one group after the other.
-        executor: Runs the leaves of a group in parallel.
+        executor: Executor that runs the leaves of a group in parallel.
     """
     computed = _checkpoints(query, dimensions)
     leaves = _by_path(query.analyzed_tree, computed)
@@ -55,13 +55,14 @@ def materialize(
 
 
 def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Path, Any]:
-    """Compute the inputs of joins that may return different rows each time, and keep the rows.
+    """Compute the join inputs that are not deterministic, and keep their rows.
 
-    Return them by path in the analyzed plan. Of nested inputs, only the outermost is computed.
+    Return plans that read these rows, by path in the analyzed plan. If join inputs are nested, only
+    the outermost one is computed.
 
     Args:
         query: The query.
-        usable: Return whether an input is small enough, and does not read a scan to prune.
+        usable: Function that returns whether an input is small enough, and reads no scan to prune.
     """
     catalyst = query.catalyst
     found: dict[Path, Any] = {}
@@ -78,9 +79,10 @@ def checkpointed_inputs(query: Query, usable: Callable[[Node], bool]) -> dict[Pa
 
 
 def _checkpoints(query: Query, dimensions: Iterable[Dimension]) -> dict[frozenset[int], Any]:
-    """Compute the RDDs that dimensions read and keep their rows; return them by column ids.
+    """Compute the RDDs that dimensions read, and keep their rows, because they may change.
 
-    An RDD may return different rows each time. A checkpointed RDD stays as it is.
+    Return plans that read these rows, by column ids. The rows of checkpointed RDDs do not change,
+    so these RDDs are not computed.
     """
     catalyst = query.catalyst
     found: dict[frozenset[int], Any] = {}
@@ -105,7 +107,7 @@ def _rows_of(
     executor: Executor,
     config: SplitConfig,
 ) -> dict[Path, Any]:
-    """Run a group of leaves, and return leaves with their rows and the same attributes, by path.
+    """Run a group of leaves; return new leaves with their rows and the same attributes, by path.
 
     Plans with the same result run once, with all columns that any of their leaves needs.
     """
@@ -148,6 +150,6 @@ def shown(catalyst: Catalyst, plan: Any, leaf: Node, read: frozenset[int]) -> It
             continue
         kind = str(column.fields["dataType"])
         if kind not in nulls:
-            # The null needs a new id, as the optimizer treats columns of one id as the same column.
+            # Give the null a new id: the optimizer treats columns with one id as the same column.
             nulls[kind] = catalyst.null_like(output[i])
         yield nulls[kind]

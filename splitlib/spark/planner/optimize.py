@@ -1,7 +1,8 @@
-"""The planner: find the joins of any query, and prune its scans by their keys.
+"""Plan a query: find its joins, and prune its scans by the join keys.
 
-:func:`splitlib.spark.planner.decide.decide` runs the first passes, which need no Spark. Then
-:func:`_pruned` runs dimensions, collects keys and prunes scans.
+:func:`splitlib.spark.planner.decide.decide` runs the first passes, which do not need Spark. Then
+:func:`_pruned` runs dimensions, collects keys and prunes scans. For a command,
+:func:`target_condition` returns the condition that the keys imply for the changed table.
 """
 
 from __future__ import annotations
@@ -59,13 +60,14 @@ def plan(
 ) -> tuple[DataFrame, PlanReport]:
     """Return a DataFrame that reads the same rows from fewer partitions, and a report.
 
-    If Spark, py4j or splitlib raises an error during planning, the query is left to Spark, whose
-    error message is usually better. Any other error is a bug of splitlib: the query is also left to
-    Spark, and a warning is logged. Only the errors below are raised.
+    If Spark, py4j or splitlib raises an error during planning, Spark runs the query unchanged: its
+    own error message is usually better. Any other error is a bug in splitlib. Then Spark also runs
+    the query unchanged, and a warning is logged. Only the errors below are raised.
 
     Args:
         df: Any query.
-        named: Tables of named catalogs in the query, by the root of their placeholders.
+        named: Tables of named catalogs in the query, by the root directory of their placeholder
+            scans.
 
     Raises:
         SplitlibError: if a table of a named catalog cannot be read.
@@ -94,7 +96,7 @@ def plan(
 
 
 def left_to_spark(error: Exception) -> PlanReport:
-    """Log an error in planning, and return the report on a query that is left to Spark."""
+    """Log a planning error, and return the report on a query that Spark runs unchanged."""
     if isinstance(error, (SplitlibError, *JVM_ERRORS, UnknownPlan)):
         _log.debug("The query is left to Spark.", exc_info=error)
     else:  # a bug in splitlib must not make the query fail
@@ -109,7 +111,7 @@ def left_to_spark(error: Exception) -> PlanReport:
 
 
 def _planned(df: DataFrame, named: Mapping[str, NamedTable]) -> tuple[DataFrame | None, PlanReport]:
-    """Return the planned query, None if it is left to Spark; and the report."""
+    """Return the planned query (None if Spark runs it unchanged) and the report."""
     with _executor(df.sparkSession) as executor:
         query = _query(df, named, executor)
         if isinstance(query, str):
@@ -168,7 +170,7 @@ def _executor(spark: SparkSession) -> SessionThreads:
 def _query(
     df: DataFrame, named: Mapping[str, NamedTable], executor: Executor, *, of_command: bool = False
 ) -> Query | str:
-    """Return the query with its plans and scans; or the reason why it is left to Spark."""
+    """Return the query with its plans and scans, or the reason why Spark runs it unchanged."""
     reason = internals_unavailable(df.sparkSession)
     if reason is not None:
         return f"{reason}."
@@ -230,13 +232,13 @@ class _Pruned:
     """The results of pruning a query."""
 
     sites: PrunedSites
-    """Scan sites with their keys."""
+    """Scan sites with the join keys that prune them, by path."""
     outcomes: list[ScanOutcome]
-    """Outcome of each scan."""
+    """Result for each scan, in the order of the analyzed plan."""
     materialized: Materialized
     """Rows of the dimensions that have run."""
     dead: Mapping[Path, Any]
-    """Empty scans that replace dead scans, by path in the analyzed plan."""
+    """Empty scans in place of scans that the optimizer drops, by path in the analyzed plan."""
     listed_later: tuple[str, ...]
     """Names of the tables whose files Spark lists when the query runs."""
 
@@ -278,7 +280,7 @@ def _pruned(query: Query, executor: Executor) -> _Pruned:
         found = scan_of_sites(scan, own, is_copied=is_copied)
         if not isinstance(scan, PrunableScan) or found.instead is not None or is_copied:
             return found
-        if not query.is_command:  # a command runs at once, so its files need not be fixed
+        if not query.is_command:  # a command runs right after planning: no need to fix files
             found = replace(found, instead=fixed_scan(query, scan, sites))
         return found
 
@@ -299,7 +301,7 @@ def _report(query: Query, pruned: _Pruned) -> PlanReport:
 
 
 def _tells_something(outcome: ScanOutcome) -> bool:
-    """Return False for a table that takes conditions but has no join that implies one."""
+    """Return whether to report on a scan; not if it takes conditions and no join implies one."""
     told = outcome.report
     return isinstance(outcome.scan, PrunableScan) or bool(told.filters or told.reasons)
 
@@ -325,7 +327,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
                 node = query.catalyst.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
-    # columns of a placeholder are nullable, columns of the table may be NOT NULL
+    # A placeholder's columns are nullable even if the table's columns are NOT NULL.
     of_named = any(isinstance(s, PrunableScan) and s.is_placeholder for s in query.scans)
     if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")
@@ -333,7 +335,7 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
 
 
 def _with_same_rows(query: Query) -> DataFrame | None:
-    """Return the query with non-deterministic dimensions computed once; None if there are none."""
+    """Return the query with non-deterministic join inputs computed once; None if all are stable."""
     costs = Costs(query.size_in_analyzed, query.dimension_bytes)
 
     def usable(node: Node) -> bool:
@@ -348,7 +350,7 @@ def _with_same_rows(query: Query) -> DataFrame | None:
 
 
 def _opened_up(df: DataFrame, named: Mapping[str, NamedTable]) -> DataFrame:
-    """Return the query with full scans in place of the placeholders of named catalogs."""
+    """Return the query with full scans in place of the placeholders for named-catalog tables."""
     if not named:
         return df
     catalyst = Catalyst(df.sparkSession)

@@ -1,6 +1,7 @@
-"""Prune scan sites by the keys of dimensions, then by the remaining values of other sites.
+"""Prune scan sites by the keys of dimensions, then by the partition values left at other sites.
 
-Each scan is then enumerated once, for all its sites together.
+A scan site is a place in the optimized plan where a prunable scan is read. A scan with several
+sites is enumerated once, for all its sites together.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PrunedSites = Mapping[Path, Site]
 
 
 def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
-    """Return scan sites without keys."""
+    """Return the scan sites before any keys are collected."""
     found: dict[Path, Site] = {}
     for path, site in sites.items():
         scan = query.scan_of(site.leaf)
@@ -45,7 +46,7 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
             found[path] = FilteredSite(scan=scan, site=site)
             continue
         pruned = PrunedSite(scan=scan, site=site)
-        # A table of a named catalog is also pruned without keys, as Spark cannot read it.
+        # Spark cannot read a table of a named catalog, so splitlib prunes it even without keys.
         found[path] = pruned.with_conditions(query.optimized) if scan.is_placeholder else pruned
     return found
 
@@ -53,14 +54,14 @@ def unpruned(query: Query, sites: Mapping[Path, ScanSite]) -> dict[Path, Site]:
 def pruned_by_keys(
     query: Query, plan: Any, sites: PrunedSites, all_sites: PrunedSites, executor: Executor
 ) -> dict[Path, Site]:
-    """Collect keys and prune scan sites by them.
+    """Collect keys, and return the scan sites pruned by these keys.
 
     Args:
         query: The query.
-        plan: Optimized plan of the query, with the rows of dimensions in it.
+        plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
         sites: Scan sites to prune.
         all_sites: All scan sites of the query. Their partition values may be keys for ``sites``.
-        executor: Collects keys in parallel.
+        executor: Executor that collects keys in parallel.
     """
     queries = KeyQueries(query.catalyst, plan, query.config, executor)
     asked = {
@@ -85,7 +86,7 @@ def pruned_by_keys(
 
 
 def _pruned_by_sites(plan: Any, pruned: Site, sites: PrunedSites) -> Site:
-    """Prune a scan site by the remaining partition values of other sites."""
+    """Prune a scan site by the partition values that are left at other sites."""
     for join_filter in pruned.site.from_sites:
         comparisons = join_filter.comparisons
         lineages = [c.key_lineage for c in comparisons]
@@ -108,7 +109,7 @@ class ScanOutcome:
     report: ScanPruning
     """Report on the scan."""
     rows: Any = None
-    """Catalyst expression that the rows of the scan must meet; None = all rows are read."""
+    """Catalyst expression that filters the rows of the scan; None if all rows are read."""
 
     @property
     def is_other(self) -> bool:
@@ -117,12 +118,12 @@ class ScanOutcome:
 
     @classmethod
     def not_read(cls, scan: Scan) -> Self:
-        """Return the outcome of a dead scan."""
+        """Return the outcome of a scan that the optimizer drops from the plan."""
         return cls(scan, None, ScanPruning(scan.name, partitions_kept=0))
 
 
 def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> ScanOutcome:
-    """Return the outcome of a scan that covers the needs of all its sites.
+    """Return the outcome of a scan. It keeps all partitions that at least one of its sites needs.
 
     Args:
         scan: The scan.
@@ -149,7 +150,7 @@ def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> Scan
 
 
 def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPruning:
-    """Return the report on a scan that splitlib does not list, with its condition."""
+    """Return the report on a scan that gets a condition, with this condition."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
         return report
@@ -164,15 +165,15 @@ def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPrunin
 def _of_session(
     scan: PrunableScan, sites: Sequence[PrunedSite], report: ScanPruning
 ) -> ScanOutcome:
-    """Return the outcome of a scan of a session table; leave it to Spark if keys prune nothing."""
+    """Return the outcome of a scan of a session table. It stays unchanged if keys prune nothing."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
         because = report.because("no join compares the table's partition columns.", if_first=True)
         return ScanOutcome(scan, None, because)
     if len(keyed) == len(sites) and _is_asked_by_name(scan, _needed(sites)):
-        # The total is not counted, as this would need a request for all partition names.
+        # The report has no total: counting all partitions would need a request for their names.
         node, found = scan.pruned(*_needed(sites))
-        # Without keys, nothing is requested, so the report has no value yet.
+        # If the set of keys is empty, nothing was requested, so ``asked_for`` is empty too.
         found = found if found.asked_for else replace(found, asked_for="by name")
         return ScanOutcome(scan, node, counted(report, scan, [found]))
     total = len(_mask(scan, _EVERYTHING))
@@ -191,12 +192,12 @@ def _of_session(
 
 
 _Needed = tuple[Sequence[DynamicFilteringData], Sequence[PartitionFilter | DynamicFilteringData]]
-"""Join keys, and other conditions, that all needed partitions meet."""
+"""Join keys, and other conditions, that select the needed partitions."""
 _EVERYTHING: Final[_Needed] = ((), ())
 
 
 def _needed(sites: Sequence[PrunedSite]) -> _Needed:
-    """Return the keys and conditions that the partitions needed by any of the sites meet."""
+    """Return keys and conditions that select the partitions that at least one site needs."""
     if len(sites) == 1:
         return sites[0].needed
     return (), (AnyOf([site.predicate for site in sites]),)
@@ -205,7 +206,7 @@ def _needed(sites: Sequence[PrunedSite]) -> _Needed:
 def conditions_of(
     sites: Sequence[PrunedSite],
 ) -> Sequence[PartitionFilter | DynamicFilteringData]:
-    """Return the conditions of the query on the partitions at some sites, without join keys."""
+    """Return the query's own conditions on the partitions at some sites, without join keys."""
     _, conditions = _read(sites)
     return conditions
 
@@ -229,7 +230,7 @@ def _mask(scan: PrunableScan, needed: _Needed) -> pa.BooleanArray:
 
 
 def counted(report: ScanPruning, scan: PrunableScan, looks: Sequence[ScanReport]) -> ScanPruning:
-    """Add the counts of one or several enumerations of a scan to its report."""
+    """Return the report on a scan with the summed counts of its enumerations."""
     metrics, relation = [look.metrics for look in looks], scan.relation
     counts_files = relation is None or relation.names_files
     files_total, nbytes_total = (None, None) if relation is None else relation.listed_before

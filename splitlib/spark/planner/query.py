@@ -1,4 +1,4 @@
-"""The query that the planner works on: Spark's plans, the same plans as trees, and rewrites."""
+"""The query to plan: its plans in the JVM and in Python, facts from Spark, and rewritten plans."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def rewritten_query(
     Args:
         catalyst: Catalyst of the session.
         df: The query.
-        analyzed: Analyzed plan of the query, which may read cached results.
+        analyzed: Analyzed plan of the query, in which cached results may replace parts of the plan.
         new: New nodes by path that do not contain the relation that they replace.
         narrowed: New nodes by path that still contain the relation that they replace.
     """
-    # The relations are added outside of subqueries only, as Spark does not search subqueries.
+    # Spark does not search subqueries for relations, so add the relations outside of subqueries.
     place = next((path for path in new if all(step >= 0 for step in path)), None)
     if place is not None:
         new = {**new, place: catalyst.beside(new[place], _relations(catalyst, df))}
@@ -64,7 +64,7 @@ def refresh(df: DataFrame) -> None:
 
 
 def is_command(df: DataFrame) -> bool:
-    """Return whether ``df`` is, or may be, the result of a command, which must not run twice."""
+    """Return whether ``df`` may be the result of a command, which must not run twice."""
     return internals_unavailable(df.sparkSession) is not None or ran_a_command(df)
 
 
@@ -80,7 +80,7 @@ def _relations(catalyst: Catalyst, df: DataFrame) -> list[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Query:
-    """A query with its plans, and the facts about it that only Spark has.
+    """A query with its plans, and with the facts about it that only Spark has.
 
     Implements :class:`splitlib.spark.planner.decide.PlanFacts` for a Spark session.
     """
@@ -142,7 +142,7 @@ class Query:
         return self.prunable.of_leaf(leaf)
 
     def is_listed(self, scan: Scan) -> bool:
-        """Return whether splitlib lists the partitions of a scan; else it gets a condition."""
+        """Return whether splitlib lists the partitions of a scan. Other scans get a condition."""
         return isinstance(scan, PrunableScan)
 
     def places_of(self, scan: Scan) -> frozenset[str]:
@@ -164,7 +164,7 @@ class Query:
             return self.pruned_bytes[leaf.path]
         scans = (self.scan_of(leaf), *copied)
         if any(isinstance(scan, PrunableScan) and scan.is_placeholder for scan in scans):
-            return None  # a placeholder is never run
+            return None  # Spark cannot run a placeholder
         return self._size(self.catalyst.node(self.optimized, leaf.path))
 
     def size_in_analyzed(self, leaf: Node) -> int | None:
@@ -177,10 +177,10 @@ class Query:
         return TypeNames(str(kind.typeName()), str(kind.catalogString()))
 
     def broadcast_of(self, plan: Any, node: Node) -> Hashable | None:
-        """Return a hash that is equal for equal build sides; None if Spark does not broadcast it.
+        """Return the semantic hash of a join side; None if Spark does not broadcast the side.
 
         Args:
-            plan: The optimized plan, with or without the rows of dimensions in it.
+            plan: The optimized plan. Some dimensions may be replaced by their rows.
             node: A side of a join in the plan.
         """
         build_side = self.catalyst.node(plan, node.path)
@@ -196,7 +196,7 @@ class Query:
     def with_leaves(
         self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
     ) -> Self:
-        """Return the query with other leaves in place of scans, which are not pruned further.
+        """Return the query with other leaves in place of some scans. These are not pruned further.
 
         Args:
             optimized_leaves: New leaves by path in the optimized plan.

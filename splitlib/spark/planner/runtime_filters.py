@@ -2,11 +2,11 @@
 
 A Bloom filter of the keys of the smaller join side drops these rows when they are read, before
 Spark shuffles and sorts them. Spark has a similar rule, ``InjectRuntimeFilter``. It applies to
-tables of 10 GB and more whose other join side has a selective condition that is cheap to evaluate.
-It does not consider that a side was pruned by splitlib.
+tables of 10 GB and more if the other join side has a selective condition that is cheap to evaluate.
+Spark's rule does not consider that splitlib has pruned a side.
 
 The keys are read during planning. So the smaller side must not change until the query runs: it may
-read only scans with pinned files, and rows that are in the plan.
+read only scans with a fixed list of files, and rows that are part of the plan.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ from splitlib.spark.predicates.row_filters import MOST_KEYS, filter_of_hashes, s
 
 _log = get_logger(__name__)
 
-# A side larger than this share of the other side costs as much to read as the filter saves.
+# Maximal size of the smaller side, as a share of the larger side. Reading the keys of a larger side
+# costs about as much as the filter saves.
 _SMALLER: Final = 1 / 4
 _SAMPLE: Final = 20_000
 """Number of rows of the larger side to test the filter on."""
 _MOST_KEPT: Final = 0.7
-"""Maximal share of the sample that a filter may keep. Else hashing every row does not pay."""
+"""Maximal share of the sample that a filter may keep. Otherwise, hashing all rows costs more."""
 _FULL: Final = 0.5
-"""Maximal share of bits set in a Bloom filter. A fuller filter passes too many rows."""
-# Types whose values are equal exactly if their hashed bytes are equal.
+"""Maximal share of bits that are set in a Bloom filter. A fuller filter keeps too many rows."""
+# Types for which two values are equal if and only if their hashed bytes are equal.
 _HASHED: Final = frozenset(
     {"byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz", "binary"}
 )
@@ -88,10 +89,10 @@ def with_runtime_filters(
 
     Args:
         query: The query.
-        plan: Optimized plan of the query, with the rows of dimensions in it.
+        plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
         outcomes: Outcomes of its scans.
-        copied: Scans of which the optimized plan may contain copies.
-        executor: Reads keys and samples in parallel.
+        copied: Scans that the optimizer may have copied. They get no filter.
+        executor: Executor that reads keys and samples in parallel.
     """
     sides = _Sides(query, plan, outcomes, copied)
     chosen = sides.smallest()
@@ -101,7 +102,7 @@ def with_runtime_filters(
 
 
 class _Sides:
-    """The scans of one query as sides of its joins."""
+    """Find the joins of one query for which a runtime filter pays, and build the filters."""
 
     def __init__(
         self, query: Query, plan: Any, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]
@@ -116,7 +117,7 @@ class _Sides:
         self._outcomes = {
             places[o.scan][0].path: o
             for o in outcomes
-            # Only scans that occur once: elsewhere, the filter may drop rows that are needed.
+            # Use only scans that occur once: at another place, the query may need all rows.
             if len(places.get(o.scan, ())) == len(o.scan.paths) == 1 and o.scan not in copied
         }
         self._pinned = {p: o.instead for p, o in self._outcomes.items() if o.instead is not None}
@@ -124,12 +125,12 @@ class _Sides:
 
     @cached_property
     def _plan(self) -> Any:
-        """The optimized plan, with the rows of dimensions and with pruned scans."""
+        """The optimized plan with pruned scans, in which some dimensions are replaced by rows."""
         return self._query.catalyst.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
         """Return, for each large scan, the smallest other side of its shuffled joins."""
-        if not self._pinned or self._query.is_command:  # for a command only a condition is needed
+        if not self._pinned or self._query.is_command:  # a command needs only a condition
             return {}
         larger = {
             path: o.scan
@@ -162,7 +163,7 @@ class _Sides:
         try:
             return self._with_filter(outcome, side)
         except JVM_ERRORS:
-            # The expression may fail only here: the query may never evaluate it for these rows.
+            # The key expression may fail for rows for which the query never evaluates it.
             _log.debug("A runtime filter could not be made.", exc_info=True)
             return outcome
 
@@ -197,7 +198,7 @@ class _Sides:
         return replace(outcome, report=report, rows=condition if is_used else None)
 
     def _is_larger(self, path: Path, config: SplitConfig) -> bool:
-        """Return whether a scan is large, and sampling it reads only partitions of the query."""
+        """Return whether a scan is large, and a sample of it reads only partitions of the query."""
         if (self._bytes_at(path) or 0) < config.runtime_filter_bytes:
             return False
         return self._outcomes[path].report.is_pruned or path not in self._with_conditions
@@ -209,7 +210,7 @@ class _Sides:
         return frozenset(condition.lineage.leaf.path for condition in found)
 
     def _has_hashes(self, leaf: Node, comparison: Comparison) -> bool:
-        """Return whether equal keys have equal hashes, computed on the column itself."""
+        """Return whether a column is tested for equality, and equal keys have equal hashes."""
         column = comparison.lineage.column
         if column is None or comparison.operator not in ("=", "<=>"):
             return False
@@ -218,14 +219,14 @@ class _Sides:
         if len(kinds) != 1:
             return False
         kind = kinds.pop()
-        # With a collation, different strings can be equal. Then `in_catalog` is not just `string`.
+        # With a collation, different strings can be equal, and `in_catalog` is not just `string`.
         is_plain_text = kind.in_catalog == "string"
         return is_plain_text or kind.name in _HASHED or kind.name.startswith("decimal")
 
     def _is_fixed(self, node: Node) -> bool:
         """Return whether a part of the plan returns the same rows each time it runs."""
         if any(part.kind == "CollectMetrics" for part in node.walk()):
-            return False  # Reading it would count its rows.
+            return False  # Reading the rows would count them in observe().
         return all(self._is_fixed_leaf(leaf) for leaf in node.walk() if leaf.is_leaf)
 
     def _is_fixed_leaf(self, leaf: Node) -> bool:

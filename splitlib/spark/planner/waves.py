@@ -1,7 +1,7 @@
-"""Waves: prune a table first if its remaining rows provide keys for another table.
+"""Prune scans in waves: first the tables whose remaining rows are keys for other tables.
 
-A scan waits until the prunable scans in its dimension are pruned. After that, the dimension may
-also be small enough to collect its keys, even if the whole table is too large.
+A scan waits until all prunable scans in its dimensions are pruned. After that, a dimension may be
+small enough to collect its keys, even if its whole table is too large.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def pruned_in_waves(
 
     Args:
         query: The query.
-        plan: Optimized plan of the query, with the rows of dimensions in it.
-        sites: Scan sites to prune, by path.
-        outcome_of: Return the outcome of a scan when all its sites have their keys.
-        executor: Collects keys and lists scans in parallel.
+        plan: Optimized plan of the query, in which some dimensions are replaced by their rows.
+        sites: Scan sites to prune, by path. A scan site is a place where a prunable scan is read.
+        outcome_of: Function that returns the outcome of a scan when all its sites have their keys.
+        executor: Executor that collects keys and lists scans in parallel.
     """
     outcomes: dict[Scan, ScanOutcome] = {}
     open_ = {path: one for path, one in sites.items() if one.site.may_have_keys}
@@ -62,14 +62,14 @@ def pruned_in_waves(
 
 
 def _ready(sites: PrunedSites) -> PrunedSites:
-    """Return the sites that wait for no other site; all sites if they wait for each other."""
+    """Return the sites that do not wait for another site; all sites if all of them wait."""
     waiting = {path for path, one in sites.items() if _waits_for(one, sites)}
     while True:
         scans = {sites[path].scan for path in waiting}
         more = {
             path
             for path, one in sites.items()
-            # The partition values of a scan are known only when its own keys are.
+            # The partition values of a scan can be keys only after the scan itself is pruned.
             if one.scan in scans or not waiting.isdisjoint(_sources(one.site))
         }
         if more <= waiting:
@@ -96,7 +96,7 @@ def _sources(site: ScanSite) -> set[Path]:
 
 
 def _pinned(sites: PrunedSites, outcomes: Mapping[Scan, ScanOutcome]) -> dict[Path, Any]:
-    """Return the pruned scans by their paths in the optimized plan."""
+    """Return the plan nodes of the pruned scans, by path in the optimized plan."""
     found = ((path, outcomes.get(one.scan)) for path, one in sites.items())
     return {path: o.instead for path, o in found if o is not None and o.instead is not None}
 
@@ -107,11 +107,11 @@ def _anew(
     outcomes: Mapping[Scan, ScanOutcome],
     paths: Collection[Path],
 ) -> Mapping[Path, Site]:
-    """Decide again about some sites, with the sizes of scans that are pruned by now."""
+    """Decide again how to prune some sites, with the smaller sizes of the pruned scans."""
     nbytes = {path: outcomes[sites[path].scan].report.nbytes for path in _pinned(sites, outcomes)}
     known = {path: size for path, size in nbytes.items() if size is not None}
     if not known:
         return {}
     decided = decide(replace(query, pruned_bytes=known)).sites
-    # RDDs must be computed before the first wave, once for all their readers, so skip such sites.
+    # RDDs are computed before the first wave, once for all sites. So skip sites that need an RDD.
     return unpruned(query, {p: decided[p] for p in paths if not rdds_of(decided[p].dimensions)})

@@ -1,4 +1,4 @@
-"""Conditions on partition values that only Spark can evaluate, such as casts."""
+"""Filters on partition values that only Spark can evaluate, such as conditions with a cast."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class EvaluatedFilter:
     """A :class:`splitlib.filtering.predicate.PartitionFilter` that Spark evaluates.
 
     Args:
-        evaluate: Compute the expressions for some partitions, as :func:`evaluate` does.
+        evaluate: Function that computes the expressions for some partitions, with the same result
+            as :func:`evaluate`.
         fields: Partition keys that the expressions read.
-        test: Return which partitions match, given the values of the expressions.
-        text: Description for reports.
+        test: Function that returns, for each partition, whether the values of the expressions
+            match.
+        text: Text of the condition, for reports.
     """
 
     def __init__(
@@ -50,10 +52,10 @@ class EvaluatedFilter:
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return true for each partition that may match. The latest result is cached."""
+        """Return, for each partition, whether it may match. The latest result is cached."""
         read = {name.lower() for name in self.fields}
         values = values.select([name for name in values.schema.names if name.lower() in read])
-        latest = self._latest  # another thread may replace it at any time
+        latest = self._latest  # read it once, as another thread may replace it
         if latest is None or not latest[0].equals(values):
             found = self._evaluate(values)
             columns = {name: found[name].combine_chunks() for name in found.column_names}
@@ -69,7 +71,7 @@ def partition_rows(
 
     Args:
         catalyst: Catalyst of the session.
-        values: Partition values, as text or typed. Column names match ``schema`` in any case.
+        values: Partition values, as text or typed. Column names may differ from ``schema`` in case.
         schema: Columns to return.
         attributes: Attributes of these columns, a ``Seq[Attribute]``.
     """
@@ -98,12 +100,12 @@ def evaluate(
         rows: Result of :func:`partition_rows`.
         plan: The plan that contains the expressions.
         steps: Named expressions that the expressions read, in order.
-        wanted: Expressions by name of the result column.
+        wanted: Expressions to compute, by the name of their result column.
 
     Returns:
-        A row per partition, with a column for each of ``wanted`` and :data:`UNDECIDED`. The latter
-        is true if a value cannot be cast to its type, or if an expression raises an error. Such a
-        partition must be kept.
+        One row per partition, with a column for each of ``wanted`` and the column
+        :data:`UNDECIDED`. ``UNDECIDED`` is true if a partition value cannot be cast to its type, or
+        if an expression raises an error. Such a partition must be kept.
     """
     doubts = [a for a in catalyst.output(rows) if a.name() == UNDECIDED]
     named = [named_step(catalyst, plan, step) for step in steps]
@@ -120,7 +122,7 @@ def evaluate(
 def _projected(
     catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
 ) -> pa.Table:
-    """Compute ``columns``, and ``UNDECIDED`` as true if any of ``doubts`` is true."""
+    """Compute ``columns``, and the column ``UNDECIDED``: true if any of ``doubts`` is true."""
     for one in named:
         rows = catalyst.projected(rows, [*catalyst.output(rows), one])
     doubt = catalyst.alias(catalyst.any_of(doubts), UNDECIDED)
@@ -131,7 +133,7 @@ def _projected(
 def _attempted(
     catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
 ) -> pa.Table:
-    """Compute the same as :func:`_projected`, but null and undecided where an expression raises."""
+    """Compute the same, but null and ``UNDECIDED`` for rows in which an expression raises."""
     steps = []
     for one in named:
         if one.nodeName() == "Alias":
@@ -144,7 +146,7 @@ def _attempted(
 
 
 def named_step(catalyst: Catalyst, plan: Any, step: Step) -> Any:
-    """Return a step of a lineage as a named expression."""
+    """Return one step of a lineage as a named Catalyst expression."""
     if isinstance(step, ChildColumn):
         below = catalyst.node(plan, (*step.node, step.child))
         outer = catalyst.attribute(catalyst.node(plan, step.node), step.position)

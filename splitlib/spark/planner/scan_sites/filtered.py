@@ -1,4 +1,4 @@
-"""Scans that splitlib does not list: their data source gets the join keys as a condition."""
+"""Scans that get the join keys as a condition, as splitlib does not list their partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOO_MANY_KEYS: Final = "too many keys."
 
 @dataclass(eq=False)
 class FilteredScan:
-    """A leaf that gets a condition. It may occur several times in the analyzed plan."""
+    """A scan that gets a condition. Its leaf may occur several times in the analyzed plan."""
 
     catalyst: Catalyst
     leaf: Any
@@ -42,7 +42,7 @@ class FilteredScan:
     paths: list[Path] = field(default_factory=list)
     """Paths of the leaf in the analyzed plan."""
     qualifier: tuple[str, ...] = ()
-    """Qualifier of columns in conditions; empty except for the target of a command."""
+    """Qualifier of columns in conditions. It is empty, except for the target of a command."""
 
     @cached_property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class FilteredScan:
 
     @property
     def is_database(self) -> bool:
-        """Whether a database reads the table."""
+        """Whether a database evaluates the conditions."""
         return self.source == "database"
 
     @cached_property
@@ -63,7 +63,10 @@ class FilteredScan:
 
     @property
     def most_literals(self) -> int:
-        """Maximal number of literals in one condition, or for a database in all conditions."""
+        """Maximal number of literals in one condition.
+
+        For a database, this is the maximal number in all conditions on the table together.
+        """
         config = self.config
         return config.condition_literals_jdbc if self.is_database else config.condition_literals
 
@@ -78,7 +81,10 @@ class FilteredScan:
         return {i: name for name, i in self.ids.items()}
 
     def operand(self, column: str, kind: pa.DataType) -> Operand | None:
-        """Return the operand for keys of a type; None if the source may compare differently."""
+        """Return the operand to compare a column with keys of a type.
+
+        Return None if the data source may compare such values differently than Spark.
+        """
         if pa.types.is_floating(kind):
             return None  # engines differ in the order of NaN and -0.0
         of_table, parts = self.schema[column], (*self.qualifier, column)
@@ -96,20 +102,20 @@ class FilteredScan:
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
     def reading_nothing(self) -> Any:
-        """Return None: the optimizer may detect an empty scan of a data source."""
+        """Return None: Spark's optimizer may remove an empty scan of a data source."""
         return None
 
     def where(self, condition: str) -> Any:
-        """Return a plan of the rows that meet a condition with unqualified columns."""
+        """Return a plan of the rows that meet a SQL condition with unqualified columns."""
         return analyzed_plan(self.catalyst.dataframe(self.leaf).where(condition))
 
 
 def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
     """Return whether every database compares a column with keys of a type as Spark does.
 
-    Timestamps are excluded, as the database's time zone is unknown. Other strings and bytes are
-    excluded, as Spark also maps CLOB, UUID, JSON and BLOB to them. Some of these types cannot be
-    compared with a literal.
+    Timestamps are excluded, as the database's time zone is unknown. Strings other than CHAR and
+    VARCHAR, and bytes, are excluded too: the database type may be CLOB, UUID, JSON or BLOB. A
+    database cannot compare some of these types with a literal.
     """
     if pa.types.is_string(kind):
         return is_char_or_varchar(column)
@@ -119,7 +125,7 @@ def _is_compared_alike(column: StructField, kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FilteredSite:
-    """A scan site of a :class:`FilteredScan`, with the conditions from the join keys so far."""
+    """A place in the plan that reads a :class:`FilteredScan`, with the conditions from its keys."""
 
     scan: FilteredScan
     """The scan at the site."""
@@ -130,7 +136,7 @@ class FilteredSite:
     literals: int = 0
     """Number of literals in these conditions."""
     used: tuple[FilterUse, ...] = ()
-    """The keys as described in the report."""
+    """The keys that prune the site, as shown in the report."""
 
     @property
     def has_keys(self) -> bool:
@@ -176,7 +182,7 @@ class FilteredSite:
         return replace(self, site=site)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return None: the remaining values are unknown until the table is read."""
+        """Return None: the values that are left are unknown until Spark reads the table."""
         return None
 
     def _written(self, one: Collected, before: int) -> tuple[str, tuple[str, ...], int] | None:
@@ -186,8 +192,8 @@ class FilteredSite:
 
         Args:
             one: The keys.
-            before: Number of literals in the site's other conditions, as the limit of a database
-                is for all conditions together.
+            before: Number of literals in the site's other conditions. For a database, they count
+                towards the limit.
         """
         operands: dict[str, Operand] = {}
         columns = []

@@ -1,4 +1,4 @@
-"""The scans of a plan that can be pruned."""
+"""The scans of a plan that can be pruned: by their partitions, or by a condition."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PrunableScan:
 
     @property
     def relation(self) -> RelationTable | None:
-        """The table of the session; None for a placeholder."""
+        """The session table that the leaf reads; None for a placeholder."""
         return relation_of(self.table)
 
     @property
@@ -79,11 +79,11 @@ class PrunableScan:
 
     @property
     def has_canonical_values(self) -> bool:
-        """Whether the table declares one spelling for integer and date partition values."""
+        """Whether the table declares one spelling per integer or date partition value."""
         return self.relation is not None and self.relation.has_canonical_values
 
     def prepare(self, *, by_name: bool) -> None:
-        """Fetch metadata that will be needed, while join keys are collected.
+        """Fetch the metadata of the table in advance, while join keys are collected.
 
         Args:
             by_name: Whether the needed partitions can be requested by name later.
@@ -94,9 +94,9 @@ class PrunableScan:
     def fixed(
         self, conditions: Sequence[PartitionFilter | DynamicFilteringData], *, reads_all: bool
     ) -> Any:
-        """Return an unpruned scan with the files that exist now.
+        """Return an unpruned scan with a fixed list of files: the files that exist now.
 
-        Return None if Spark cannot read a given list of files of this table.
+        Return None if Spark cannot read a fixed list of files of this table.
 
         Args:
             conditions: Conditions in the query on the partitions.
@@ -108,7 +108,8 @@ class PrunableScan:
         if reads_all:
             table = Table(self.name, SESSION, relation.listed_by_spark(), self.config)
             table = table.in_time_zone(session_time_zone(self.catalyst.spark))
-        config = replace(self.config, max_partitions=sys.maxsize)  # limits pruned scans only
+        # ``max_partitions`` applies only to scans that keys prune, and keys do not prune this scan.
+        config = replace(self.config, max_partitions=sys.maxsize)
         rows, _ = pruned_scan(self.catalyst.spark, table, config, (), conditions)
         node = analyzed_plan(rows)
         if reads_all and self.catalyst.is_table(node):
@@ -123,14 +124,14 @@ class PrunableScan:
         steps: Sequence[Step],
         wanted: Mapping[str, Expression],
     ) -> pa.Table:
-        """Compute expressions over partition values in Spark; see :func:`evaluate`.
+        """Compute expressions over partition values in Spark, with :func:`evaluate`.
 
         Args:
             values: Partition values, a row per partition.
             columns: Names of the columns that the expressions read.
             plan: The plan that contains the expressions.
             steps: Named expressions that the expressions read, in order.
-            wanted: Expressions by name of the result column.
+            wanted: Expressions to compute, by the name of their result column.
         """
         schema = StructType([column for column in self.schema if column.name in columns])
         positions = list(self.ids)
@@ -145,7 +146,7 @@ class PrunableScan:
         filters: Sequence[DynamicFilteringData],
         conditions: Sequence[PartitionFilter | DynamicFilteringData],
     ) -> list[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Return all partitions, with a mask of those that meet the join keys and conditions."""
+        """Return all partitions, with a mask that is true if join keys and conditions match."""
         enumerator = DynamicFileEnumerator(self.table, self.config, static=conditions)
         for data in filters:
             enumerator.set_dynamic_filtering_data(data)
@@ -157,7 +158,7 @@ class PrunableScan:
         conditions: Sequence[PartitionFilter | DynamicFilteringData],
         columns: Sequence[str],
     ) -> pa.RecordBatch | None:
-        """Return columns of the matching partitions; None if they are not partition values."""
+        """Return columns of the matching partitions; None if a column is not a partition value."""
         found = []
         for batch, mask in self.match(filters, conditions):
             sources = {f.source: f.name for f in batch.fields if f.transform is None}
@@ -196,7 +197,7 @@ class PrunableScan:
         return self._under_own_columns(analyzed_plan(self.relation.scan_of_files(())))
 
     def _under_own_columns(self, node: Any) -> Any:
-        """Rename the columns of ``node`` to the leaf's attributes; session tables have them."""
+        """Return ``node`` with the attributes of the leaf; unchanged for a session table."""
         if not self.is_placeholder:
             return node
         own = zip(*map(self.catalyst.output, (node, self.leaf)), strict=True)
@@ -213,7 +214,7 @@ class PrunableScans:
     """The scans of one plan that can be pruned."""
 
     by_columns: dict[frozenset[int | None], Scan] = field(default_factory=dict)
-    """Scans by the ids of the columns by which they can be pruned."""
+    """Scans, by the ids of the columns that can prune them."""
     partitions: dict[str, PartitionsByName] = field(default_factory=dict)
     """Partitions fetched from the session's catalog, by table. All scans of a table share them."""
 
@@ -233,7 +234,7 @@ class PrunableScans:
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """Return the same scans without those at some paths."""
+        """Return the scans that are at none of the given paths."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 
@@ -254,14 +255,14 @@ def prunable_scans(
     config: SplitConfig | None,
     named: Mapping[str, NamedTable],
 ) -> PrunableScans:
-    """Return the scans of an analyzed plan that have partitions, or take conditions.
+    """Return the scans of an analyzed plan that have partitions or accept conditions.
 
     Args:
         catalyst: Catalyst of the session.
         plan: The plan in the JVM.
         tree: The same plan as parsed by :func:`splitlib.spark.logical_plan.parse_plan`.
-        config: Settings for tables of the session; None = only find placeholders.
-        named: Tables of named catalogs, by the root of their placeholders.
+        config: Settings for tables of the session. If None, only placeholders are returned.
+        named: Tables of named catalogs, by the root directory of their placeholder scans.
     """
     scans = PrunableScans()
     seen: dict[frozenset[int | None], Scan | None] = {}

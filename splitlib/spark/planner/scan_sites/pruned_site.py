@@ -1,4 +1,8 @@
-"""A scan site with the join keys that prune its partitions, which may be requested by name."""
+"""Scan sites with the join keys that prune their partitions.
+
+A scan site is a place in the optimized plan where a prunable scan is read. If the keys determine
+the names of its partitions, only these partitions are requested from the catalog.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +35,12 @@ from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 from splitlib.spark.predicates.domains import known_of
 from splitlib.spark.time_zones import session_time_zone
 
-# Conditions that can be parsed with few calls to the JVM.
+# Conditions that can be converted with few calls to the JVM.
 _QUICKLY_READ: Final = frozenset({"IsNotNull", "IsNull"})
 
 
 def named_tables(sites: Collection[tuple[PrunableScan, ScanSite]]) -> frozenset[str]:
-    """Return the tables whose partitions can be requested by name at every site keys may prune.
+    """Return the names of the tables whose partitions can be requested by name at all their sites.
 
     Args:
         sites: Scan sites of a query, each with its scan.
@@ -54,7 +58,8 @@ def are_named(scan: PrunableScan, site: ScanSite) -> bool:
     """Return whether the partitions that a site needs can be requested by name.
 
     This is possible if joins and conditions compare every partition key with values that have one
-    spelling. It is also possible if a condition sets the first key, as all names start with it.
+    spelling. It is also possible if a condition compares the first key with a literal, because the
+    first key is the start of each partition name.
 
     Args:
         scan: The scan at the site.
@@ -99,7 +104,7 @@ def key_with_values(scan: PrunableScan, condition: Expression) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PrunedSite:
-    """A scan site with the join keys collected so far."""
+    """A scan site with the join keys that have been collected for it so far."""
 
     scan: PrunableScan
     """The scan at the site."""
@@ -112,7 +117,7 @@ class PrunedSite:
     computed: tuple[PartitionFilter, ...] = ()
     """Join keys that are compared with expressions over partition columns."""
     used: tuple[FilterUse, ...] = ()
-    """The keys as described in the report."""
+    """The keys that prune the site, as shown in the report."""
 
     @property
     def has_keys(self) -> bool:
@@ -121,7 +126,7 @@ class PrunedSite:
 
     @property
     def predicate(self) -> Predicate:
-        """The predicate that the rows needed at this site meet."""
+        """The predicate that all rows needed at this site meet."""
         data = [part for part in self.static if isinstance(part, DynamicFilteringData)]
         conditions = [part for part in self.static if not isinstance(part, DynamicFilteringData)]
         columns = self.scan.table.metadata.filterable
@@ -173,7 +178,7 @@ class PrunedSite:
         return replace(self, site=site)
 
     def keys_of(self, plan: Any, comparisons: Sequence[Comparison]) -> Keys | None:
-        """Return the remaining partition values as keys for another site; None if unknown.
+        """Return the partition values left at this site as keys for another site; None if unknown.
 
         Args:
             plan: The plan that contains the comparisons.
@@ -202,7 +207,7 @@ class PrunedSite:
     ) -> tuple[
         tuple[DynamicFilteringData, ...], tuple[PartitionFilter | DynamicFilteringData, ...]
     ]:
-        """Join keys, and other conditions, that the partitions needed at this site meet."""
+        """Join keys, and other conditions, that select the partitions needed at this site."""
         return self.data, (*self.static, *self.computed)
 
     def _static(
@@ -261,7 +266,7 @@ class PrunedSite:
         return (data if applied.used_fields else None), applied.unused_because
 
     def _evaluated_keys(self, plan: Any, one: Collected) -> EvaluatedFilter | None:
-        """Return keys as a filter that Spark evaluates; None if it needs other columns too."""
+        """Return keys as a filter that Spark evaluates; None if it reads other columns too."""
         keys, comparisons = one.keys, one.by_field
         steps = _steps([c.lineage for c in comparisons.values()])
         wanted = {name: c.target for name, c in comparisons.items()}
@@ -283,7 +288,7 @@ class PrunedSite:
     def _read_by(
         self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the partition keys that expressions read; None if there are none or others."""
+        """Return the partition keys that expressions read; None if they read others, or none."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.ids_read_by(named_step(catalyst, plan, step) for step in steps)
@@ -292,7 +297,7 @@ class PrunedSite:
         return tuple(names) if names and keys.issuperset(names) else None
 
     def _plain(self, values: pa.RecordBatch, wanted: Mapping[str, Expression]) -> pa.Table | None:
-        """Parse the values of plain columns without Spark; None if they have to be computed."""
+        """Parse partition values without Spark; None if Spark has to compute an expression."""
         found = {}
         keys = self.scan.table.metadata.partition_schema
         for name, expression in wanted.items():

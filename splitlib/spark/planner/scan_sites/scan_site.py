@@ -44,7 +44,7 @@ class ScanSite:
 
     @property
     def reads_all(self) -> bool:
-        """Whether Spark lists all partitions: no condition of the query selects some of them."""
+        """Whether the query has no condition on the partitions, apart from IS NOT NULL."""
         return all(one.condition.kind == "IsNotNull" for one in self.conditions)
 
     def without_keys(self, reason: str, *, wants_same_rows: bool) -> Self:
@@ -53,5 +53,5 @@ class ScanSite:
         return replace(self.because(reason), wants_same_rows=wants_same_rows)
 
     def because(self, *reasons: str) -> Self:
-        """Return the site with more reasons."""
+        """Return the site with more reasons why joins do not prune it."""
         return replace(self, reasons=(*self.reasons, *reasons))
