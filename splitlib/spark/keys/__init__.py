@@ -1,1 +1,1 @@
-"""Collect the join keys of a DataFrame that is deterministic."""
+"""Collect the join keys of a deterministic DataFrame: distinct values, or intervals."""

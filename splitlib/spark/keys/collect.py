@@ -1,6 +1,6 @@
-"""Collect the join keys of a dimension, with at most the threshold in bytes on the driver.
+"""Collect the distinct join keys of a dimension on the driver, up to a threshold.
 
-A dimension that may return other rows each time is rejected.
+A dimension must be deterministic, so that its keys match the rows that the query joins later.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from splitlib.spark.jvm.probe import internals_unavailable
 from splitlib.spark.schema import char_length
 from splitlib.spark.sql_text import collation_of, quoted, unquoted
 
-# Operators whose rows depend on the order of their input. LIMIT below ORDER BY is one of them,
-# because the order may have ties. A sample of all rows is not.
+# Operators whose rows depend on the order of their input. LIMIT after ORDER BY is included, because
+# the order may have ties. A sample that keeps all rows is excluded.
 _ARRIVAL = re.compile(
     r"^[\s:+|\-]*(GlobalLimit|LocalLimit|Offset|Tail|Sample(?! 0\.0, 1\.0, false\b)|Deduplicate"
     r"|AttachDistributedSequence)\b",
@@ -46,7 +46,8 @@ _ORDERED = re.compile(
     r"|array_agg|row_number|ntile|lag|lead|max_by|min_by|listagg|string_agg)\(",
     re.IGNORECASE,
 )
-# Functions whose result changes between computations. Used if only the text of the plan is known.
+# Functions whose result changes each time they are computed. Without Spark's internals, the text of
+# the plan is searched for these names.
 _VOLATILE = re.compile(
     r"\b(rand|randn|uuid|shuffle|monotonically_increasing_id|spark_partition_id|input_file_name"
     r"|current_timestamp|current_date|current_time|localtimestamp|now)\(",
@@ -54,26 +55,28 @@ _VOLATILE = re.compile(
 )
 
 
-# Operators that run Python functions. The text of a plan does not show whether those change.
+# Operators that run Python functions. The text of a plan does not show whether the functions are
+# deterministic.
 _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
 _printing = threading.Lock()
-# Assumed size of rows with strings or binary values, whose width is unknown. Rarely exceeded.
+# Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
-# Up to this many rows are fetched with their duplicates. That avoids a shuffle, which takes longer
-# than all other steps for a typical small dimension.
+# Up to this many rows are fetched with their duplicates. This avoids the shuffle for DISTINCT, which
+# takes longer than all other steps for a typical small dimension.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
 
 def why_not_deterministic(df: DataFrame, *, trusts_foreign: bool = True) -> str | None:
-    """Return why ``df`` may have different rows when computed again, or None if it is stable.
+    """Return why ``df`` may have different rows when it is computed again; None if it is stable.
 
-    Without Spark's internals, only the text of the plan is checked. There, ``rand(`` inside a
-    string literal counts as a call. On Spark Connect, Python UDFs are assumed to be deterministic.
+    Without Spark's internals, only the text of the plan is checked. Then ``rand(`` in a string
+    literal counts as a call, too. On Spark Connect, Python UDFs are assumed to be deterministic.
 
     Args:
         df: Any DataFrame.
-        trusts_foreign: Assume that ``mapInPandas`` and similar operators are deterministic.
+        trusts_foreign: Whether to assume that ``mapInPandas`` and similar operators are
+            deterministic.
     """
     if df.isStreaming:
         return "it is a stream"
@@ -120,14 +123,14 @@ class KeyColumn(NamedTuple):
 
     @property
     def collation(self) -> str | None:
-        """Collation by which strings are compared; None = by their bytes."""
+        """Collation of the strings; None if they are compared by their bytes."""
         return collation_of(self.field.dataType)
 
     @property
     def why_no_keys(self) -> str | None:
-        """Why the column cannot be a join key, to follow the column's name; None if it can."""
+        """Reason why the column cannot be a join key, without a subject; None if it can be."""
         if self.collation is not None:
-            # Spark may use this collation for the join, whatever the fact's column is.
+            # Spark may use this collation for the join, even if the fact's column has another one.
             return f"is compared by its collation {self.collation}"
         return None
 
@@ -146,8 +149,9 @@ def in_months(interval: Column) -> Column:
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
     """Resolve each name to a column, or to a field ``a.b`` of a struct.
 
-    A column whose name contains dots or backticks is found first. Otherwise, backticks around names
-    are ignored. Case matters if the session is case sensitive or if names differ only in case.
+    A column whose name contains the same dots and backticks has precedence. Otherwise, backticks
+    around names are ignored. Case matters if the session is case sensitive, or if names differ only
+    in case.
 
     Raises:
         InvalidFilter: if a column does not exist.
@@ -188,7 +192,7 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Find the fields that begin ``name``, with the rest of the name; longest first."""
+    """Return the fields with which ``name`` begins, and the rest of ``name``; longest first."""
     exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
     if not exact and not exactly:
         lower = name.lower()
@@ -213,16 +217,16 @@ def collect_keys(
     Year-month intervals are collected as numbers of months.
 
     Args:
-        dimension: DataFrame with the keys. It must be deterministic, because it is computed once if
-            it is small, again for its distinct keys if not, and again to measure them if those
-            are too many.
-        on: Fact column to dimension column.
+        dimension: DataFrame with the keys. It must be deterministic, because a large one is
+            computed several times: for its first rows, for its distinct keys, and to measure keys
+            above the threshold.
+        on: Mapping from fact column to dimension column.
         fact: Schema of the fact; None if unknown.
-        config: Threshold, and what to collect above it.
+        config: Settings with the threshold, and with the action for keys above it.
         null_safe: Whether to keep keys with a null, for a join by ``<=>``.
 
     Raises:
-        NonDeterministicDimension: if the keys may change; :func:`splitlib.freeze` helps.
+        NonDeterministicDimension: if the keys may change. :func:`splitlib.freeze` prevents that.
         InvalidFilter: if a column does not exist.
     """
     columns = key_columns(dimension, on.values())
@@ -253,9 +257,9 @@ def _value(key: KeyColumn) -> Column:
 def collect_distinct(
     keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
 ) -> DynamicFilteringData:
-    """Collect the distinct rows of the deterministic ``keys``; see :func:`collect_keys`."""
+    """Collect the distinct rows of ``keys``, up to the threshold. They must be deterministic."""
     if not null_safe:
-        # dropna() would also drop NaN, and Spark joins NaN with NaN.
+        # dropna() would also drop NaN, but Spark joins NaN with NaN.
         for name in keys.columns:
             keys = keys.where(F.col(quoted(name)).isNotNull())
     return _collect(keys, config, null_safe)
@@ -286,7 +290,7 @@ def _collect(keys: DataFrame, config: SplitConfig, null_safe: bool) -> DynamicFi
 
 
 def rows_that_fit(schema: StructType, config: SplitConfig) -> int:
-    """Return how many rows fit the threshold. It is exact if all columns have a fixed width."""
+    """Return the number of rows that fit the threshold; an estimate for variable-width columns."""
     fits = _UNLIMITED_ROWS
     if config.filter_threshold_bytes > 0:
         variable = any(isinstance(f.dataType, StringType | BinaryType) for f in schema)
@@ -329,7 +333,11 @@ def _beyond(
     config: SplitConfig,
     null_safe: bool,
 ) -> DynamicFilteringData:
-    """Collect each field separately if there are too many tuples: its values, or a range."""
+    """Collect keys that exceed the threshold. The result matches more values than the keys.
+
+    Several fields are collected separately. A single field becomes a range. The result prunes
+    nothing if ``filter_on_exceed`` is ``all``, or if the type has no ranges.
+    """
     schema = plain_schema(schema)
     if config.filter_on_exceed == "all":
         return DynamicFilteringData.exceeded(schema)
@@ -354,9 +362,9 @@ def _of_full_length(
     Keys of type CHAR are kept: Spark pads them for the comparison, so their length is irrelevant.
 
     Args:
-        keys: Columns to test.
-        dimension: The same columns in the dimension.
-        fact: The same columns in the fact.
+        keys: The keys.
+        dimension: Dimension fields, by column name of ``keys``.
+        fact: Fact fields, by column name of ``keys``.
     """
     session = keys.sparkSession
     if session.conf.get("spark.sql.readSideCharPadding", "true") != "true":

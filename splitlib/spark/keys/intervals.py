@@ -1,4 +1,4 @@
-"""Collect intervals: the values that can join by ``<``, ``<=``, ``>`` and ``>=``."""
+"""Collect the intervals of values that can join by ``<``, ``<=``, ``>`` or ``>=``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from splitlib.spark.keys.collect import FEW_ROWS, rows_that_fit
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds that each row of a dimension sets for a value."""
+    """The bounds that each row of a dimension sets for a value of the fact table."""
 
     comparisons: tuple[tuple[str, str], ...]
-    """Pairs of ``<``, ``<=``, ``>`` or ``>=`` and the column to its right, joined by AND."""
+    """Pairs of an operator and the dimension's column on its right side, joined by AND."""
 
     @property
     def name(self) -> str:
@@ -29,17 +29,17 @@ class Bounds:
 
     @property
     def lower(self) -> Column | None:
-        """Start of the interval of a row; None = open."""
+        """Start of each row's interval; None if the intervals have no start."""
         return self._end((">", ">="), F.greatest)
 
     @property
     def upper(self) -> Column | None:
-        """End of the interval of a row; None = open."""
+        """End of each row's interval; None if the intervals have no end."""
         return self._end(("<", "<="), F.least)
 
     @property
     def brackets(self) -> str:
-        """Which ends the intervals include, as for :class:`Ranges`.
+        """The ends that the intervals include, in the notation of :class:`Ranges`, such as ``(]``.
 
         If a row has both ``>`` and ``>=``, the lower end is included, even if the ``>`` bound is
         the greater one. That may keep one value too many, but never drops a match.
@@ -55,14 +55,15 @@ class Bounds:
 def collect_ranges(
     rows: DataFrame, bounds: Iterable[Bounds], config: SplitConfig
 ) -> DynamicFilteringData:
-    """Return the union of the intervals of all rows, exactly up to the threshold.
+    """Return the union of the intervals that all rows of a dimension set.
 
-    Each value is collected separately. Above the threshold, one range covers all intervals.
+    Each value is collected separately. The union is exact up to the threshold. Above it, one range
+    covers all intervals.
 
     Args:
         rows: Rows of the dimension.
         bounds: Bounds of one or more values.
-        config: Threshold.
+        config: Settings with the threshold.
 
     Returns:
         One field for each of ``bounds``.
