@@ -1,1 +1,1 @@
-"""Conditions: how they prune partitions, and how join keys become conditions on rows."""
+"""Convert conditions to filters on partitions and files, and join keys to conditions on rows."""

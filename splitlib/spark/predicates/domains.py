@@ -1,4 +1,7 @@
-"""Convert conditions to the domains that prune files and partitions: values or a range."""
+"""Convert Spark's conditions to domains, which prune files and partitions.
+
+A domain describes the possible values of a column, as a list of values or as ranges.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from splitlib.spark.predicates.value_sets import (
 )
 
 _WIDE: Final = Context(prec=100)
-# By the name of Catalyst's class: the comparison, and the same with its sides exchanged.
+# By the name of Catalyst's class: the operator, and the operator if the two sides are swapped.
 _COMPARISONS: Final = {
     "EqualTo": ("=", "="),
     "EqualNullSafe": ("<=>", "<=>"),
@@ -40,7 +43,10 @@ _INTEGERS: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int6
 
 
 def key_of(value: Any, kind: pa.DataType) -> Any:
-    """Represent a value of type ``kind`` for use in a set. Dates and times are given as numbers."""
+    """Convert a value of type ``kind`` to a key that Python sorts as Spark sorts the value.
+
+    Dates and times must be numbers already.
+    """
     if pa.types.is_floating(kind):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     if pa.types.is_decimal(kind):
@@ -61,7 +67,7 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
         keys = [low for low, _ in ends]
         array = _array([*keys, *([None] if values.null else [])], kind)
         return ValueDomain(distinct(pa.table({field.name: array})))
-    # Statistics of float columns ignore NaN.
+    # Float columns have no range here, because their statistics ignore NaN.
     if not has_range(kind) or (ends == [(None, None)] and values != NOT_NULL):
         return None
     lower, upper = (_array(keys, kind) for keys in zip(*ends, strict=True))
@@ -71,9 +77,10 @@ def domain_of(values: ValueSet, field: pa.Field) -> Domain | None:
 
 
 def is_exact(values: ValueSet, domain: Domain | None) -> bool:
-    """Whether a domain made from ``values`` contains exactly these values."""
+    """Return whether a domain made from ``values`` contains exactly these values."""
     if isinstance(domain, RangeDomain):
-        # Only discrete types have a next and a previous value. The extreme values have no neighbor.
+        # A range of a discrete type is exact, unless an end has no next or previous value in the
+        # type. A range of another type is exact only if both of its ends are open.
         open_ends = [len(cut) == 1 for interval in values.intervals for cut in interval]
         known = [not end.is_valid for ends in domain.ranges for end in ends]
         return open_ends == known and (_is_discrete(domain.field.type) or all(known))
@@ -81,7 +88,7 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Whether an interval of text has values. Between a text and its successor there are none."""
+    """Return whether an interval has values. A text and the next text have none in between."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     if not is_text or (low[-1], high[-1]) != (1, 0):  # includes one of its ends
@@ -129,7 +136,7 @@ def _decimal(key: int, kind: pa.DataType) -> Decimal | None:
 
 
 def _is_discrete(kind: pa.DataType) -> bool:
-    """Whether each value has a next value, as integers and dates do."""
+    """Return whether each value of a type has a next value, as for integers and dates."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
@@ -140,7 +147,7 @@ def _is_discrete(kind: pa.DataType) -> bool:
 
 
 class Known(NamedTuple):
-    """Values that columns can have where a condition is true."""
+    """The values that columns can have in rows for which a condition is true."""
 
     data: DynamicFilteringData
     is_exact: bool
@@ -148,7 +155,7 @@ class Known(NamedTuple):
 
 
 def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None:
-    """Return the values that columns can have where ``condition`` is true; None if unknown.
+    """Return the values of columns in rows for which ``condition`` is true; None if unknown.
 
     The result may be wider than the condition, never narrower.
 
@@ -161,7 +168,7 @@ def values_of(condition: Any, columns: pa.Schema) -> DynamicFilteringData | None
 
 
 def known_of(condition: Any, columns: pa.Schema) -> Known | None:
-    """Return the values as :func:`values_of`, and whether they are exact."""
+    """Return the same as :func:`values_of`, and whether the values are exact."""
     reader = _Reader(columns)
     region = reader.truth_of(condition).true
     if region is None:
@@ -184,10 +191,11 @@ def _nothing(columns: pa.Schema) -> DynamicFilteringData:
 
 
 class _Reader:
-    """Reads one expression.
+    """Finds the values for which one Catalyst condition is true, and for which it is false.
 
     Catalyst's analyzer has cast both sides of a comparison to one type. So a column appears either
-    directly or inside a cast. Only casts between integers are known to keep values and their order.
+    directly or inside a cast. Only casts between integers are supported, because they keep values
+    and their order.
     """
 
     def __init__(self, columns: pa.Schema) -> None:
@@ -195,7 +203,7 @@ class _Reader:
         # Pruning ignores case, so columns whose names differ only in case are ambiguous.
         self._columns = {f.name: f for f in columns if lower[f.name.lower()] == 1}
         self.fields: dict[str, pa.Field] = {}
-        """The columns read, with the types in which they are compared."""
+        """The columns that the condition reads, with the types in which they are compared."""
         self.missed = False
         """Whether a part of the expression is not supported."""
 
@@ -204,7 +212,7 @@ class _Reader:
 
         Args:
             condition: An expression of type boolean.
-            shared: Definitions of the common expressions in it, by id.
+            shared: Definitions of the common expressions in the condition, by id.
         """
         shared = shared or {}
         match condition.nodeName():
@@ -281,7 +289,7 @@ class _Reader:
         return self._seen(field) if _is_of(expression.dataType(), field.type) else None
 
     def _seen(self, field: pa.Field) -> pa.Field:
-        # If a column is compared in several types, its ranges use the widest one.
+        # If a column is compared in several types, its domain has the widest of them.
         known = self.fields.get(field.name)
         if known is None or (known.type != field.type and not _widens(field.type, known.type)):
             self.fields[field.name] = field
@@ -290,14 +298,14 @@ class _Reader:
     def _constant(
         self, expression: Any, kind: pa.DataType, shared: Mapping[str, Any]
     ) -> _Constant | None:
-        """Evaluate an expression without columns. None if it cannot be or has another type."""
+        """Evaluate a constant expression; None if this fails, or if the type is not ``kind``."""
         expression = _resolved(expression, shared)
         try:
             if not expression.foldable() or not _is_of(expression.dataType(), kind):
                 return None
             return _constant_of(expression.eval(None), kind)
         except JVM_ERRORS:
-            return None  # Spark raises for every row, or cannot evaluate the expression here
+            return None  # the expression raises, or Spark cannot evaluate it on the driver
 
 
 class _Constant(NamedTuple):
@@ -306,7 +314,7 @@ class _Constant(NamedTuple):
 
 
 def _constant_of(value: Any, kind: pa.DataType) -> _Constant | None:
-    """Convert a value from Catalyst's internal representation."""
+    """Convert a value from Catalyst's internal form; None if the type is not supported."""
     try:
         if value is None:
             return _Constant(None)
@@ -342,7 +350,7 @@ def _name(expression: Any) -> str | None:
 
 
 def _is_of(spark_type: Any, kind: pa.DataType) -> bool:
-    """Whether a Catalyst type equals an Arrow type. Strings with a collation never do."""
+    """Return whether a Catalyst type equals an Arrow type. A string with a collation does not."""
     try:
         own = from_arrow_type(kind, prefer_timestamp_ntz=True)
     except TypeError:

@@ -1,6 +1,7 @@
-"""Turn join keys into conditions on rows, which also let Spark skip parts of files.
+"""Turn join keys into conditions on rows. Spark also uses these conditions to skip parts of files.
 
-Few keys become values or ranges, many keys a Bloom filter.
+Few keys become values or ranges, many keys become a Bloom filter. The module also converts the
+conditions that users give to ``where``.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
 
-# Share of rows without a matching key that the filter keeps.
+# Share of the rows without a matching key that a Bloom filter keeps by mistake.
 _FALSE_POSITIVES = 1 / 32
-# A filter for this many keys has about a megabyte. Larger ones cost each task more than they save.
+# Maximal number of keys in a Bloom filter, which then has about a megabyte. A larger filter costs
+# each task more than it saves.
 MOST_KEYS = 2**20
-# By the name of PyIceberg's class: builds a condition from a column and literals. Nulls are treated
-# as in a PyIceberg scan.
+# By the name of PyIceberg's class: a function that builds a condition from a column and literals.
+# Nulls are treated as in a PyIceberg scan.
 _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "IsNull": lambda column: column.isNull(),
     "NotNull": lambda column: column.isNotNull(),
@@ -64,21 +66,25 @@ _CONDITIONS: Final[dict[str, Callable[..., Column]]] = {
     "StartsWith": F.startswith,
     "NotStartsWith": lambda column, value: ~F.startswith(column, value),
 }
-# With more values, the condition costs more per row than it saves. Then a range is used.
+# Maximal number of values in a condition. A longer list costs more per row than it saves. Then the
+# condition is a range.
 _MANY = 1000
 _MANY_RANGES = 100
-# Formats whose files contain statistics of their parts.
+# File formats with statistics of each part of a file.
 _WITH_STATISTICS = ("parquet", "orc")
 
 
 def among(
     df: DataFrame, column: str, keys: pa.Array, *, or_null: bool = False, how: str = "auto"
 ) -> DataFrame:
-    """Keep the rows whose ``column`` may be one of ``keys``; all rows without Spark's internals.
+    """Keep the rows whose ``column`` may be one of ``keys``, with a Bloom filter.
+
+    Without Spark's internals, keep all rows.
 
     Args:
         df: Rows to test.
-        column: Column to test. Equal values must have equal hashes: no float, CHAR or collation.
+        column: Column to test. Equal values must have equal hashes, so the column must not be a
+            float, a CHAR or a string with a collation.
         keys: Keys without nulls. Spark must be able to cast them to the column's type losslessly.
         or_null: Whether to keep rows with a null, too.
         how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
@@ -86,7 +92,7 @@ def among(
     if internals_unavailable(df.sparkSession, how) is not None:
         return df
     rows = local_rows(df.sparkSession, pa.table({"key": keys}))
-    # The hash of a value depends on its type.
+    # The hash of a value depends on its type, so cast the keys to the type of the column.
     typed = F.col("key").cast(df.schema[column].dataType)
     found = filter_of_hashes(rows.select(F.xxhash64(typed)), len(keys))
     return rows_that_may_match(df, column, found, or_null=or_null)
@@ -100,7 +106,7 @@ def filter_of_hashes(hashes: DataFrame, count: int) -> bytes:
 
 
 def share_of_bits(found: bytes) -> float:
-    """Return the share of bits set in a Bloom filter: about half when it is full."""
+    """Return the share of bits that are set in a Bloom filter: about half if the filter is full."""
     return int.from_bytes(found).bit_count() / (8 * len(found))
 
 
@@ -110,7 +116,8 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
     Raises:
         InvalidFilter: for any other type.
     """
-    iceberg = sys.modules.get("pyiceberg.expressions")  # not imported: not a PyIceberg filter
+    # If PyIceberg is not imported, the condition cannot be a PyIceberg filter.
+    iceberg = sys.modules.get("pyiceberg.expressions")
     if isinstance(condition, str | Column) or (
         iceberg is not None and isinstance(condition, iceberg.BooleanExpression)
     ):
@@ -137,7 +144,8 @@ def condition_column(condition: str | Column | BooleanExpression, schema: Struct
     from pyiceberg.expressions.visitors import rewrite_not
 
     try:
-        # PyIceberg moves negations into the comparisons, too. That changes how nulls are treated.
+        # As in a PyIceberg scan, move negations into the comparisons. This changes the result for
+        # nulls.
         return _column_of(rewrite_not(Not(Not(condition))), schema)
     except (NotImplementedError, TypeError, ValueError) as error:
         raise InvalidFilter(f"{condition!r} cannot be a condition: {error}") from error
@@ -208,7 +216,10 @@ def compared_by_spark(
     *,
     null_safe: bool,
 ) -> tuple[StaticCondition | None, DynamicFilteringData | None]:
-    """Return the filter for Spark to evaluate, and the keys that need no Spark; None = not needed.
+    """Return a filter that Spark evaluates, and the keys that do not need Spark.
+
+    Spark compares keys with a type that splitlib cannot convert to the type of the partition key.
+    Each of the two results is None if it is not needed.
 
     Args:
         spark: Session whose settings decide how values are compared.
@@ -234,7 +245,7 @@ def compared_by_spark(
     for name, number in zip(names, numbered, strict=True):
         one, other = F.col(quoted(name)), F.col(number)
         if isinstance(keys[name].dataType, YearMonthIntervalType):
-            one = in_months(one)  # collected keys are months too
+            one = in_months(one)  # the collected keys are numbers of months
         condition &= one.eqNullSafe(other) if null_safe else one == other
 
     def kept(values: DataFrame) -> DataFrame:
@@ -252,18 +263,21 @@ def _is_comparable(key: pa.Field, table: TableMetadata) -> bool:
 
 
 def tested_columns(table: TableMetadata) -> frozenset[str]:
-    """Return the columns that cannot prune, but whose keys let Spark skip parts of files."""
+    """Return the columns whose keys do not prune files, but help Spark to skip parts of files."""
     if table.has_statistics or table.read_format.name not in _WITH_STATISTICS:
         return frozenset()
     return frozenset(table.data_schema.names)
 
 
 def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -> pa.Schema:
-    """Return the columns that have statistics and are not constant within every partition.
+    """Return the columns with statistics whose values still have to be tested in the rows.
+
+    Columns that are constant in each selected partition are excluded: partition pruning has tested
+    their values already.
 
     Args:
         table: Metadata of the table.
-        selected: The selected files. Partition values have already been tested.
+        selected: The selected files with their partitions.
     """
     if not table.has_statistics:
         tested = tested_columns(table)
@@ -283,13 +297,13 @@ def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) 
 
     Args:
         columns: Columns to test, with the table's types.
-        filters: Keys, one filter per join. A null in them matches null.
+        filters: Keys, one filter per join. A null key matches null.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
         for i, key in enumerate(matcher.keys):
             field = fields[key]
-            # Statistics of float columns ignore NaN.
+            # Float columns are skipped, because their statistics ignore NaN.
             if is_char(field) or not has_range(field.type):
                 continue
             if isinstance(matcher, ValueMatcher):
@@ -308,7 +322,7 @@ def many_keys(
 
     Args:
         columns: Columns to test, with the table's types.
-        filters: Keys, one filter per join. A null in them matches null.
+        filters: Keys, one filter per join. A null key matches null.
     """
     fields = {field.name.lower(): field for field in columns}
     for matcher in Predicate(columns, filters).matchers:
@@ -329,7 +343,7 @@ def _among(keys: pa.Array, field: pa.Field) -> Column:
         ends = pc.min_max(plain)
         found = _in_ranges(field, Ranges.between(ends["min"], ends["max"]))
     elif len(plain):
-        # Each separate literal costs several calls to the JVM.
+        # A list of Python values needs fewer calls to the JVM than a literal for each value.
         simple = pa.types.is_integer(field.type) or pa.types.is_string(field.type)
         listed = (
             plain.to_pylist() if simple else [arrow_literal(value, field.type) for value in plain]
@@ -345,7 +359,7 @@ def _in_ranges(field: pa.Field, ranges: Ranges) -> Column:
 
 
 def _between(field: pa.Field, low: pa.Scalar, high: pa.Scalar) -> Column:
-    """Return a condition for a range that includes both ends; null = open."""
+    """Return a condition for a range that includes both ends; a null end is open."""
     found = _column(field).isNotNull()
     if low.is_valid:
         found = found & (_column(field) >= arrow_literal(low, field.type))

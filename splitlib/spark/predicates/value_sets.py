@@ -1,10 +1,10 @@
-"""Describe conditions as sets of values per column. Pure code, in Spark's sort order.
+"""Describe conditions as sets of values per column, in Spark's sort order, without calling Spark.
 
-A value is any Python object with an order. Where Spark's order differs from Python's, as for NaN,
-the caller represents values differently, see :mod:`splitlib.spark.predicates.domains`.
+A value is any Python object with an order. If Spark's order differs from Python's, as for NaN, the
+caller converts values with :func:`splitlib.spark.predicates.domains.key_of`.
 
-A set may be too large, but never too small. An unsupported condition gives the set of all values,
-and a condition on several columns becomes one set per column.
+A set may be too large, but never too small. An unsupported condition becomes the set of all values.
+A condition on several columns becomes one set per column.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class ValueSet:
 NOT_NULL: Final = ValueSet(((_FIRST, _LAST),))
 ONLY_NULL: Final = ValueSet((), null=True)
 
-# The rows whose columns have values in these sets; None = no rows.
+# The rows with values in the given set for each column; None if there are no such rows.
 Region = Mapping[str, ValueSet] | None
 _EVERYWHERE: Final[Region] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The rows for which a condition is true, and those for which it is false, not null."""
+    """The rows for which a condition is true, and the rows for which it is false (not null)."""
 
     true: Region
     false: Region
@@ -97,7 +97,7 @@ UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
 
 
 def always(value: bool | None) -> Truth:
-    """Return the :class:`Truth` of a constant."""
+    """Return the :class:`Truth` of a constant condition; None is null."""
     return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
 
 
@@ -125,10 +125,10 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
 
 
 def among(column: str, values: Iterable[Any]) -> Truth:
-    """Return the :class:`Truth` of ``column IN (values)``; None = null."""
+    """Return the :class:`Truth` of ``column IN (values)``; the value None is null."""
     listed = list(values)
     if not listed:
-        return always(False)  # also for null
+        return always(False)  # IN with an empty list is false, even for null
     found = ValueSet.of((before(v), after(v)) for v in listed if v is not None)
     truth = _where(column, found)
     # If the list contains null, IN is null for values that are not in the list.

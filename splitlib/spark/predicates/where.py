@@ -1,6 +1,7 @@
-"""Prune by static conditions: Spark tests partition values, or the condition becomes a key filter.
+"""Prune by static conditions, which do not depend on join keys.
 
-A condition is not converted to text. Spark's analyzed expression is evaluated directly.
+Either Spark tests a condition on the partition values, or the condition is converted to the values
+that columns can have. No condition is converted to text: Spark's analyzed expression is used.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class StaticCondition:
         return self._text
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return true or null for partitions that may match; for all if Spark raises."""
+        """Return, for each partition, whether it may match; true for all if Spark raises."""
         rows = pa.array(range(values.num_rows), pa.int64())
         names = {name.lower(): i for i, name in enumerate(values.schema.names)}
         columns = {f"c{i}": values[names[key.name.lower()]] for i, key in enumerate(self._keys)}
@@ -127,7 +128,7 @@ def static_filters(
         condition: Condition on rows of ``schema``.
         schema: Spark schema of the table.
         table: Metadata of the table.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
     """
     names = [key for key in table.partition_keys if key in schema.names]
     keys = [schema[key] for key in names if not is_char_or_varchar(schema[key])]
@@ -149,10 +150,10 @@ def static_filters(
 
 
 def _known(conjunct: Conjunct, table: TableMetadata) -> Known | None:
-    """Return the possible values of columns with statistics; None if unknown.
+    """Return the values that columns with statistics can have in matching rows; None if unknown.
 
-    Without statistics, use partition keys that are plain strings. A catalog can look up partitions
-    by such values instead of listing all partitions.
+    If the table has no statistics, return the values of partition keys that are plain strings. A
+    catalog can look up partitions by such values instead of listing all partitions.
     """
     if table.has_statistics:
         return known_of(conjunct.expression, table.filter_schema)
@@ -192,7 +193,7 @@ def _unused(conjunct: Conjunct, schema: StructType, table: TableMetadata) -> App
 def _whole(
     spark: SparkSession, condition: Column, usable: list[StructField], why: str
 ) -> StaticFilters:
-    """Return filters for a condition as a whole, with Spark's public API only.
+    """Return filters for a condition that is not split into conjuncts, with Spark's public API.
 
     Args:
         spark: Session to evaluate the condition in.
@@ -205,7 +206,7 @@ def _whole(
     try:
         reason = why_not_deterministic(spark.createDataFrame([], keys).where(condition))
     except PySparkException:
-        # The condition reads data columns or missing columns. load() raises for the latter.
+        # The condition reads data columns or missing columns. load() raises for missing columns.
         reason = f"{why}: only a condition on partition keys alone can prune"
     if reason is None and usable:
         kept = StaticCondition(spark, keys, lambda rows: rows.where(condition), text)
