@@ -1,1 +1,1 @@
-"""``splitlib.read``: read one table with filters as a DataFrame."""
+"""``splitlib.read``: read one table as a DataFrame, pruned by filters."""

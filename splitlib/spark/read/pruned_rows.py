@@ -1,6 +1,6 @@
 """Build a DataFrame from filters: select the matching files, then filter their rows.
 
-The plan keeps the table's own relation, so that Spark still knows which table is read.
+The plan also contains the table's own relation, so that Spark can find the table in it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _VERIFIED: Final = "each query first checks that the files have not changed (ver
 
 @in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
-    """Return the relation that Spark has for the table; None if there is none.
+    """Return Spark's own relation of the table; None if there is none.
 
     Args:
         spark: Session that reads the table.
@@ -74,15 +74,16 @@ def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
 
 
 def saying_its_table(spark: SparkSession, rows: DataFrame, relation: Any | None) -> DataFrame:
-    """Add a table's relation to the plan of ``rows``, so that Spark finds it. It is never read.
+    """Add a table's relation to the plan of ``rows``, so that Spark finds the table in the plan.
 
-    The relation is joined with a condition that is always false, so the optimizer drops the join
-    early. Without Spark's internals, return ``rows`` unchanged.
+    The relation is joined with a condition that is always false. So the relation is never read, and
+    the optimizer drops the join early.
 
     Args:
         spark: Session that reads the table.
         rows: Rows of the table.
-        relation: Relation of the table, from :func:`relation_of_table`; None = nothing to add.
+        relation: Relation of the table, from :func:`relation_of_table`. If None, ``rows`` is
+            returned unchanged.
     """
     if relation is None:
         return rows
@@ -97,7 +98,8 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
     Args:
         rows: Rows of the table.
-        table: The table. It has such a name only if it is in one of the session's catalogs.
+        table: The table. If it is in none of the session's catalogs, ``rows`` is returned
+            unchanged.
     """
     own = relation_of(table)
     if own is not None:
@@ -107,7 +109,7 @@ def named_by_its_table(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _relation(catalyst: Catalyst, table: Table) -> Any:
-    """Return the relation by which Spark reads the table, or one of the table's directory."""
+    """Return the relation that Spark has for the table, or else a relation of its directory."""
     own = relation_of(table)
     if own is not None:
         return own.leaf
@@ -117,7 +119,7 @@ def _relation(catalyst: Catalyst, table: Table) -> Any:
 
 
 def _location(table: Table) -> str:
-    """Return the table's location in Hadoop's spelling, which Spark uses to compare directories."""
+    """Return the table's location in Hadoop's spelling, in which Spark compares directories."""
     (location,) = canonical_paths(pa.array([table.metadata.location])).to_pylist()
     return str(location).rstrip("/")
 
@@ -138,12 +140,12 @@ def scan_selected(
         table: The table of the files.
         schema: Spark schema of the table.
         selected: The files.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
-        UnsupportedTable: for a text SerDe whose properties cannot be followed exactly, and as
-            :func:`splitlib.spark.field_ids.scan.scan_mapped`.
+        UnsupportedTable: if splitlib does not support all properties of a text SerDe, and in the
+            same cases as :func:`splitlib.spark.field_ids.scan.scan_mapped`.
     """
     if table.metadata.read_format.columns != "name":
         return scan_mapped(spark, table, selected, how, conditioned=conditioned)
@@ -151,7 +153,7 @@ def scan_selected(
     for one in selected:
         group = groups.setdefault(one.files.read_format, FileGroup())
         group.add(one.files.files, one.partitions.values)
-    if not groups:  # a scan without files still has the schema
+    if not groups:  # an empty scan provides the schema
         groups[table.metadata.read_format] = FileGroup()
     data = StructType([f for f in schema if f.name not in table.partition_keys])
     storage = own_storage(table)
@@ -205,7 +207,7 @@ def pruned_rows(
     filters: Sequence[DynamicFilteringData],
     static: Sequence[PartitionFilter | DynamicFilteringData],
 ) -> tuple[DataFrame, ScanReport]:
-    """Return :func:`pruned_scan` with the table's relation added to the plan."""
+    """Return the result of :func:`pruned_scan`, with the table's relation added to the plan."""
     rows, report = pruned_scan(spark, table, config, filters, static)
     return saying_its_table(spark, rows, relation_of_table(spark, table)), report
 
@@ -227,8 +229,8 @@ def pruned_scan(
         static: Conditions. They only prune files; the caller applies them to the rows.
 
     Raises:
-        SplitlibError: as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`, and
-            :func:`splitlib.spark.read.pruned_rows.scan_selected`.
+        SplitlibError: in the same cases as :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`
+            and :func:`scan_selected`.
     """
     enumerator = DynamicFileEnumerator(table, config, static=static)
     # Spark returns timestamps in UTC, but compares them with dates in the session's time zone.

@@ -1,4 +1,4 @@
-"""``splitlib.read(spark)``: read a table, pruned by dimensions, as a DataFrame."""
+"""``splitlib.read(spark)``: read a table as a DataFrame, pruned by conditions and join keys."""
 
 from __future__ import annotations
 
@@ -126,20 +126,21 @@ class TableReader:
         *,
         null_safe: bool = False,
     ) -> TableReader:
-        """Keep only the data that an inner or semi join with ``dimension`` needs. Repeatable.
+        """Keep only the data that an inner or semi join with ``dimension`` needs.
 
         Keys of partition columns prune partitions. Keys of other columns prune files or parts of
-        files if there are statistics, and drop most rows without a matching key.
+        files if there are statistics, and drop most rows without a matching key. The method can be
+        called several times; all filters apply.
 
         Args:
-            dimension: A DataFrame, whose distinct keys are collected by :meth:`load`. Or keys: an
-                Arrow table, an object with ``__arrow_c_stream__`` (pandas, Polars), a dict of
-                lists, or :class:`splitlib.DynamicFilteringData`. In an Arrow table, text is parsed
-                where the fact's column is a date or an integer.
-            on: Fact column to dimension column (``a.b`` for a field of a struct), as a mapping or
-                pairs, or only the name if both are the same. May be omitted for keys whose fields
-                are named like the fact's columns.
-            null_safe: Whether the join is ``<=>``: null keys match null partitions.
+            dimension: A DataFrame, whose distinct keys are collected by :meth:`load`; or the keys
+                as an Arrow table, an object with ``__arrow_c_stream__`` (pandas, Polars), a dict of
+                lists, or :class:`splitlib.DynamicFilteringData`. Text in an Arrow table is parsed
+                if the fact's column is a date or an integer.
+            on: Fact columns and dimension columns, as a mapping or as pairs; one name instead of a
+                pair if both columns have it. ``a.b`` is a field of a struct. The argument may be
+                omitted if the given keys have the names of the fact's columns.
+            null_safe: Whether the join uses ``<=>``, so that null keys match null values.
 
         Raises:
             InvalidFilter: for an argument of an unsupported type.
@@ -156,16 +157,17 @@ class TableReader:
 
     @in_its_session
     def load(self) -> DataFrame:
-        """Collect the keys, prune, list the files, and return a DataFrame over them.
+        """Collect the keys, prune partitions and files, and return a DataFrame over the files.
 
-        The schema is that of ``spark.table``: data columns, then partition columns. Keys and file
-        list are fixed now: running the DataFrame later uses the same ones, see
-        :func:`splitlib.replan`. See :func:`explain` for what was pruned.
+        The schema equals that of ``spark.table``: data columns, then partition columns. Keys and
+        files are fixed by this call, and each run of the DataFrame uses them.
+        :func:`splitlib.replan` collects and lists them again. :func:`splitlib.explain` shows the
+        pruning.
 
         Raises:
             InvalidFilter: if a join column does not exist.
-            NonDeterministicDimension: see :func:`splitlib.freeze`.
-            SplitlibError: as :func:`splitlib.load_table` and
+            NonDeterministicDimension: if the keys may change; :func:`splitlib.freeze` fixes them.
+            SplitlibError: in the same cases as :func:`splitlib.load_table` and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         if self._name is None:
@@ -227,7 +229,7 @@ class TableReader:
     def _comparable_keys(
         self, dimension: _Dimension, schema: StructType, table: Table, config: SplitConfig
     ) -> Iterator[DynamicFilteringData | AppliedFilter | StaticCondition]:
-        """Yield the keys of one dimension. Spark compares keys of a different type."""
+        """Yield the keys of one dimension. Keys that only Spark can compare become a filter."""
         for keys in self._keys_of(dimension, schema, table, config):
             if isinstance(keys, DynamicFilteringData):
                 by_spark, rest = compared_by_spark(
@@ -293,5 +295,5 @@ class TableReader:
 
 
 def _bare(name: str, columns: Collection[str]) -> str:
-    """Remove backticks from a name, unless a column has them in its name."""
+    """Remove backticks from a name, unless they are part of a column's name."""
     return name if name in columns else unquoted(name)
