@@ -103,8 +103,8 @@ def worth_collecting(
         sites: Scan sites by path.
         costs: Costs of the plan that contains the sites.
         listed: Paths of the sites whose partitions splitlib lists. Other sites get a condition on
-            any of their columns, so both sides of a join could prune each other. There, a side
-            that is much larger than the site is not used.
+            any of their columns, so both sides of a join could prune each other. For these sites,
+            a join side that is much larger than the site is not used.
         wants_selective: Whether to use only dimensions with a condition that drops rows.
     """
     of_costs = {p: s if p in listed else _not_of_larger(s, costs) for p, s in sites.items()}

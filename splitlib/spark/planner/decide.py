@@ -24,7 +24,7 @@ from splitlib.spark.planner.lineage import RELATIONS, TABLES, join_type, leaf_id
 from splitlib.spark.planner.materializable import Leaves, Materializable, materializable
 from splitlib.spark.planner.scan_sites.scan_site import ScanSite
 
-# Leaves whose copies are searched. RDDs are included, because an RDD may return different rows
+# Leaves that are checked for copies. RDDs are included, because an RDD may return different rows
 # each time it is computed.
 _READ_SOMETHING = RELATIONS | TABLES | {"LogicalRDD"}
 
@@ -209,8 +209,7 @@ class Decisions(Generic[S]):
     """The scans of a query to prune, and the dimensions to run for their keys."""
 
     sites: Mapping[Path, ScanSite]
-    """Scan sites, which are the prunable scans of the optimized plan, with their join filters; by
-    path."""
+    """Prunable scans with their join filters, by path in the optimized plan."""
     dimensions: tuple[Dimension, ...]
     """Dimensions whose keys are to be collected."""
     run_once: tuple[tuple[Materializable, ...], ...]

@@ -59,7 +59,7 @@ _MADE: Final = {
 }
 
 Blocked = Mapping[int, frozenset[tuple[Path, str]]]
-"""By attribute id: paths of scans, each with the name of the operator that keys cannot pass."""
+"""By attribute id: scans that keys cannot reach, and the operator in between, for each scan."""
 _PLAIN: Final = re.compile(
     r"binary|boolean|byte|date|decimal\(\d+,-?\d+\)|double|float|integer|long|short|timestamp"
     r"|timestamp_ntz"

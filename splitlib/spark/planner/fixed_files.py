@@ -100,7 +100,7 @@ def fixed_scan(query: Query, scan: PrunableScan, sites: PrunedSites) -> Any:
     try:
         if reads_all:
             return scan.fixed((), reads_all=True)
-        # Sites that keys may prune have the conditions of the query already.
+        # Add the query's conditions. Sites that keys may prune already have them.
         known = [s if s.site.may_have_keys else s.with_conditions(query.optimized) for s in own]
         return scan.fixed(conditions_of(known), reads_all=False)
     except (LocationNotAllowed, MissingPartition):

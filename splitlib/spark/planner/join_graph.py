@@ -57,7 +57,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """A part of the plan that is joined with a fact table. Only its rows can match the fact's."""
+    """A part of the plan that contains all rows that can match the rows of a fact table."""
 
     node: Node
     narrowed_by: tuple[tuple[Dimension, tuple[Expression, ...]], ...] = ()
@@ -345,8 +345,8 @@ class _Narrowing:
         Args:
             vertex: Number of the vertex.
             target: Number of the vertex that the keys prune. It does not narrow other vertices.
-            reached: Pairs of the shape of an expression of this vertex, and the shape of one of
-                another vertex. Equalities between the two are not used to narrow this vertex.
+            reached: Pairs of expressions, as their ``shape``: one of this vertex and one of another
+                vertex. An equality of the two is not used to narrow this vertex.
         """
         parts: dict[int, list[tuple[int, tuple[Expression, ...]]]] = defaultdict(list)
         taken = {vertex, target}

@@ -54,7 +54,7 @@ class Extreme:
     column: int
     """Id of the partition column with these values."""
     is_greatest: bool
-    """Whether the query needs the greatest values; else the least."""
+    """Whether the query needs the greatest values. If False, it needs the least values."""
     rows: int | None
     """Number of rows that the query needs; None if it needs only the value."""
     nulls_first: bool = False
@@ -112,7 +112,8 @@ def _of_aggregate(
     asked = set()
     for output in aggregate.expressions("aggregateExpressions"):
         call = output.children[0] if output.kind == "Alias" else output
-        function = call.children[0] if len(call.children) == 1 else call  # FILTER is a child too
+        # A call with a FILTER clause has two children, and is not supported.
+        function = call.children[0] if len(call.children) == 1 else call
         if call.kind != "AggregateExpression" or function.kind not in _FUNCTIONS:
             return
         columns = {lineage.column for lineage in lineages.of(function.children[0])}
@@ -148,7 +149,7 @@ def _number(limit: Expression) -> int:
 
 
 def _only_filtered(node: Node, leaves: Leaves) -> Materializable | None:
-    """Return the leaf below a node; None if more than the filter above the leaf drops rows."""
+    """Return the leaf below a node if only the filter above the leaf drops rows, else None."""
     table = leaves.below(node)
     while node.kind == "Project":
         (node,) = node.children
@@ -272,7 +273,7 @@ class _Search:
     def _rows(
         self, top: Any, values: pa.Array, static: Sequence[Any], wanted: int
     ) -> _Found | None:
-        """Return a scan of the first ``values`` that together have ``wanted`` rows.
+        """Return a scan of the first partitions in ``values`` that together have ``wanted`` rows.
 
         Return None if all partitions may be needed, or if all attempts find too few rows.
         """

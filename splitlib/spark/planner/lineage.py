@@ -70,7 +70,7 @@ _ADDED = {
 
 
 def is_lossless(source: object, target: object) -> bool:
-    """Return whether a cast is lossless for all values, with and without ANSI mode.
+    """Return whether a cast keeps all values distinct and in order, with and without ANSI mode.
 
     A cast between strings is never treated as lossless, because the JSON of a plan does not contain
     collations.
@@ -160,7 +160,7 @@ def is_function(expression: Expression) -> bool:
 
 
 def only_subquery(expression: Expression) -> Expression | None:
-    """Return the scalar subquery if an expression depends only on its value, else None."""
+    """Return the scalar subquery in an expression that depends on nothing else, else None."""
     others = [e for e in expression.walk() if e.kind in _NOT_A_FUNCTION]
     if len(others) != 1 or others[0].kind != "ScalarSubquery" or expression.references:
         return None
@@ -258,7 +258,8 @@ def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, t
     """Return the lineages of columns with one value in all rows made from the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
-    if not cells:  # Some plans' JSON lacks them. Columns with the id of an input column equal it.
+    # The JSON of some plans has no projections. Then use only columns with the id of an input column.
+    if not cells:
         return {i: below[i] for i in outputs if i in below}
     inner = output_ids(node.children[0]) or []
     found = {}

@@ -301,7 +301,7 @@ def _report(query: Query, pruned: _Pruned) -> PlanReport:
 
 
 def _tells_something(outcome: ScanOutcome) -> bool:
-    """Return whether to report on a scan; not if it takes conditions and no join implies one."""
+    """Return whether to report on a scan: not if it could get a condition but no join has one."""
     told = outcome.report
     return isinstance(outcome.scan, PrunableScan) or bool(told.filters or told.reasons)
 

@@ -123,7 +123,7 @@ class ScanOutcome:
 
 
 def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> ScanOutcome:
-    """Return the outcome of a scan. It keeps all partitions that at least one of its sites needs.
+    """Return the outcome of a scan, which keeps all partitions that any of its sites needs.
 
     Args:
         scan: The scan.
@@ -150,7 +150,7 @@ def scan_of_sites(scan: Scan, sites: Sequence[Site], *, is_copied: bool) -> Scan
 
 
 def _of_source(sites: Sequence[FilteredSite], report: ScanPruning) -> ScanPruning:
-    """Return the report on a scan that gets a condition, with this condition."""
+    """Add the condition for a scan, from the keys of its sites, to the report on the scan."""
     keyed = [site for site in sites if site.has_keys]
     if not keyed:
         return report

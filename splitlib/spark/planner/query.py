@@ -32,8 +32,8 @@ def rewritten_query(
         catalyst: Catalyst of the session.
         df: The query.
         analyzed: Analyzed plan of the query, in which cached results may replace parts of the plan.
-        new: New nodes by path that do not contain the relation that they replace.
-        narrowed: New nodes by path that still contain the relation that they replace.
+        new: New nodes by path, without the original relation.
+        narrowed: New nodes by path that still contain the original relation.
     """
     # Spark does not search subqueries for relations, so add the relations outside of subqueries.
     place = next((path for path in new if all(step >= 0 for step in path)), None)
@@ -46,7 +46,7 @@ def refresh(df: DataFrame) -> None:
     """Make Spark list the files of all relations of a query again.
 
     Raises:
-        ConfigError: if the query reads pinned files, which cannot be listed again.
+        ConfigError: if the query reads a fixed list of files, which cannot be listed again.
     """
     if internals_unavailable(df.sparkSession) is not None:
         return  # Spark Connect analyzes a query each time it runs
@@ -196,7 +196,7 @@ class Query:
     def with_leaves(
         self, optimized_leaves: Mapping[Path, Any], analyzed_leaves: Mapping[Path, Any]
     ) -> Self:
-        """Return the query with other leaves in place of some scans. These are not pruned further.
+        """Return the query with new leaves in place of some scans, which are not pruned again.
 
         Args:
             optimized_leaves: New leaves by path in the optimized plan.

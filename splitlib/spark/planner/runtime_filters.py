@@ -47,7 +47,7 @@ _SMALLER: Final = 1 / 4
 _SAMPLE: Final = 20_000
 """Number of rows of the larger side to test the filter on."""
 _MOST_KEPT: Final = 0.7
-"""Maximal share of the sample that a filter may keep. Otherwise, hashing all rows costs more."""
+"""Maximal share of the sample that a filter may keep. Above it, hashing rows costs too much."""
 _FULL: Final = 0.5
 """Maximal share of bits that are set in a Bloom filter. A fuller filter keeps too many rows."""
 # Types for which two values are equal if and only if their hashed bytes are equal.
@@ -102,7 +102,7 @@ def with_runtime_filters(
 
 
 class _Sides:
-    """Find the joins of one query for which a runtime filter pays, and build the filters."""
+    """Find the joins of one query for which a runtime filter is worth its cost, and build it."""
 
     def __init__(
         self, query: Query, plan: Any, outcomes: Sequence[ScanOutcome], copied: Collection[Scan]

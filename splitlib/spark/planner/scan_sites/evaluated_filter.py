@@ -133,7 +133,7 @@ def _projected(
 def _attempted(
     catalyst: Catalyst, rows: Any, named: Sequence[Any], columns: Sequence[Any], doubts: list[Any]
 ) -> pa.Table:
-    """Compute the same, but null and ``UNDECIDED`` for rows in which an expression raises."""
+    """Compute the same as ``_projected``, but null and undecided for rows that raise errors."""
     steps = []
     for one in named:
         if one.nodeName() == "Alias":

@@ -102,7 +102,7 @@ class FilteredScan:
         return Operand(f"CAST({name} AS {sql_type(of_keys)})", of_keys)
 
     def reading_nothing(self) -> Any:
-        """Return None: Spark's optimizer may remove an empty scan of a data source."""
+        """Return None: the optimizer may recognize that a scan of a data source is empty."""
         return None
 
     def where(self, condition: str) -> Any:

@@ -158,7 +158,7 @@ class PrunableScan:
         conditions: Sequence[PartitionFilter | DynamicFilteringData],
         columns: Sequence[str],
     ) -> pa.RecordBatch | None:
-        """Return columns of the matching partitions; None if a column is not a partition value."""
+        """Return ``columns`` of the matching partitions; None if one is not a partition value."""
         found = []
         for batch, mask in self.match(filters, conditions):
             sources = {f.source: f.name for f in batch.fields if f.transform is None}
@@ -234,7 +234,7 @@ class PrunableScans:
         return sum(partitions.listings for partitions in self.partitions.values())
 
     def without(self, places: Collection[Path]) -> PrunableScans:
-        """Return the scans that are at none of the given paths."""
+        """Return all scans that do not occur at any of the given paths."""
         left = {key: s for key, s in self.by_columns.items() if not set(places) & set(s.paths)}
         return PrunableScans(left, self.partitions)
 

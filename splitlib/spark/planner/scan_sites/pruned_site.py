@@ -288,7 +288,7 @@ class PrunedSite:
     def _read_by(
         self, plan: Any, steps: Sequence[Step], expressions: Sequence[Expression]
     ) -> tuple[str, ...] | None:
-        """Return the partition keys that expressions read; None if they read others, or none."""
+        """Return the columns that expressions read; None unless these are partition keys."""
         read = frozenset().union(*(expression.references for expression in expressions))
         catalyst = self.scan.catalyst
         read |= catalyst.ids_read_by(named_step(catalyst, plan, step) for step in steps)

@@ -30,7 +30,7 @@ class ScanSite:
     wants_same_rows: bool = False
     """Whether more could be pruned if the query returned the same rows each time it runs."""
     reads_too_much: bool = False
-    """Whether a dimension is too large to collect its keys, or of unknown size."""
+    """Whether a dimension must not run for its keys, for example because it is too large."""
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
