@@ -61,8 +61,8 @@ _PYTHON = re.compile(r"\b\w*(EvalPython|InPandas|InArrow|PythonUDTF)")
 _printing = threading.Lock()
 # Assumed size of a row with strings or binary values, in bytes. Rows are rarely larger.
 _WIDE_ROW_BYTES = 4096
-# Up to this many rows are fetched with their duplicates. This avoids the shuffle for DISTINCT, which
-# takes longer than all other steps for a typical small dimension.
+# Up to this many rows are fetched with their duplicates. This avoids the shuffle for DISTINCT. For
+# a typical small dimension, the shuffle takes longer than all other steps.
 FEW_ROWS = 10_000
 _UNLIMITED_ROWS = 2**31 - 2
 
@@ -128,7 +128,7 @@ class KeyColumn(NamedTuple):
 
     @property
     def why_no_keys(self) -> str | None:
-        """Reason why the column cannot be a join key, without a subject; None if it can be."""
+        """Reason why the column cannot be a key, as a phrase to follow its name; None if it can."""
         if self.collation is not None:
             # Spark may use this collation for the join, even if the fact's column has another one.
             return f"is compared by its collation {self.collation}"
@@ -149,9 +149,9 @@ def in_months(interval: Column) -> Column:
 def key_columns(dimension: DataFrame, names: Iterable[str]) -> dict[str, KeyColumn]:
     """Resolve each name to a column, or to a field ``a.b`` of a struct.
 
-    A column whose name contains the same dots and backticks has precedence. Otherwise, backticks
-    around names are ignored. Case matters if the session is case sensitive, or if names differ only
-    in case.
+    A column with exactly this name, including dots and backticks, has precedence. Otherwise,
+    backticks around names are ignored. Case matters if the session is case sensitive, or if names
+    differ only in case.
 
     Raises:
         InvalidFilter: if a column does not exist.
@@ -192,7 +192,7 @@ def _inside(column: Column, field: StructField, path: str, exactly: bool) -> Key
 
 
 def _beginnings(schema: StructType, name: str, exactly: bool) -> list[tuple[StructField, str]]:
-    """Return the fields with which ``name`` begins, and the rest of ``name``; longest first."""
+    """Return the fields that ``name`` can begin with, and the rest of ``name``; longest first."""
     exact = [(f, name[len(f.name) + 1 :]) for f in schema if _begins(name, f.name)]
     if not exact and not exactly:
         lower = name.lower()
@@ -257,7 +257,7 @@ def _value(key: KeyColumn) -> Column:
 def collect_distinct(
     keys: DataFrame, config: SplitConfig, *, null_safe: bool = False
 ) -> DynamicFilteringData:
-    """Collect the distinct rows of ``keys``, up to the threshold. They must be deterministic."""
+    """Collect the distinct rows of ``keys``, a deterministic DataFrame, up to the threshold."""
     if not null_safe:
         # dropna() would also drop NaN, but Spark joins NaN with NaN.
         for name in keys.columns:
