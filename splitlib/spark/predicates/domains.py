@@ -88,10 +88,10 @@ def is_exact(values: ValueSet, domain: Domain | None) -> bool:
 
 
 def _has_room(interval: tuple[Cut, Cut], kind: pa.DataType) -> bool:
-    """Return whether an interval has values. A text and the next text have none in between."""
+    """Return whether an interval has values. Between a text and its successor there are none."""
     low, high = interval
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if not is_text or (low[-1], high[-1]) != (1, 0):  # includes one of its ends
+    if not is_text or (low[-1], high[-1]) != (1, 0):  # the interval includes an end
         return True
     return bool(_closed(interval, kind)[0] != high[1])
 

@@ -87,7 +87,7 @@ def among(
             float, a CHAR or a string with a collation.
         keys: Keys without nulls. Spark must be able to cast them to the column's type losslessly.
         or_null: Whether to keep rows with a null, too.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        how: How to access Spark's internals, as for :func:`splitlib.spark.scan.scan_files`.
     """
     if internals_unavailable(df.sparkSession, how) is not None:
         return df
@@ -131,7 +131,7 @@ def checked_condition(condition: Any) -> str | Column | BooleanExpression:
 
 
 def condition_column(condition: str | Column | BooleanExpression, schema: StructType) -> Column:
-    """Convert a condition to a column. The session parses SQL when Spark analyzes the query.
+    """Convert a condition to a column. SQL text is parsed later, when Spark analyzes the query.
 
     Raises:
         InvalidFilter: for a missing column or an unsupported condition.
@@ -293,7 +293,7 @@ def undecided_columns(table: TableMetadata, selected: Iterable[SelectedFiles]) -
 def row_conditions(columns: pa.Schema, filters: Iterable[DynamicFilteringData]) -> Iterator[Column]:
     """Yield conditions that hold for all rows that can join with these keys.
 
-    Tuples are split into columns, so the conditions may keep more rows than the tuples match.
+    Each condition tests one column. So together they may keep rows that match no tuple of keys.
 
     Args:
         columns: Columns to test, with the table's types.

@@ -97,7 +97,7 @@ UNKNOWN: Final = Truth(_EVERYWHERE, _EVERYWHERE)
 
 
 def always(value: bool | None) -> Truth:
-    """Return the :class:`Truth` of a constant condition; None is null."""
+    """Return the :class:`Truth` of a constant condition, in which None means null."""
     return Truth(_EVERYWHERE if value else None, _EVERYWHERE if value is False else None)
 
 
@@ -125,7 +125,7 @@ def compared(column: str, comparison: str, value: Any) -> Truth:
 
 
 def among(column: str, values: Iterable[Any]) -> Truth:
-    """Return the :class:`Truth` of ``column IN (values)``; the value None is null."""
+    """Return the :class:`Truth` of ``column IN (values)``, in which None means null."""
     listed = list(values)
     if not listed:
         return always(False)  # IN with an empty list is false, even for null
