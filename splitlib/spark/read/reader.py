@@ -157,7 +157,7 @@ class TableReader:
 
     @in_its_session
     def load(self) -> DataFrame:
-        """Collect the keys, prune partitions and files, and return a DataFrame over the files.
+        """Collect the keys, prune partitions and files, and return a DataFrame over matching files.
 
         The schema equals that of ``spark.table``: data columns, then partition columns. Keys and
         files are fixed by this call, and each run of the DataFrame uses them.
@@ -166,7 +166,7 @@ class TableReader:
 
         Raises:
             InvalidFilter: if a join column does not exist.
-            NonDeterministicDimension: if the keys may change; :func:`splitlib.freeze` fixes them.
+            NonDeterministicDimension: if the keys may change. Use :func:`splitlib.freeze` then.
             SplitlibError: in the same cases as :func:`splitlib.load_table` and
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
@@ -223,7 +223,7 @@ class TableReader:
         return self.load()
 
     def _texts(self) -> str:
-        """Return the conditions as text, to find the temporary names in them."""
+        """Return the conditions as text, to find temporary views and functions in them."""
         return "\n".join(map(str, self._conditions))
 
     def _comparable_keys(
