@@ -107,7 +107,7 @@ def explained(df: DataFrame) -> str:
     """Return the text that ``df.explain`` prints, for classic Spark and Spark Connect."""
     session: object = df.sparkSession
     if not isinstance(session, SparkSession):
-        text: str = df._explain_string(extended=True)  # type: ignore[operator]  # of Connect
+        text: str = df._explain_string(extended=True)  # type: ignore[operator]  # only in Connect
         return text
     # explain() prints to stdout, which the whole process shares.
     with _printing, contextlib.redirect_stdout(io.StringIO()) as printed:

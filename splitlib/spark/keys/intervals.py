@@ -55,7 +55,7 @@ class Bounds:
 def collect_ranges(
     rows: DataFrame, bounds: Iterable[Bounds], config: SplitConfig
 ) -> DynamicFilteringData:
-    """Return the union of the intervals that all rows of a dimension set.
+    """Return the union of the intervals that the rows of a dimension define.
 
     Each value is collected separately. The union is exact up to the threshold. Above it, one range
     covers all intervals.

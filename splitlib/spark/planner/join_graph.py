@@ -186,7 +186,7 @@ class _Rows(NamedTuple):
     """The attributes of a node that conditions above the node may use."""
 
     ids: frozenset[int] = frozenset()
-    """Ids of attributes that have the same values as in their vertex."""
+    """Ids of attributes that have unchanged values from their vertex, which is a join input."""
     or_null: frozenset[int] = frozenset()
     """Ids of attributes that are null in the rows without a match in an outer join."""
 

@@ -327,7 +327,8 @@ def _rewritten(query: Query, pruned: _Pruned) -> DataFrame:
                 node = query.catalyst.not_broadcast(node)
             nodes |= dict.fromkeys(scan.paths, node)
     planned = rewritten_query(query.catalyst, query.df, query.analyzed, new, narrowed)
-    # A placeholder's columns are nullable even if the table's columns are NOT NULL.
+    # A placeholder's columns are nullable even if the table's columns are NOT NULL. So queries on
+    # such tables are compared without nullability.
     of_named = any(isinstance(s, PrunableScan) and s.is_placeholder for s in query.scans)
     if not have_same_schema(planned, query.df, nullability=not of_named):
         raise RuntimeError("The schema of the rewritten plan differs from the schema of the query.")

@@ -129,7 +129,7 @@ class _Sides:
         return self._query.catalyst.replaced(self._dimensions_in_place, self._pinned)
 
     def smallest(self) -> Mapping[Scan, _Side]:
-        """Return, for each large scan, the smallest other side of its shuffled joins."""
+        """Return, for each large scan, the smallest side that a shuffle join joins it with."""
         if not self._pinned or self._query.is_command:  # a command needs only a condition
             return {}
         larger = {

@@ -90,7 +90,7 @@ def _waits_for(site: Site, others: PrunedSites) -> bool:
 
 
 def _sources(site: ScanSite) -> set[Path]:
-    """Return the paths of the sites whose partition values are keys for a site."""
+    """Return the paths of the sites whose partition values are used as keys at ``site``."""
     lineages = (c.key_lineage for f in site.from_sites for c in f.comparisons)
     return {lineage.leaf.path for lineage in lineages if lineage is not None}
 

@@ -58,7 +58,7 @@ _VERIFIED: Final = "each query first checks that the files have not changed (ver
 
 @in_its_session
 def relation_of_table(spark: SparkSession, table: Table) -> Any | None:
-    """Return Spark's own relation of the table; None if there is none.
+    """Return Spark's own relation of the table; None if Spark has no such relation.
 
     Args:
         spark: Session that reads the table.
@@ -133,7 +133,7 @@ def scan_selected(
     *,
     conditioned: bool = False,
 ) -> DataFrame:
-    """Return the rows of ``selected`` in ``schema``: the union of one scan per read format.
+    """Return the rows of the selected files, as the union of one scan per read format.
 
     Args:
         spark: Session to read with.
