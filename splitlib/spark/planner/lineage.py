@@ -258,7 +258,7 @@ def _of_expand(node: Node, below: dict[int, tuple[Lineage, ...]]) -> dict[int, t
     """Return the lineages of columns with one value in all rows made from the same input row."""
     outputs = _ids(node.expressions("output")) or []
     cells = node.expressions("projections")
-    # The JSON of some plans has no projections. Then return only the columns with the id of an input
+    # The JSON of some plans has no projections. Then return only columns with the id of an input
     # column, because these are equal to the input column.
     if not cells:
         return {i: below[i] for i in outputs if i in below}
