@@ -17,30 +17,30 @@ from splitlib.testing import HiveMetastore
 from tests.support.hive_tables import way_of
 
 SHORT_LIVED_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Environment variables for short-lived JVMs. They turn off expensive compilation."""
+"""Environment variables that make short-lived JVMs start faster, with less compilation."""
 
 
 @pytest.fixture(params=["hive", "session"])
 def way(request: pytest.FixtureRequest, metastore: HiveMetastore) -> dict[str, str]:
-    """Options that address the metastore's tables: by Thrift URI, or through the Spark session."""
+    """Options for opening a metastore table with the ``hive`` or the ``session`` connector."""
     found: dict[str, str] = way_of(metastore, request.param)
     return found
 
 
 @pytest.fixture
 def over_connect(tmp_path: Path) -> Callable[..., None]:
-    """Return a function that runs a script in the session of a new Spark Connect server."""
+    """Return a function that runs a script with a session of a new Spark Connect server."""
 
     def run(script: str, *arguments: object) -> None:
         path = tmp_path / "over_connect.py"
         path.write_text(textwrap.dedent(_CONNECT) + textwrap.dedent(script) + "\nprint(DONE)\n")
-        # The script starts the server. Spark variables of this process would point to its own
-        # session.
+        # The script starts a server of its own. With this process's Spark variables, the script
+        # would connect to this process's session instead.
         env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         env |= {"PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable}
         env |= SHORT_LIVED_JAVA
         with open(Path(tempfile.gettempdir()) / "splitlib-tests-connect.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # All servers listen on the same port.
+            fcntl.flock(lock, fcntl.LOCK_EX)  # All servers use one port, so only one may run.
             done = subprocess.run(
                 [sys.executable, str(path), *map(str, arguments)],
                 capture_output=True,

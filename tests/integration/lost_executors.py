@@ -1,6 +1,7 @@
-"""Kill executors between and during the steps of queries.
+"""A program that kills Spark executors between and during queries of splitlib.
 
-``python -m tests.integration.lost_executors DIRECTORY`` prints the result of each step as JSON.
+``python -m tests.integration.lost_executors DIRECTORY`` prints as JSON whether each step gave the
+expected rows. ``test_lost_executors.py`` runs it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import splitlib
 from splitlib.spark import kept_rows
 from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
-# This subquery is not deterministic, and it is slow enough to lose an executor while it runs.
+# This subquery returns random rows. It sleeps, so that executors can be killed while it runs.
 _SOME_DAYS = """(SELECT k FROM days
   WHERE rand() < 0.9 AND
     length(coalesce(java_method('java.lang.Thread', 'sleep', 100L), 'x')) > 0)"""
@@ -26,7 +27,7 @@ _QUERY = f"SELECT f.v FROM facts f JOIN {_SOME_DAYS} d ON f.p = d.k"
 
 
 def outcomes(cluster: Cluster, scratch: Path) -> dict[str, bool]:
-    """Return whether each step gave the expected result."""
+    """Run all steps. Return, by the name of each step, whether it gave the expected rows."""
     spark = cluster.spark
     spark.sql(
         "CREATE TABLE facts USING parquet PARTITIONED BY (p) AS "
@@ -75,7 +76,7 @@ def _is_pruned(planned: DataFrame) -> bool:
 
 
 def _while_killing(cluster: Cluster, step: Callable[[], DataFrame]) -> DataFrame:
-    """Run ``step``, and kill all executors as soon as one of its tasks runs."""
+    """Run ``step`` and return its result. Kill all executors as soon as one of its tasks runs."""
     done = threading.Event()
 
     def kill() -> None:

@@ -1,4 +1,4 @@
-"""Rows that splitlib keeps survive the loss of executors."""
+"""Rows that splitlib computes once and keeps are still there after executors are lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds executors in /proc")
 def test_executors_are_killed_between_and_during_steps(tmp_path: Path) -> None:
-    """The steps run in a separate process, because a process has only one SparkContext."""
+    """The steps need a SparkContext of their own, and a process can have only one."""
     program = [sys.executable, "-m", "tests.integration.lost_executors", str(tmp_path)]
     root = Path(__file__).parents[2]
     done = subprocess.run(program, cwd=root, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The data source over Spark Connect, with the connectors installed on the server."""
+"""The data source works over Spark Connect if the server has splitlib and its connectors."""
 
 from __future__ import annotations
 

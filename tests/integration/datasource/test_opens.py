@@ -1,4 +1,4 @@
-"""How often the data source opens its table, over all processes, and that each open is closed."""
+"""The data source opens its table once per process, and closes every table that it opens."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_a_batch(spark, opens, filters):
 @pytest.mark.parametrize("filters", [{}, {"filter": KEYS}])
 @pytest.mark.parametrize("given", [False, True])
 def test_a_stream(spark, opens, tmp_path, filters, given):
-    """Spark pickles the stream reader in one process and requests splits from it in another."""
+    """Spark creates the stream reader in one process, pickles it, and runs it in another."""
     reader = spark.readStream.format("counted").options(**filters)
     stream = (reader.schema(SCHEMA) if given else reader).load("t")
     assert opens.taken() == (0 if given else 1)
-    # A schema from the user does not include the types of the filter columns. The first process
-    # must read them from the table.
+    # If the user gives the schema, it may lack the filter columns. The process that creates the
+    # reader must then open the table to find their types.
     most = 2 if given and filters else 1
     for query in ("first", "second"):
         writer = stream.writeStream.format("parquet").trigger(availableNow=True)
@@ -83,7 +83,7 @@ def test_what_fails_closes_the_table(spark, opens, options, schema, error):
 
 
 def test_a_stream_whose_columns_were_altered(opens, tmp_path):
-    """A changed type of a filter column fails the stream, even if the column is not read."""
+    """The stream fails if a filter column changes its type, even if the column is not read."""
     options = {"path": "t", "columns": "k", "filter": KEYS}
     source = opens.data_source()(options)
     schema = source.schema()

@@ -1,4 +1,4 @@
-"""``spark.read.format("splitlib")`` compared with the native scan of the same tables."""
+"""``spark.read.format("splitlib")`` returns the same rows as Spark's own scan of the tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ IN_FILES = VALUES | ONLY_IN_FILES
 
 
 def columns(values, without=""):
-    """Return column definitions ``c0``, ``c1``, …, and rows that contain each value and null."""
+    """Return definitions of columns ``c0``, ``c1``, …, and rows with every value and null.
+
+    Types whose name contains ``without`` are left out.
+    """
     kept = {kind: given for kind, given in values.items() if not without or without not in kind}
     defined = [f"c{i} {kind}" for i, kind in enumerate(kept)]
     filled = [
@@ -76,7 +79,7 @@ def columns(values, without=""):
 def test_types(tables, form):
     without = {"USING parquet": "", "STORED AS PARQUET": "_NTZ", "USING orc": "TIMESTAMP"}[form]
     values = dict(IN_FILES)
-    if "orc" in form:  # ORC's reader does not report the calendar of an old date.
+    if "orc" in form:  # PyArrow's ORC reader hides the calendar of old dates.
         del values["STRUCT<x: INT, Y: STRUCT<z: DATE>>"]
         values["DATE"] = ["DATE'2020-02-29'", "DATE'9999-12-31'"]
     defined, rows = columns(values, without)
@@ -230,7 +233,7 @@ def test_filters_prune_partitions_and_row_groups(tables, tmp_path):
 
 
 class Counting(HiveConnector):
-    """Counts the requests to a real metastore and to the storage."""
+    """A Hive connector that counts its requests to the metastore and to the storage."""
 
     asked: ClassVar[Counter[str]] = Counter()
 
@@ -283,7 +286,7 @@ def test_small_files_share_a_task(tables, tmp_path):
     for n in range(12):
         pq.write_table(pa.table({"a": range(100)}), tmp_path / f"{n}.parquet")
     size = (tmp_path / "0.parquet").stat().st_size
-    # Spark's cost of opening a file equals that of reading 4 MiB.
+    # Tasks are filled as in Spark: the cost of opening a file counts as 4 MiB.
     for target, tasks in (("128m", 1), (str(3 * (4 * 2**20 + size)), 4), (str(size), 12)):
         loaded = tables.load(str(tmp_path), connector="files", targetSplitBytes=target)
         assert loaded.rdd.getNumPartitions() == tasks

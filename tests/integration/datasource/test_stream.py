@@ -1,4 +1,4 @@
-"""``spark.readStream.format("splitlib")`` reads every row once, wherever the query is stopped."""
+"""A stream of the data source reads every row exactly once, even if its query is restarted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.hive_tables import encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 FILES, STOPS = 24, 12
-# Spark before 4.2 does not limit batches and does not pass the start offset.
+# Spark before 4.2 does not limit the size of a batch, so one batch reads all files.
 BATCHES = FILES if hasattr(DataSourceStreamReader, "getDefaultReadLimit") else 1
 OPTIONS = {"connector": "files", "partition_schema": "k int", "maxBytesPerTrigger": "1"}
 
@@ -47,7 +47,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def stream(spark, root, tmp_path):
-    """Start queries that copy the table into files, and read the current copy."""
+    """Return functions that start a query, which copies the table, and that check its progress."""
     spark.dataSource.register(splitlib.SplitlibDataSource)
 
     def start(**trigger):
@@ -138,11 +138,13 @@ def test_killed(stream, root, tmp_path):
 
 def test_a_table_that_has_changed_below_the_stream(stream, root):
     stream.start(availableNow=True).awaitTermination()
-    write(root, 3, FILES)  # This file follows all others, so the stream reads it next.
+    # This file comes after all files that were read, so the next query can read it.
+    write(root, 3, FILES)
     stream.start(availableNow=True).awaitTermination()
     grown = everything() + Counter((a, 3) for a in range(FILES * 10, FILES * 10 + 10))
     assert stream.copied() == grown
-    write(root, 0, 999)  # This file precedes files that were already read.
+    # This file comes before files that were read, so the stream cannot continue.
+    write(root, 0, 999)
     query = stream.start(availableNow=True)
     with pytest.raises(PySparkException, match="could be lost or repeated"):
         query.awaitTermination()
@@ -151,7 +153,7 @@ def test_a_table_that_has_changed_below_the_stream(stream, root):
 
 @pytest.fixture
 def reader(root):
-    """Create stream readers as Spark does, without Spark."""
+    """Return a function that creates a stream reader in the way Spark does, without Spark."""
 
     def make(**options):
         source = SplitlibDataSource({k.lower(): v for k, v in {**OPTIONS, **options}.items()})
@@ -164,7 +166,7 @@ def test_offsets_are_small_and_steps_cover_all(reader):
     offset = reader().initialOffset()
     ids = []
     while True:
-        one = reader(maxBytesPerTrigger="3k")  # Use a new reader each time, as after a restart.
+        one = reader(maxBytesPerTrigger="3k")  # As after a restart, every batch has a new reader.
         limited = (offset, one.getDefaultReadLimit()) if BATCHES > 1 else ()
         end = one.latestOffset(*limited)
         assert len(json.dumps(end)) < 100

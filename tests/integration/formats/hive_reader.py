@@ -16,7 +16,7 @@ LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 
 
 class Hive:
-    """A Spark session with a Hive catalog that reads the same bytes with both readers."""
+    """Reads the same bytes with Spark's Hive reader and with splitlib's column expressions."""
 
     def __init__(self, spark: SparkSession, warehouse: Path) -> None:
         self.spark = spark
@@ -46,7 +46,7 @@ class Hive:
         data: bytes,
         properties: dict[str, str] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return the rows. Assert that both readers give the same ones."""
+        """Assert that both readers return the same rows. Return these rows."""
         properties = properties or {}
         name = self.table(columns, data, properties)
         table = self.spark.table(name)
@@ -65,7 +65,7 @@ def _sql(text: str) -> str:
 
 
 def collected(frame: Any) -> list[tuple[Any, ...]]:
-    """Return rows in exact form: strings as bytes, timestamps as numbers, NaN as text."""
+    """Return rows as values that compare exactly: strings as bytes, timestamps as numbers."""
     exact = [_exact(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in frame.schema.fields]
     return [tuple(row) for row in frame.select(exact).collect()]
 

@@ -1,4 +1,4 @@
-"""Rows of Hive CSV tables equal those of Spark's Hive reader for the same bytes."""
+"""splitlib and Spark's Hive reader return the same rows of Hive CSV tables."""
 
 from __future__ import annotations
 

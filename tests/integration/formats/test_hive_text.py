@@ -1,4 +1,4 @@
-"""Rows of Hive text tables equal those of Spark's Hive reader for the same bytes."""
+"""splitlib and Spark's Hive reader return the same rows of Hive text tables."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ NUMBERS += [
     "1\xa0",
     "\u0661",
 ]
-# Hive's decimals hold 38 digits. Longer texts are rounded to 38 digits, then again to the column's
-# scale.
+# A Hive decimal has at most 38 digits. Hive rounds a longer text to 38 digits, and then to the
+# scale of the column.
 NUMBERS += [
     *("9" * 38, "9" * 39, "1" * 38 + ".5", "9" * 38 + ".5", "9" * 20 + "." + "5" * 30),
     *(
@@ -85,7 +85,7 @@ TIMESTAMPS = [
     *(f"{day} {time}" for day in ("2020-01-01", "2020-02-31") for time in TIMES + LONG_TIMES),
     *(f"{day} {time}" for day in DATES for time in ("00:00:00.5", "23:59:59")),
 ]
-# Changes to and from daylight saving time, and the change from solar to standard time.
+# These times are near changes of the clock, for example the start of daylight saving time.
 TIMESTAMPS += [
     text.replace("_", " ")
     for text in words("""
@@ -115,13 +115,13 @@ NOT_UTF8 = [
 def test_every_spelling_of_every_type(hive: Hive, ansi: str) -> None:
     texts = [*NUMBERS, *BOOLEANS, *DATES, *TIMESTAMPS, *BINARIES, *STRINGS]
     fields = [*(text.encode() for text in texts), *BINARIES_OF_BYTES, *NOT_UTF8]
-    width = PRIMITIVES.count(",") - 2  # Three commas are inside ``decimal(…)``.
+    width = PRIMITIVES.count(",") - 2  # Three commas belong to ``decimal(…)`` types.
     hive.spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         rows = hive.same(PRIMITIVES, b"\n".join(b"\x01".join([f] * width) for f in fields))
     finally:
         hive.spark.conf.unset("spark.sql.ansi.enabled")
-    # The comparison means something only if every column has values and nulls.
+    # Comparing the readers proves little unless every column has both values and nulls.
     columns = list(zip(*rows, strict=True))
     assert all(len(set(column)) > 2 for column in columns)
     assert all(None in column for column in columns)

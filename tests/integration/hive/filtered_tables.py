@@ -1,4 +1,4 @@
-"""Compare splitlib's reads with join keys to semi-joins over ``spark.table``."""
+"""Compare tables that splitlib reads with join keys to semi-joins over ``spark.table``."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ HOW = ("pinned", "paths", "session")
 
 
 class FilteredTables(HiveTables):
-    """Adds partitions that SQL statements cannot add, and compares the rows of both readers."""
+    """Creates metastore tables, and compares splitlib's rows of them with Spark's.
+
+    It also adds partitions that SQL statements cannot add.
+    """
 
     def add_partition(self, table, values, *, rows, location=None, stored_as=None):
-        """Add a partition through Thrift, with its values and location unchanged.
+        """Add a partition through Thrift, because Spark would change its values and location.
 
         Args:
             table: Name of the table, with its database.
             values: Partition values as text.
-            rows: Values of the data column, or an Arrow table. None leaves no directory.
-            location: Directory of the partition; by default below the table.
-            stored_as: Table whose file format the partition gets.
+            rows: Values of the data column, or an Arrow table. If None, no file is written.
+            location: Directory of the partition; None for the default directory below the table.
+            stored_as: Name of a table from which the partition copies its file format; None for its
+                own table.
         """
         client = MetastoreClient(parse_uris(self.metastore.uri))
         described = client.get_table(*table.split("."))
@@ -52,11 +56,11 @@ class FilteredTables(HiveTables):
         with thrift_client(self.metastore) as thrift:
             thrift.add_partition(partition)
         if absent and not any(path.iterdir()):
-            path.rmdir()  # The metastore created the directory.
+            path.rmdir()  # The metastore creates the directory, but the test must not have one.
         self.spark.catalog.refreshTable(table)
 
     def same(self, table, dimension, on, *, null_safe=False, where=None, ways=HOW, **settings):
-        """Assert equal schema and rows for each way of reading. Return the number of rows."""
+        """Assert that each read method gives Spark's schema and rows. Return the number of rows."""
         fact = self.spark.table(table)
         condition = None
         for fact_key, dimension_key in on.items():

@@ -1,4 +1,4 @@
-"""Partition requests to a real metastore by full name, by name prefix, or for all names."""
+"""The ``hive`` connector requests partitions by full name, by name prefix, or lists all names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAYS = ["2024-01-01", "2024-01-02", "2024-10-01"]
 
 @pytest.fixture(scope="module")
 def visits(spark, metastore):
-    """Create a table of 33 partitions plus those with nulls, with one file in each partition."""
+    """Open a table of 33 partitions without nulls and two with nulls. Each has one file."""
     rows = [f"('{day}', '{place}')" for day in DAYS for place in PLACES]
     rows += ["(NULL, 'a')", "('2024-01-01', NULL)", "('2024-01-01', '')"]
     spark.sql("DROP TABLE IF EXISTS visits")
@@ -43,7 +43,7 @@ def numbers(spark):
 
 
 def enumerated(table, *filters):
-    """Return the values of the partitions that have splits, the metrics, and the explain text."""
+    """Return the values of partitions with splits, the metrics, and the text of ``explain``."""
     enumerator = DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -53,12 +53,12 @@ def enumerated(table, *filters):
 
 
 def rows_of(df):
-    """Return the rows as sorted text."""
+    """Return the rows of a DataFrame as sorted text."""
     return sorted(map(str, df.collect()))
 
 
 def rows(*keys, fields=("day", "place")):
-    """Return join keys for the first ``fields``, one tuple per key."""
+    """Return join keys, one tuple per key. Shorter tuples have only the first of ``fields``."""
     fields = fields[: len(keys[0])]
     columns = [pa.array(column, pa.string()) for column in zip(*keys, strict=True)]
     return DynamicFilteringData.from_arrow(pa.table(columns, names=list(fields)))
@@ -82,9 +82,9 @@ def test_a_leading_key_is_asked_for_by_the_start_of_the_name(visits):
 
 
 def test_a_start_that_a_server_takes_for_a_pattern(spark, metastore):
-    """Hive treats ``.`` and ``_`` in a name prefix as wildcards.
+    """Hive treats ``.`` and ``_`` in a name prefix as wildcards, so prefixes may overlap.
 
-    Each partition must still be returned once.
+    Each partition must still be returned only once.
     """
     spark.sql("DROP TABLE IF EXISTS places")
     spark.sql("CREATE TABLE places (a INT) PARTITIONED BY (day STRING, place STRING) STORED AS ORC")
@@ -103,7 +103,7 @@ def test_what_has_several_spellings_is_asked_for_by_what_has_one(visits, keys):
     found, metrics, _ = enumerated(visits, rows(*keys))
     assert found == set(keys)
     assert metrics.metastore_requests == 1 + 1
-    assert metrics.partitions_total == 12  # All partitions of that day.
+    assert metrics.partitions_total == 12  # This is the number of partitions of the day.
 
 
 def test_a_later_key_alone_takes_all_names(visits):
@@ -153,7 +153,7 @@ def test_more_than_a_call_may_ask_for(visits, metastore):
     ) as table:
         found, metrics, _ = enumerated(table, rows(*keys))
     assert found == set(keys)
-    assert metrics.partitions_total == 34  # All partitions of the three days.
+    assert metrics.partitions_total == 34  # This is the number of partitions of the three days.
     assert metrics.metastore_requests == 3 + 3
 
 

@@ -1,4 +1,4 @@
-"""Metastore tables that change after they were opened, and interrupted metastore calls."""
+"""Tables that change in the metastore after splitlib opened them, and interrupted requests."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_partition_without_a_location(spark, metastore, tmp_path, monkeypatch)
     (stored,) = client.get_partitions_by_names("default", "nowhere", ["k=2"])
     client.close()
     assert stored.sd.location == ""
-    # With an empty location, a file of the working directory could be taken for one of the table's.
+    # An empty path could mean the working directory. No file there may be read as table data.
     monkeypatch.chdir(tmp_path)
     Path("data.parquet").write_bytes(b"PAR1")
     with pytest.raises(Exception, match="empty string"):
@@ -129,7 +129,7 @@ def test_a_partition_without_a_location(spark, metastore, tmp_path, monkeypatch)
 
 @pytest.fixture
 def linked(spark, metastore, tmp_path):
-    """Create a table with a file and two partitions behind symbolic links, plus broken links."""
+    """Create a table whose file and two partitions are symbolic links. Other links are broken."""
     create(spark, "linked")
     root = metastore.warehouse / "linked"
     (data,) = (root / "k=1").glob("*.parquet")
@@ -156,7 +156,7 @@ def test_links(spark, way, linked, how):
     assert len(rows) == 2
     assert Counter(loaded.filtered_by(dimension, "k").load().collect()) == rows
     of_files = reader.table(str(linked), connector="files", partition_schema="k int")
-    # Without a catalog, Spark also reads subdirectories of partitions, linked or not.
+    # Outside of a catalog, Spark also reads subdirectories of partitions, even linked ones.
     reference = spark.read.schema("a INT, k INT").parquet(str(linked))
     assert Counter(of_files.load().collect()) == Counter(reference.collect())
     of_keys = of_files.filtered_by(dimension, "k").load()

@@ -1,4 +1,4 @@
-"""Numbers of metastore and storage requests. They do not depend on the machine."""
+"""The ``hive`` and ``session`` connectors request only the matching partitions and directories."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def large(spark, metastore):
 
 @pytest.fixture
 def spark_metrics(spark):
-    """Reset Spark's counters of fetched partitions and listed files.
+    """Reset Spark's counters of fetched partitions and of listed files.
 
-    Return a function that reads them.
+    Return a function that returns both counts.
     """
     metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
     metrics.reset()
@@ -75,7 +75,7 @@ def test_only_what_matches_is_asked_for(spark, metastore, large, spark_metrics, 
 
 
 def test_the_session_asks_for_no_more(spark, large, spark_metrics):
-    """Spark's metastore client counts its fetches: only the matching partitions."""
+    """Through the session, Spark's metastore client fetches only the matching partitions."""
     keys = spark.table("keys")
     sales = splitlib.read(spark).table(large).filtered_by(keys, "k").load()
     assert spark_metrics()[0] == MATCHING
@@ -121,5 +121,5 @@ def test_a_static_condition_prunes_too(spark, way, large, spark_metrics):
     sales = reader.where(f"k = {KEYS[1]} AND a > 1").load()
     assert sales.count() == 2 * FILES
     assert splitlib.explain(sales).metrics.storage_requests == 1
-    # Spark's counter includes fetches through the session, but not through the ``hive`` connector.
+    # Spark counts partitions that its own client fetches, not those of the ``hive`` connector.
     assert spark_metrics()[0] == (0 if way else 1)

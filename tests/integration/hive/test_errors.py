@@ -1,4 +1,4 @@
-"""Invalid input and failing services raise the right error class, with advice."""
+"""Invalid input and failing services raise an error of the right class, with advice."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def rows_or_error(way):
 
 
 def set_properties(metastore, name, properties):
-    """Set table properties through Thrift, because Spark reserves some of these names."""
+    """Set table properties through Thrift, because Spark rejects some of their names."""
     client = MetastoreClient(parse_uris(metastore.uri))
     described = client.get_table(*name.split("."))
     described.parameters.update(properties)
@@ -207,7 +207,7 @@ def test_a_stream_is_refused(spark, metastore, table):
 
 def test_an_unreadable_directory(spark, metastore, way, table):
     directory = metastore.warehouse / "errors" / "k=2"
-    # Root can read any directory, so a symbolic link to itself provokes the OS error.
+    # Permissions do not stop the root user. A symbolic link to itself fails for every user.
     moved = directory.rename(directory.with_name("moved"))
     directory.symlink_to(directory)
     try:
@@ -231,7 +231,7 @@ def test_a_file_that_vanishes_after_planning(spark, metastore, way):
 
 
 class DyingProxy(socketserver.ThreadingTCPServer):
-    """A metastore proxy that cuts the connection after a number of response bytes."""
+    """A proxy for a metastore that closes a connection after ``budget`` bytes of responses."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -264,7 +264,7 @@ class _Relay(socketserver.BaseRequestHandler):
             while data := source.recv(4096):
                 sink.sendall(data)
         except OSError:
-            pass  # The connection was cut on purpose.
+            pass  # The proxy itself has closed the connection.
 
 
 def endpoint(metastore):
@@ -283,7 +283,7 @@ def test_a_metastore_that_dies_half_way_is_replaced_by_the_next(metastore, table
         DyingProxy(endpoint(metastore), budget=10**6) as proxy,
         open_(metastore, table, uri=f"{proxy.uri},{metastore.uri}") as opened,
     ):
-        proxy.budget = 20  # Cut the connection in the middle of the partition names.
+        proxy.budget = 20  # The connection closes within the partition names.
         assert names_of(opened) == [1, 3]
         proxy.shutdown()
     assert proxy.connections >= 1

@@ -1,4 +1,7 @@
-"""Partition text is parsed to the value that Spark reads, or it is undecided and never pruned."""
+"""The parser of partition values gives the value that Spark reads, or leaves the text undecided.
+
+A partition with undecided text is never pruned.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=["try_cast", "legacy cast"])
 def casts(request, spark):
-    """Spark's value of each text, with one column per type."""
+    """Return the value that Spark reads from each text, with one column per type."""
     function = request.param.split()[-1]
     kept = spark.conf.get("spark.sql.ansi.enabled")
     rows = spark.createDataFrame(list(enumerate(TEXTS)), "i int, t string").coalesce(1)
@@ -109,9 +112,10 @@ def casts(request, spark):
 
 @cache
 def decided(kind):
-    """Return each decided text as its index in :data:`TEXTS` and its parsed value."""
+    """Return index and value of the texts in :data:`TEXTS` that the parser can decide."""
     key = pa.field("k", KINDS[kind])
-    # Whole arrays and single values take different code paths, so parse the texts both ways.
+    # The parser may treat a mixed array and a single text differently, so the texts are parsed in
+    # both ways.
     parsed = [(parse(pa.array(TEXTS), key), list(range(len(TEXTS))))]
     parsed += [(parse(pa.array([text]), key), [i]) for i, text in enumerate(TEXTS)]
     return [
@@ -128,7 +132,7 @@ def test_text_is_undecided_or_what_spark_takes_it_for(casts, kind):
     expected = comparable(casts[kind].combine_chunks().cast(key.type), key)
     for i, value in decided(kind):
         assert same(value, expected[i]), (TEXTS[i], value, expected[i])
-    assert len(decided(kind)) > 10  # Valid texts of the type must be decided.
+    assert len(decided(kind)) > 10  # The parser must decide valid texts.
 
 
 def same(one, other):

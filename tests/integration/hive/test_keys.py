@@ -1,4 +1,4 @@
-"""Join keys of various types prune metastore tables, compared with Spark's semi-join."""
+"""Join keys of many types prune metastore tables without losing rows of Spark's semi-join."""
 
 from __future__ import annotations
 
@@ -208,7 +208,8 @@ def test_too_many_keys(tables):
         matched[threshold] = splitlib.explain(loaded).metrics.partitions_matched
         joined = loaded.join(keys, ["k", "s"], "left_semi")
         assert sorted(row.k for row in joined.collect()) == [6, 6, 8, 8]
-    # From large to small thresholds: exact tuples, values of each column, a range of ``k``.
+    # Each smaller threshold allows a coarser filter: exact tuples, then values of each column, then
+    # a range of ``k``.
     assert matched == {10**6: 2, 40: 2, 19: 2}
     ranged = tables.reader(table, filter_max_values=2).filtered_by(keys.select("k"), "k").load()
     assert "k in [5, 9]" in str(splitlib.explain(ranged))

@@ -57,7 +57,7 @@ def _accepts(host: str, port: int) -> bool:
 def _create_table(metastore: HiveMetastore, name: str) -> None:
     keys = [FieldSchema("k", "string", ""), FieldSchema("n", "int", "")]
     table = parquet_table(name, FieldSchema("x", "int", ""), keys)
-    # A partition copies these settings from its table.
+    # Bulk-added partitions must copy these settings from their table.
     table.sd.serdeInfo.parameters = {"serialization.format": "1", "more": "2"}
     table.sd.sortCols = [Order("x", 1)]
     table.sd.parameters = {"of": "descriptor"}
@@ -66,7 +66,7 @@ def _create_table(metastore: HiveMetastore, name: str) -> None:
 
 
 def _add_normally(client: Any, table: str, values: Sequence[tuple[str | None, ...]]) -> None:
-    """Add partitions through Thrift. The metastore chooses their directories."""
+    """Add partitions through Thrift, the usual way. The metastore chooses their directories."""
     descriptor = client.get_table("default", table).sd
     descriptor.location = None
     client.add_partitions(
@@ -86,7 +86,7 @@ def _add_normally(client: Any, table: str, values: Sequence[tuple[str | None, ..
 
 
 def _without_identity(partition: Any, table: str) -> Any:
-    """Replace the fields that differ between equal partitions of two tables."""
+    """Replace times and table name, so that equal partitions of two tables compare as equal."""
     assert abs(partition.createTime - time.time()) < 600
     assert partition.parameters["transient_lastDdlTime"] == str(partition.createTime)
     partition.parameters["transient_lastDdlTime"] = "now"
@@ -197,7 +197,7 @@ def test_spark_session_uses_the_metastore_and_bulk_added_partitions(
     directory = metastore.warehouse / "for_spark" / "k=a b" / "n=5"
     directory.mkdir(parents=True)
     pq.write_table(pa.table({"x": pa.array([7], pa.int32())}), directory / "file.parquet")
-    # The catalog of a running session cannot be changed, so use another process.
+    # A running session cannot change its catalog, so the query runs in another process.
     conf = {**metastore.spark_conf(), "spark.sql.shuffle.partitions": "2"}
     spark = subprocess.run(
         [sys.executable, "-c", SPARK_SCRIPT, json.dumps(conf)],

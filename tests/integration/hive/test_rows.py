@@ -1,4 +1,4 @@
-"""Rows of many kinds of metastore tables equal those of ``spark.table`` with a semi-join."""
+"""Metastore tables of many kinds, read with join keys, give the rows of Spark's semi-join."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_partition_in_another_format(tables, others):
         tables.add_partition(
             of_each_format[0], [str(k)], rows=None, location=location, stored_as=other
         )
-    # With the conversion, Spark reads every partition of a Parquet table as Parquet.
+    # By default, Spark reads every partition of a Parquet table as Parquet, even if it is not.
     tables.spark.conf.set("spark.sql.hive.convertMetastoreParquet", "false")
     try:
         dimension = tables.spark.sql("SELECT id AS k FROM range(9)")
@@ -191,9 +191,9 @@ def test_nested_columns(tables):
 
 @pytest.mark.parametrize("form", ["TEXTFILE", "PARQUET"])
 def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
-    """Hive's tables store no Spark schema.
+    """splitlib cuts and pads nested CHAR values as Spark's SerDe reader does.
 
-    CHAR values are cut and padded as by Spark's SerDe reader.
+    A table that Hive created does not store a Spark schema.
     """
     nested = "c STRUCT<x: {0}, y: INT>, l ARRAY<{0}>, m MAP<STRING, {0}>, t {0}"
     table = tables.create(f"({nested.format('CHAR(3)')}) STORED AS {form} LOCATION '{tmp_path}'")
@@ -213,5 +213,5 @@ def test_char_in_nested_columns_of_a_table_made_by_hive(tables, form, tmp_path):
         loaded = tables.reader(table, how).load()
         assert loaded.schema == expected.schema
         assert sorted(map(str, loaded.collect())) == sorted(map(str, expected.collect())), how
-        # Spark pads a literal that is compared with CHAR.
+        # When a literal is compared with a CHAR column, Spark pads the literal.
         assert loaded.where("t = 't'").count() == expected.where("t = 't'").count() == 2

@@ -23,16 +23,16 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
 @pytest.fixture(params=["auto", "paths"])
 def how(request) -> str:
-    """The ``spark_scan`` setting.
+    """Return a value of the setting ``spark_scan``.
 
-    ``auto`` matches columns by field id if possible, ``paths`` by name.
+    With ``auto``, columns are matched by field id if possible; with ``paths``, by name.
     """
     return str(request.param)
 
 
 @pytest.fixture
 def read(spark: SparkSession, lake: Lake, how: str) -> Callable[[Table], TableReader]:
-    """Return a function that creates the reader of a table."""
+    """Return a function that creates a splitlib reader for a table."""
 
     def reader(table: Table) -> TableReader:
         found = splitlib.read(spark).table(full_name(table), connector="iceberg", **lake.options)

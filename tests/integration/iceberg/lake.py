@@ -1,6 +1,6 @@
-"""Iceberg tables for tests, with hand-written delete files.
+"""Helpers that create Iceberg tables, also with delete files.
 
-PyIceberg itself never writes delete files: it rewrites the data files.
+PyIceberg cannot write delete files, so this module writes them itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FILE_PATH, _POS = 2147483546, 2147483545
 
 
 class Lake:
-    """A separate Iceberg catalog below a directory."""
+    """An Iceberg catalog in a SQLite database, with its tables below the same directory."""
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -88,12 +88,12 @@ def with_id(name: str, kind: pa.DataType, identifier: int) -> pa.Field:
 
 
 def ints(name: str, identifier: int, values: Sequence[int | None]) -> tuple[pa.Field, pa.Array]:
-    """Return an integer column for :func:`table_of`."""
+    """Return field and values of an integer column, for :func:`table_of`."""
     return with_id(name, pa.int32(), identifier), pa.array(values, pa.int32())
 
 
 def table_of(*columns: tuple[pa.Field, pa.Array]) -> pa.Table:
-    """Return an Arrow table with field ids."""
+    """Return an Arrow table of columns that have field ids."""
     fields, values = zip(*columns, strict=True)
     return pa.Table.from_arrays(list(values), schema=pa.schema(fields))
 
@@ -101,7 +101,7 @@ def table_of(*columns: tuple[pa.Field, pa.Array]) -> pa.Table:
 def write_parquet(
     table: Table, rows: pa.Table, directory: str = ".", **options: Any
 ) -> tuple[str, int]:
-    """Write a Parquet file below ``directory`` in the table's data. Return its path and size."""
+    """Write a Parquet file to a subdirectory of the table's data. Return its path and size."""
     path = f"{table.location()}/data/{directory}/{count_of_files()}.parquet"
     path = path.replace("/./", "/")
     content = io.BytesIO()
@@ -129,15 +129,15 @@ def data_file(
     spec_id: int | None = None,
     **options: Any,
 ) -> DataFile:
-    """Write a data file with exactly these columns. Return its manifest entry."""
+    """Write a data file with the columns of ``rows``. Return its manifest entry."""
     path, size = write_parquet(table, rows, **options)
     return _entry(table, DataFileContent.DATA, path, size, rows.num_rows, partition, spec_id)
 
 
 def append_rows(table: Table, rows: Sequence[Mapping[str, Any]], **options: Any) -> list[DataFile]:
-    """Commit rows with statistics, in one file per partition.
+    """Commit rows in one data file per partition. The manifest has column statistics.
 
-    For most partitions, PyIceberg's own writer needs an extra package.
+    PyIceberg's own writer needs an extra package for most partition transforms.
     """
     groups: dict[Record, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -160,7 +160,7 @@ def _inside(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def append_files(table: Table, *files: DataFile) -> None:
-    """Commit data files without changes."""
+    """Commit data files that are already written."""
     _commit(table, files, ())
 
 
@@ -173,7 +173,7 @@ def delete_positions(
 ) -> None:
     """Commit one position delete file.
 
-    ``positions`` maps each data file's path to its deleted rows.
+    ``positions`` maps the path of each data file to the positions of its deleted rows.
     """
     rows = sorted((path, position) for path, all_ in positions.items() for position in all_)
     schema = pa.schema(
@@ -206,7 +206,7 @@ def delete_vector(
     positions: Sequence[int],
     partition: Sequence[Any] = (),
 ) -> None:
-    """Commit a deletion vector for one data file, in a Puffin file of its own."""
+    """Commit a deletion vector for one data file. The vector has its own Puffin file."""
     body = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     vector = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
     puffin = f"{table.location()}/data/{count_of_files()}.puffin"
@@ -270,7 +270,7 @@ def _commit(table: Table, files: Sequence[DataFile], deletes: Sequence[DataFile]
 
 
 class _RowDelta(_FastAppendFiles):
-    """A snapshot producer that adds data files and delete files of any partition spec."""
+    """Commits a snapshot with new data files and delete files, of any partition spec."""
 
     files: Sequence[DataFile]
     deletes: Sequence[DataFile]
@@ -323,7 +323,7 @@ class _Writer(ManifestWriterV2):
 
 
 def plain(table: Table) -> list[tuple[Any, ...]]:
-    """Return all rows as PyIceberg reads them, in the order of :func:`rows_of`."""
+    """Return all rows that PyIceberg reads, sorted like the rows of :func:`rows_of`."""
     return _sorted(table.scan().to_arrow())
 
 
@@ -339,7 +339,7 @@ def _sorted(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert timestamps to UTC, because readers return them in different zones."""
+    """Convert a timestamp to UTC, because the readers return different time zones."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     return value

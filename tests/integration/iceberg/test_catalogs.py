@@ -1,4 +1,4 @@
-"""Iceberg tables of catalog servers."""
+"""Iceberg tables in catalogs of type ``hive``, opened by the ``iceberg`` connector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_D = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "d"))
 
 @pytest.fixture
 def written(tmp_path):
-    """A table of two files that other catalogs can register."""
+    """Create an Iceberg table that other catalogs can register. Return it and its file paths."""
     catalog = load_catalog("writer", type="in-memory", warehouse=tmp_path.as_uri())
     catalog.create_namespace("ns")
     table = catalog.create_table("ns.t", SCHEMA, partition_spec=BY_D)
@@ -34,12 +34,12 @@ def written(tmp_path):
 
 @pytest.fixture
 def hive(metastore, tmp_path):
-    """A catalog in the metastore, a new namespace in it, and the properties that open it."""
+    """Return an Iceberg catalog in the metastore, a new namespace, and the catalog's properties."""
     properties = {
         "type": "hive",
         "uri": metastore.uri,
         "warehouse": tmp_path.as_uri(),
-        # The metastore is Hive 2.3.
+        # The tests' metastore is Hive 2.3.
         "hive.hive2-compatible": "true",
     }
     catalog = load_catalog("hive", **properties)
@@ -52,14 +52,14 @@ def hive(metastore, tmp_path):
 def test_a_hive_metastore(hive, written):
     catalog, namespace, properties = hive
     table, paths = written
-    # Register the table: this metastore lacks the lock tables that a writer needs.
+    # A writer needs lock tables, which this metastore does not have. Registering needs none.
     catalog.register_table(f"{namespace}.t", table.metadata_location)
     with splitlib.load_table(f"{namespace}.t", "iceberg", **properties) as opened:
         keys = splitlib.DynamicFilteringData.from_values({"d": [2]})
         assert select(opened, keys)[0] == paths[1:]
     with pytest.raises(splitlib.TableNotFound):
         splitlib.load_table(f"{namespace}.missing", "iceberg", **properties)
-    # Through the ``hive`` connector, the error names the connector to use.
+    # The ``hive`` connector rejects the table, and its error names the right connector.
     with pytest.raises(splitlib.UnsupportedTable, match="connector='iceberg'"):
         splitlib.load_table(f"{namespace}.t", "hive", uri=properties["uri"])
 

@@ -1,4 +1,4 @@
-"""Conditions and join keys skip files, row groups and rows of Iceberg tables."""
+"""Spark skips files, row groups and rows of Iceberg tables by conditions and join keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.integration.iceberg.lake import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-# Type checkers cannot follow the metaclasses of these classes.
+# Type checkers do not understand the metaclasses of these classes, so the module has type ``Any``.
 ice: Any = importlib.import_module("pyiceberg.expressions")
 
 
@@ -55,7 +55,7 @@ def report_of(df):
 
 
 def rows_scanned(df):
-    """Run ``df`` and return how many rows its Parquet scans output, before row filters."""
+    """Run ``df``. Return how many rows its Parquet scans read, before any row filter."""
     df.collect()
     leaves = df._jdf.queryExecution().executedPlan().collectLeaves()
     if leaves.head().nodeName() == "AdaptiveSparkPlan":
@@ -70,9 +70,9 @@ def rows_scanned(df):
 
 @pytest.fixture(scope="module")
 def measured(lake):
-    """Create ten files of 1000 rows in ten row groups.
+    """Create a table of ten files. Each has 1000 rows in ten row groups.
 
-    ``k`` counts rows; ``day`` is ``k // 1000``.
+    ``k`` is the number of the row, and ``day`` is ``k // 1000``.
     """
     table = lake.create(
         Schema(
@@ -100,7 +100,7 @@ def test_keys_skip_row_groups(spark, measured, read, how) -> None:
     assert sorted(row.k for row in df.collect()) == [5, 777, 3050, 3051]
     joined = df.join(dimension, df.k == dimension.key)
     assert sorted(row.k for row in joined.collect()) == [5, 777, 3050, 3051]
-    # With ``paths``, the scan is joined with its partitions, so its plan differs.
+    # With ``paths``, a join adds the partition values. ``rows_scanned`` cannot count such a plan.
     if how == "auto":
         assert rows_scanned(df) == 300
 
@@ -118,9 +118,9 @@ def test_many_keys_skip_row_groups_by_range(measured, read, how) -> None:
 
 
 @pytest.mark.parametrize("null_safe", [False, True])
-@pytest.mark.parametrize("how", ["auto"], indirect=True)  # With ``paths``, only joins filter rows.
+@pytest.mark.parametrize("how", ["auto"], indirect=True)  # ``paths`` does not filter rows.
 def test_rows_of_none_of_many_keys_are_left_out(measured, read, null_safe) -> None:
-    """The keys are scattered, so a range drops nothing. A Bloom filter drops most other rows."""
+    """A range of scattered keys drops no rows. A Bloom filter drops most rows without a key."""
     wanted = set(range(0, 10_000, 2))
     df = read(measured).filtered_by(DynamicFilteringData.from_values({"k": sorted(wanted)})).load()
     found = {row.k for row in df.select("k").collect()}
@@ -150,7 +150,7 @@ def test_null_keys_keep_null_rows(measured, read) -> None:
 
 
 def test_keys_of_partition_values_alone_open_no_file(measured, read) -> None:
-    """Partition values decide the match, so no row filter is added."""
+    """Keys on a partition column prune partitions, so the scan does not need a row filter."""
     keys = DynamicFilteringData.from_values({"day": [3, 4]})
     df = read(measured).filtered_by(keys).load()
     assert df.count() == 2000
@@ -164,7 +164,7 @@ def test_deleted_rows_stay_deleted(lake, read) -> None:
     file = data_file(table, table_of(ints("id", 1, range(1000))), row_group_size=100)
     append_files(table, file)
     delete_positions(table, {file.file_path: [550, 999]})
-    # Reuse a former column name for another column.
+    # The new column gets the old name of the renamed column.
     with table.update_schema() as update:
         update.rename_column("id", "was_id")
     with table.update_schema() as update:
@@ -217,14 +217,14 @@ def test_keys_of_any_type(lake, read, kind, arrow, values) -> None:
         assert arrow == pa.float64() or found == {i}
 
 
-# Conditions of ``where``
+# Tests of conditions that the reader's ``where`` receives.
 
 DAYS = [datetime.datetime(2024, 1, day, 12, tzinfo=datetime.UTC) for day in range(1, 6)]
 
 
 @pytest.fixture(scope="module")
 def events(lake):
-    """Create one file per day. ``n`` is 100 times the day of the month."""
+    """Create a table with one file per day. ``n`` is 100 times the day of the month."""
     inner = StructType(NestedField(6, "a", IntegerType(), required=False))
     table = lake.create(
         Schema(
@@ -292,14 +292,14 @@ def test_where(events, read, how, condition, files) -> None:
     df = read(events).where(condition).load()
     if isinstance(condition, str):
         everything = read(events).load()
-        # Compare as text, so that NaN equals NaN.
+        # As text, NaN equals NaN. As a Python float, it does not.
         assert repr(rows_of(df)) == repr(rows_of(everything.where(condition)))
     else:
         assert sorted(rows_of(df.select("name"))) == _names(events, condition)
     report = report_of(df)
     # With ``paths``, conditions on data columns do not prune files.
     assert report.metrics.files_selected <= (files if how == "auto" else 5)
-    assert report.filters  # The report lists each filter, used or not.
+    assert report.filters  # The report must list every filter, also unused ones.
 
 
 def test_where_takes_columns(events, read, how) -> None:

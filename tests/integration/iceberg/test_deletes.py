@@ -1,4 +1,4 @@
-"""Spark's rows of Iceberg tables with delete files."""
+"""Rows that Spark reads from Iceberg tables with delete files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TWO = Schema(ID, NestedField(2, "v", IntegerType()))
 
 
 def numbered(table, first, count, **options):
-    """Append a file of consecutive ids from ``first``, with ``v = 10 * id``. Return its path."""
+    """Append a file with ``count`` consecutive ids and ``v = 10 * id``. Return its path."""
     ids = list(range(first, first + count))
     rows = table_of(ints("id", 1, ids), ints("v", 2, [10 * i for i in ids]))
     file = data_file(table, rows, **options)
@@ -78,7 +78,7 @@ def test_by_position(lake, read) -> None:
     numbered(table, 20, 2)
     df = read(table).load()
     assert rows_of(df) == plain(table)
-    # Positions count from the start of the file, even if row groups are skipped.
+    # If Spark skips row groups, positions still count from the start of the file.
     assert ids_of(df.where("v >= 70")) == [7, 8, 10, 11, 12, 13, 20, 21]
     assert ids_of(df.where("v = 90")) == []
     assert df.count() == 12
@@ -89,7 +89,7 @@ NAMES = ["plain", "a b", "a%20b", "é☃", "a+b=c", "50%"]
 
 @pytest.mark.parametrize("spelled", ["file://{}", "file:{}", "{}", "//{}"])
 def test_a_path_is_the_same_file_however_it_is_spelled(lake, read, spelled) -> None:
-    """A delete file deletes nothing if its path text does not match that of the data file."""
+    """A delete file names its data file by path, which may be written in another form."""
     table = lake.create(TWO)
     paths = [numbered(table, 2 * i, 2, directory=name) for i, name in enumerate(NAMES)]
     plainly = [path.removeprefix("file://").replace("/data/", "/data//") for path in paths]
@@ -191,7 +191,10 @@ def _same(one, other):
 
 
 def test_columns_compared_that_changed_since(lake, read) -> None:
-    """The compared columns were renamed, promoted or dropped, and new columns reuse their names."""
+    """A delete file still applies after its columns were renamed, widened or dropped.
+
+    New columns of the table have the old names.
+    """
     table = lake.create(
         Schema(ID, NestedField(2, "v", IntegerType()), NestedField(3, "w", IntegerType()))
     )
@@ -226,7 +229,10 @@ def test_fields_of_structs_compared(lake, read) -> None:
 
 
 def test_only_the_partition_of_a_delete_or_all_of_them(lake, read) -> None:
-    """Equality deletes can also compare a column that exists only as a partition value."""
+    """A delete file applies to its own partition, or to all if it has an unpartitioned spec.
+
+    It can also compare a column that exists only as a partition value.
+    """
     table = lake.create(TWO)
     numbered(table, 0, 4)
     with table.update_spec() as update:
@@ -279,7 +285,7 @@ def test_delete_files_that_are_not_read_are_refused(form) -> None:
 
 
 def test_a_position_delete_file_without_its_columns_is_an_error(lake, read) -> None:
-    """Without the check, such a file would silently delete nothing."""
+    """Without this error, rows that the file deletes would still be returned."""
     table = lake.create(TWO)
     path = numbered(table, 0, 2)
     delete_positions(table, {path: [0]}, names=("path", "row"))

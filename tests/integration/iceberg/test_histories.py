@@ -1,4 +1,7 @@
-"""Iceberg tables after a random history of changes, compared with a model of their rows."""
+"""Iceberg tables keep the right rows after random appends, deletes and schema changes.
+
+A model in memory computes the expected rows.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +51,18 @@ ARROW = {A: pa.int32(), B: pa.string()}
 
 @dataclass
 class Row:
-    """A row of the model: its values by field id, its file and its position."""
+    """A row that the table must contain: values by field id, its file and its position."""
 
     values: dict[int, Any]
     path: str
     position: int
     place: tuple[int, tuple[Any, ...]]
-    """Id of the partition spec, and partition values."""
+    """Id of the file's partition spec, and the file's partition values."""
 
 
 @dataclass
 class History:
-    """A table and the rows that it must contain."""
+    """A table, and the rows that it must contain after all changes so far."""
 
     table: Table
     rows: list[Row] = field(default_factory=list)
@@ -86,7 +89,7 @@ class History:
                 self.rows.append(Row(by_id, file.file_path, position, place))
 
     def delete_equal(self, identifier: int, values: list[Any], everywhere: bool) -> None:
-        """Delete rows by equality in all partitions, or only in the first row's partition."""
+        """Commit an equality delete for all partitions, or only for the first row's partition."""
         place = (0, ()) if everywhere or not self.rows else self.rows[0].place
         column = with_id("then", ARROW[identifier], identifier)
         rows = pa.Table.from_arrays([pa.array(values, column.type)], schema=pa.schema([column]))
@@ -98,7 +101,7 @@ class History:
         ]
 
     def delete_some(self, keep: int) -> None:
-        """Delete rows of one file by position. Keep every ``keep``-th row."""
+        """Delete rows of the first file by position, except every ``keep``-th row."""
         if not self.rows:
             return
         first = self.rows[0]
@@ -165,7 +168,7 @@ def take(history: History, step: tuple[Any, ...]) -> None:
 @settings(
     max_examples=10,
     deadline=None,
-    # Skip shrinking: each attempt runs a Spark job, so it takes minutes.
+    # Shrinking is left out. Every attempt runs Spark jobs, so it would take minutes.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -191,7 +194,7 @@ def test_any_history(spark, lake, steps, by, data, how, null_safe) -> None:
     reader = reader.config(spark_scan=how)
     expected = [tuple(row.values.get(i) for i in history.ids) for row in history.rows]
     assert rows_of(reader.load()) == sorted(expected, key=repr)
-    # The scan must return every matching row. It may return others.
+    # The pruned scan may also return rows that do not match, so the test joins it with the keys.
     keys = data.draw(st.lists(VALUES[by], max_size=2))
     name = history.name(by)
     filtering = DynamicFilteringData.from_arrow(pa.table({name: pa.array(keys, ARROW[by])}))

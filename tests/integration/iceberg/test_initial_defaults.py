@@ -1,4 +1,4 @@
-"""Initial defaults of columns for rows that are older than the column."""
+"""Rows that are older than an Iceberg column have the column's initial default."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ pytestmark = pytest.mark.spark
 
 
 class _WithDefaults(IcebergConnector):
-    """A connector that adds initial defaults.
+    """An Iceberg connector that adds initial defaults to the schema.
 
-    PyIceberg cannot write the format version that has them.
+    Only format version 3 has initial defaults, and PyIceberg cannot write it.
     """
 
     defaults: ClassVar[dict[str, object]] = {}
@@ -108,7 +108,7 @@ def test_values_of_rows_older_than_their_column(lake, read, monkeypatch) -> None
     df = read(table).load()
     assert rows_of(df) == [(1, {"a": 1}, *shown), (2, None, *shown)]
     assert df.where("text LIKE 'it%' AND n > 5").count() == 2
-    # Spark itself can fill in all defaults except those of ``b`` and ``u``.
+    # Without the defaults of ``b`` and ``u``, Spark's Parquet reader fills in all defaults itself.
     for name in ("b", "u"):
         monkeypatch.delitem(_WithDefaults.defaults, name)
     by_spark = tuple(None if name in ("b", "u") else added[name][2] for name in added)

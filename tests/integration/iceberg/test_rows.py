@@ -1,4 +1,4 @@
-"""Rows of Iceberg tables as Spark reads them, compared with PyIceberg's scan."""
+"""Spark reads the same rows of Iceberg tables with splitlib as PyIceberg's own scan."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def test_every_type(lake, read) -> None:
 
 
 def test_a_partition_gives_the_value_of_its_column(lake, read) -> None:
-    """The partition value counts, even if a file lacks the column or has another value.
+    """A partition column has the partition value, whatever the file contains.
 
-    Tables migrated from Hive have such files.
+    Files of tables migrated from Hive may lack the column or have another value.
     """
     table = lake.create(
         Schema(
@@ -232,7 +232,7 @@ def test_buckets_are_read_by_the_file_system_that_spark_has(spark, scheme) -> No
 
 
 def test_data_files_are_those_of_the_table(lake) -> None:
-    """The helper ``data_files`` finds the table's files without splitlib."""
+    """The test helper ``data_files`` returns the right files without splitlib."""
     table = lake.create(Schema(NestedField(1, "id", IntegerType())))
     table.append(pa.table({"id": [1, 2]}, schema=table.schema().as_arrow()))
     path = Path(data_files(table)[0].file_path.removeprefix("file://"))

@@ -1,4 +1,4 @@
-"""Columns that were renamed, moved, dropped or added after files were written."""
+"""Iceberg tables whose columns were renamed, moved, dropped or added after files were written."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def test_nested_fields(lake, read, spark) -> None:
     def more(first: int) -> None:
         """Append three rows.
 
-        Every struct is null in the first, has null fields in the second, and has values in the
-        third.
+        In the first row, every struct is null. In the second, every field of a struct is null. In
+        the third, every field has a value.
         """
         schema = table.schema().as_arrow()
         kinds = {f.name: f.type for f in schema.field("s").type}

@@ -14,9 +14,9 @@ from tests.integration.planner.ways import Way, settings
 def way(
     request: pytest.FixtureRequest, spark: SparkSession, metastore: HiveMetastore
 ) -> Iterator[Way]:
-    """Run each test with session tables and with named-catalog tables.
+    """Run each test twice: with tables of the session's catalog and of a named catalog.
 
-    A module's ``NAMED`` lists the tables that also have a named-catalog name.
+    In the second run, the tables in the module's ``NAMED`` are read from the named catalog.
     """
     is_named = request.param == "named"
     with changed(spark, settings(metastore.uri) if is_named else {}):

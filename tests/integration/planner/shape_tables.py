@@ -1,4 +1,4 @@
-"""The tables of ``tests/unit/planner/shapes`` with a few rows, so that their queries can run."""
+"""Small tables on which the queries in ``tests/unit/planner/shapes`` can run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ FACTS = {
     "clicks": "SELECT id, id % 8 FROM range(24)",
     "ticks": "SELECT id, CAST(id % 8 AS TINYINT) FROM range(24)",
     "ratios": "SELECT id, CAST(id % 6 AS FLOAT) / 4 FROM range(18)",
-    # Each text is both a number and a date, as in ``kinds``. ANSI mode raises an error for others.
+    # Casts to a number and to a date must both succeed, because in ANSI mode a failing cast raises
+    # an error.
     "labels": "SELECT id, element_at(array('2020', '0003', '0001', '2021'), int(id % 4 + 1)) "
     "FROM range(16)",
     "flags": "SELECT id, IF(id % 3 = 2, NULL, id % 3 = 0) FROM range(12)",
 }
-"""Query for the rows of each partitioned table. Each table gets 3 to 12 partitions."""
+"""Query for the rows of each partitioned table. The tables have 3 to 12 partitions."""
 _NAMES = "SELECT int(id), concat('n', id) FROM range(12)"
 _DIMENSIONS = {
     "days": """SELECT int(id), concat('n', id), int(id % 5), date_add(DATE'2020-01-01', int(id)),
@@ -56,9 +57,10 @@ _DIMENSIONS = {
 
 @contextmanager
 def shape_tables(spark: SparkSession) -> Iterator[None]:
-    """Create the tables in a separate database, and make it the current database for the block.
+    """Create the tables in a separate database, which is the current one during the block.
 
-    The empty database remains: DROP DATABASE fails with an error of the metastore.
+    Afterwards the database is empty but not dropped, because DROP DATABASE fails in this
+    metastore.
     """
     settings = {
         "spark.splitlib.plannerSmallFactPartitions": "0",
@@ -77,7 +79,7 @@ def shape_tables(spark: SparkSession) -> Iterator[None]:
     finally:
         spark.sql(f"USE {before}")
         for made in spark.catalog.listTables(DATABASE):
-            if made.isTemporary:  # Temporary views belong to other tests of this process.
+            if made.isTemporary:  # Other tests may need these views.
                 continue
             kind = "VIEW" if made.tableType == "VIEW" else "TABLE"
             spark.sql(f"DROP {kind} {DATABASE}.{made.name}")

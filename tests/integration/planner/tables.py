@@ -1,4 +1,4 @@
-"""The tables of the planner tests, and helpers that inspect an optimized query."""
+"""Tables that many planner tests share, and helpers that inspect a query after planning."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ CREATE TABLE p_weeks USING parquet AS SELECT CAST(id AS int) AS week, id * 10 AS
 CREATE VIEW p_view AS SELECT v, day AS tag FROM p_sales WHERE v >= 0;
 """
 FACTS = ("p_sales", "p_returns", "p_upper", "p_text", "p_two")
-"""The partitioned tables."""
+"""Names of the partitioned tables."""
 _TABLES = (*FACTS, "p_days", "p_weeks")
 
 INNER = "SELECT f.*, d.name FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
-"""A join that keeps one of 21 partitions."""
+"""A join of which splitlib keeps one of 21 partitions."""
 
 TWICE = """SELECT a.v, b.v FROM p_sales a JOIN p_days d ON a.day = d.id AND d.week = 1
   JOIN p_sales b ON a.s = b.s JOIN p_days e ON b.day = e.id AND e.name = 'n7'"""
-"""A query that scans one table twice: one scan needs 4 partitions, the other one of these."""
+"""A query with two scans of one table. The first needs 4 partitions, the second 1 of these."""
 
 
 @contextmanager
 def planner_tables(spark: SparkSession) -> Iterator[None]:
-    """Create the tables, and drop them after the block."""
+    """Create the tables for the block, and drop them afterwards."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     yield
@@ -54,21 +54,22 @@ def planner_tables(spark: SparkSession) -> Iterator[None]:
 
 
 def rows_of(df: DataFrame) -> list[str]:
-    """Return the rows as sorted text."""
+    """Return the rows of a DataFrame as sorted text."""
     return sorted(map(str, df.collect()))
 
 
 def explained(df: DataFrame) -> PlanReport:
-    """Return the report of an optimized query."""
+    """Return the report that ``splitlib.explain`` gives for a planned query."""
     report = splitlib.explain(df)
     assert isinstance(report, PlanReport)
     return report
 
 
 def pruned(df: DataFrame) -> list[tuple[str, int]]:
-    """Return the table and the number of kept partitions for each pruned scan.
+    """Return table name and number of kept partitions for each pruned scan, sorted.
 
-    A named catalog's report contains these numbers even for scans that are not pruned.
+    For a named catalog, the report has numbers even for scans that keep all partitions. These
+    scans are left out.
     """
     return sorted(
         (scan.table.rpartition(".")[2], scan.partitions_kept)

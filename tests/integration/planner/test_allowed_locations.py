@@ -1,4 +1,4 @@
-"""With ``allowed_locations``, no read method reads outside of these locations."""
+"""With ``allowed_locations``, splitlib raises an error before anything outside of them is read."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 FACTS, DAYS, TEXTS = "al_facts", "al_days", "al_texts"
 OUTSIDE = 6
-"""The day, in week 1, whose partition is outside the allowed locations."""
+"""Day whose partition is outside of the allowed locations. It belongs to week 1."""
 JOIN = "SELECT f.v, f.day FROM {} f JOIN al_days d ON f.day = d.id WHERE d.week = {}"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Two fact tables of 15 partitions, and a dimension.
+    """Create a dimension and two fact tables of 15 partitions.
 
-    One partition of each fact table is outside the warehouse.
+    One partition of each fact table is outside of the warehouse.
     """
     spark.sql(f"""CREATE TABLE {FACTS} USING parquet PARTITIONED BY (day) AS
         SELECT id AS v, CAST(id % 15 AS int) AS day FROM range(45)""")
@@ -71,7 +71,7 @@ def refused():
 
 @pytest.mark.parametrize("table", [FACTS, TEXTS])
 def test_only_what_matters_is_compared(spark: SparkSession, table: str) -> None:
-    """A query that does not need the outside partition is pruned as usual."""
+    """A query runs as usual if the partition outside of the allowed locations is pruned."""
     found = rows_of(splitlib.sql(spark, JOIN.format(table, 2)))
     with changed(spark, {"spark.splitlib.allowedLocations": "none"}):
         assert found == rows_of(spark.sql(JOIN.format(table, 2)))
@@ -91,7 +91,7 @@ def test_only_what_matters_is_compared(spark: SparkSession, table: str) -> None:
     ],
 )
 def test_nothing_is_left_to_spark_in_silence(spark: SparkSession, query: str) -> None:
-    """Spark alone reads queries without joins, subqueries and commands. They are checked too."""
+    """Locations are also checked for queries and commands that splitlib does not prune."""
     with refused():
         splitlib.sql(spark, query)
     with changed(spark, {"spark.splitlib.dynamicFilteringEnabled": "false"}), refused():
@@ -106,7 +106,7 @@ def test_a_dimension_is_not_run_for_its_keys(spark: SparkSession) -> None:
 
 
 def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
-    """Spark lists the directories of ``spark.read`` before splitlib receives the query."""
+    """A directory of ``spark.read`` is refused, although Spark has already listed it."""
     path = metastore.directory / "elsewhere" / FACTS
     with refused():
         splitlib.optimize(spark.read.parquet(str(path)))
@@ -118,7 +118,7 @@ def test_directories(spark: SparkSession, metastore: HiveMetastore) -> None:
 def test_files_that_a_stream_has_written(
     spark: SparkSession, metastore: HiveMetastore, first_interface: str
 ) -> None:
-    """The log of a stream may name files elsewhere, and Spark reads these files."""
+    """In the output of a stream, ``_spark_metadata`` may name files in another location."""
     place = metastore.warehouse / "al_sink"
     written = next((metastore.directory / "elsewhere" / FACTS).glob("*.parquet"))
     file = metastore.directory / "elsewhere" / "al_sink" / "p=1" / written.name
@@ -148,7 +148,7 @@ def test_files_that_a_stream_has_written(
 @pytest.mark.parametrize("connector", ["hive", "session"])
 @pytest.mark.parametrize("table", [FACTS, TEXTS])
 def test_readers(spark: SparkSession, metastore: HiveMetastore, connector: str, table: str) -> None:
-    """Both connectors check the locations of the partitions they read."""
+    """The ``hive`` and ``session`` connectors check the locations of all matching partitions."""
     days = {"day": [1, 2]}
     way = way_of(metastore, connector)
     reader = splitlib.read(spark).table(f"default.{table}", **way)
@@ -195,7 +195,7 @@ def test_the_table_itself_is_elsewhere(
     ],
 )
 def test_statements_that_are_not_understood(spark: SparkSession, statement: str) -> None:
-    """Statements that splitlib cannot check are refused before they run."""
+    """A statement raises an error before it runs if splitlib cannot find out what it reads."""
     for table in (FACTS, DAYS):
         with pytest.raises(splitlib.LocationNotAllowed, match="cannot be checked"):
             splitlib.sql(spark, statement.format(table))
@@ -216,7 +216,7 @@ def test_statements_that_are(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("inner", [f"FROM {FACTS}", f"FROM {FACTS} WHERE day = {OUTSIDE}"])
 def test_dimensions(spark: SparkSession, inner: str) -> None:
-    """Every function that runs a user's query checks what the query reads."""
+    """Dimensions and subqueries are checked by every function that computes them."""
     dimension = spark.sql(f"SELECT v, day {inner}")
     with refused():
         splitlib.condition(dimension, on={"id": "day"})
@@ -237,7 +237,7 @@ def test_dimensions(spark: SparkSession, inner: str) -> None:
 
 
 def test_a_cached_dimension(spark: SparkSession) -> None:
-    """Cached rows count as read from their original location."""
+    """The cached rows of a table are refused if the table's files would be."""
     dimension = spark.table(FACTS).where("v < 0").cache()
     try:
         with refused():
@@ -263,8 +263,8 @@ def test_the_data_source(spark: SparkSession, metastore: HiveMetastore) -> None:
         reader.option("allowedLocations", str(metastore.warehouse)).load(
             f"default.{FACTS}"
         ).collect()
-    # Spark passes the session's setting to tasks only, so the data source does not see it while
-    # planning.
+    # A data source gets the session's setting only in tasks. While Spark plans the query, the data
+    # source does not have it.
     by_itself = spark.read.format("splitlib").options(connector="hive", uri=metastore.uri)
     with pytest.raises(Exception, match="outside of allowed_locations"):
         by_itself.load(f"default.{FACTS}").collect()

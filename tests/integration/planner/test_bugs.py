@@ -1,4 +1,7 @@
-"""A planner bug leaves the query to Spark and logs a warning. Expected errors log none."""
+"""If planning fails, Spark runs the query as it is.
+
+An unexpected error also logs a warning; an expected error does not.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def test_bug(
     way: Way,
     name: str,
 ) -> None:
-    """The rows equal Spark's, and the warning contains the traceback."""
+    """After an unexpected error, the rows are right, and a warning contains the traceback."""
     monkeypatch.setattr(optimize, name, raising(KeyError("planted")))
     optimized = way.sql(INNER)
     assert rows_of(optimized) == rows_of(spark.sql(INNER))
@@ -75,7 +78,7 @@ def test_bug(
 def test_no_bug(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, way: Way, error: Exception
 ) -> None:
-    """An expected error leaves the query to Spark, which cannot read a named catalog."""
+    """After an expected error, Spark runs the query, unless it reads a table of a named catalog."""
     monkeypatch.setattr(optimize, "decide", raising(error))
     if way.is_named and isinstance(error, splitlib.SplitlibError):
         with pytest.raises(type(error)):
@@ -87,7 +90,7 @@ def test_no_bug(
 
 
 def test_what_java_says(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java exception without a PySpark class is reported with its own name and message."""
+    """The report names a Java exception and its message, even if PySpark has no class for it."""
 
     def decided(*_: object, **__: object) -> None:
         spark.sparkContext._jvm.java.util.Optional.empty().get()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Queries that request partitions of session tables by name, so that no names are listed."""
+"""The planner requests partitions of session tables by name, and then lists no names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables whose partition names were all listed during the test."""
+    """Return the names of tables whose partition names the test has listed completely."""
     found = []
     names = CatalogPartitions.names
 
@@ -70,14 +70,14 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def planned(spark: SparkSession, query: str) -> tuple[DataFrame, PlanReport]:
-    """Return the planned query and its report. Assert that its rows equal Spark's."""
+    """Plan a query, and assert that its rows equal Spark's. Return it and its report."""
     found = splitlib.sql(spark, query)
     assert rows_of(found) == rows_of(spark.sql(query))
     return found, explained(found)
 
 
 def test_keys_that_are_names(spark: SparkSession, listed: list[str]) -> None:
-    """One request fetches the matching partitions. No request lists names."""
+    """A single request fetches the matching partitions, and no names are listed."""
     spark.catalog.refreshTable("bn_facts")
     spark.table("bn_keys").count()
     made: list[DataFrame] = []
@@ -127,7 +127,7 @@ def test_names_are_listed_where_one_of_two_scans_needs_them(
 def test_sites_of_one_scan_ask_for_what_one_of_them_needs(
     spark: SparkSession, listed: list[str], joined: str, asked_for: str
 ) -> None:
-    """A lateral subquery reads its outer table a second time to collect values."""
+    """For a lateral subquery, Spark scans the outer table a second time to collect values."""
     query = f"""SELECT f.k, f.a, x.least FROM
           (SELECT f.* FROM bn_facts f JOIN bn_keys d ON {joined} WHERE d.grp = 1 AND d.day < 3) f,
           LATERAL (SELECT min(r.a) AS least FROM bn_two r WHERE r.a > f.a) x"""
@@ -183,7 +183,7 @@ def test_no_keys(spark: SparkSession, listed: list[str]) -> None:
 
 
 def test_too_many_names_for_one_request(spark: SparkSession, listed: list[str]) -> None:
-    """If one request cannot contain all names, all names are listed."""
+    """If there are too many names for one request, all partition names are listed instead."""
     many = "SELECT concat('p', id) AS k FROM range(290, 6000) WHERE id % 2 = 0"
     _, report = planned(spark, f"SELECT f.a FROM bn_facts f JOIN ({many}) d ON f.k = d.k")
     assert listed == ["bn_facts"]

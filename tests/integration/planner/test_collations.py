@@ -1,4 +1,7 @@
-"""Join keys with collations, whose bytes may differ though they are equal, and nested join keys."""
+"""Joins on collated text and on nested values return the same rows as plain Spark.
+
+Under a collation, texts with different bytes can be equal.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ CREATE TABLE co_days USING parquet AS
   element_at(array('A', 'b', 'C', 'É', 'D'), CAST(id % 5 + 1 AS int)) AS q FROM range(20);
 """
 COLLATIONS = ["UTF8_LCASE", "UNICODE", "UNICODE_CI", "UNICODE_CI_AI"]
-if not pyspark.__version__.startswith("4.0."):  # Spark 4.0 does not support trim collations.
+if not pyspark.__version__.startswith("4.0."):  # Spark 4.0 does not have RTRIM.
     COLLATIONS.append("UTF8_BINARY_RTRIM")
 SHAPES = {
     "between facts": """SELECT a.v, b.v FROM co_a a JOIN co_b b
@@ -57,7 +60,7 @@ SHAPES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Create two fact tables and a dimension. Their texts differ in case."""
+    """Create two fact tables and a dimension with texts that differ only in case."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     with changed(spark, {"spark.splitlib.plannerSmallFactPartitions": "0"}):
@@ -69,13 +72,13 @@ def tables(spark: SparkSession) -> Iterator[None]:
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("query", SHAPES.values(), ids=SHAPES)
 def test_collations(spark: SparkSession, way: Way, query: str, collation: str) -> None:
-    """Rows that are equal in a collation are not pruned because their bytes differ."""
+    """A partition is kept if its value equals a key under the collation, with different bytes."""
     sql = query.format(collation)
     assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
 def test_the_rest_of_a_tuple_prunes(spark: SparkSession, way: Way) -> None:
-    """Only the collated comparison does not prune. The report gives the reason."""
+    """Of a tuple of keys, only the collated key does not prune. The report gives the reason."""
     sql = SHAPES["of a dimension in a tuple"].format("UTF8_LCASE")
     optimized = way.sql(sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
@@ -85,7 +88,7 @@ def test_the_rest_of_a_tuple_prunes(spark: SparkSession, way: Way) -> None:
 
 
 def test_declared_collation(spark: SparkSession, way: Way) -> None:
-    """The dimension's column declares a collation. Partition keys cannot declare one."""
+    """The column of the dimension has a collation. A partition key cannot have one."""
     spark.sql("CREATE TABLE co_lcase (q STRING COLLATE UTF8_LCASE, id int) USING parquet")
     spark.sql("INSERT INTO co_lcase VALUES ('A', 1), ('C', 2)")
     try:
@@ -110,7 +113,7 @@ NESTED = {
 
 @pytest.mark.parametrize("condition", NESTED.values(), ids=NESTED)
 def test_nested_keys_between_facts(spark: SparkSession, way: Way, condition: str) -> None:
-    """Nested keys do not prune; the other joins of the query do."""
+    """Struct and array keys do not prune partitions, but the query's other join does."""
     sql = f"""SELECT a.v, b.v FROM co_a a JOIN co_b b ON {condition} AND a.v % 7 = b.v % 7
         JOIN co_days d ON a.day = d.id WHERE d.week = 1"""
     optimized = way.sql(sql)
@@ -123,7 +126,7 @@ def test_nested_keys_between_facts(spark: SparkSession, way: Way, condition: str
 def test_data_columns_of_named_catalogs(
     spark: SparkSession, metastore: HiveMetastore, collation: str
 ) -> None:
-    """A condition on a collated column must not drop a file by its byte-order bounds."""
+    """Bounds of a file are in byte order, so they must not exclude files for a collated column."""
     spark.sql(f"""CREATE TABLE co_data (t STRING COLLATE {collation}, v bigint, day int)
         USING parquet PARTITIONED BY (day)""")
     spark.sql("""INSERT INTO co_data SELECT IF(id % 2 = 0, 'abc', 'ABC '), id, id % 4

@@ -1,4 +1,4 @@
-"""A command runs once, even if its result is optimized, explained or collected again."""
+"""splitlib runs a command only once, even if its result is optimized, explained or collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tables that splitlib does not list: their source receives the join keys as a condition."""
+"""splitlib adds the join keys as a condition to scans whose files it does not list.
+
+Examples are JDBC tables and Spark's V2 file sources.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 WHERE = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 URL = "jdbc:derby:memory:handed_over;create=true"
-# 48 rows with awkward values of many types. ``k`` and ``s`` contain nulls.
+# The rows have unusual values of many types. ``k`` and ``s`` contain nulls.
 ROWS = """
     SELECT id, CAST(IF(id % 13 = 0, NULL, id % 10 - 5) AS INT) AS k,
            CAST(id % 7 AS SMALLINT) AS small, CAST(id % 6 AS BIGINT) AS big,
@@ -39,19 +42,19 @@ ROWS = """
 def fact(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """Create the view ``fact`` over a JDBC table, or over files that Spark's V2 sources read."""
+    """Create the view ``fact`` over a JDBC table, or over files of a Spark V2 source."""
     root = str(tmp_path_factory.mktemp("handed_over"))
     rows = spark.sql(ROWS)
     rows.write.mode("overwrite").parquet(f"{root}/dim")
     spark.read.parquet(f"{root}/dim").createOrReplaceTempView("dim")
     if request.param == "database":
-        # Spark would write a null text as a CLOB.
+        # Spark would insert a null string with the JDBC type CLOB.
         rows = rows.withColumn("s", F.coalesce("s", F.lit("")))
         columns = rows.write.option("createTableColumnTypes", "s VARCHAR(32)")
         columns.jdbc(URL, "facts", "overwrite", WHERE)
         spark.read.jdbc(URL, "facts", properties=WHERE).createOrReplaceTempView("fact")
     else:
-        # Twelve files make the fact table larger than the dimension.
+        # With twelve files, the fact table is larger than the dimension.
         rows.repartition(12).write.parquet(f"{root}/fact")
         with changed(spark, {"spark.sql.sources.useV1SourceList": ""}):
             spark.read.parquet(f"{root}/fact").createOrReplaceTempView("fact")
@@ -61,22 +64,23 @@ def fact(
 
 
 def condition_of(df: DataFrame) -> str | None:
-    """Return the condition of the first scan that received one; None if no scan did."""
+    """Return the first condition that splitlib added to a scan; None if it added none."""
     conditions = [scan.condition for scan in splitlib.explain(df).scans if scan.condition]
     return conditions[0] if conditions else None
 
 
 def checked(spark: SparkSession, query: str) -> DataFrame:
-    """Return the planned query. Assert that its rows equal plain Spark's."""
+    """Plan a query, and assert that its rows equal plain Spark's. Return the planned query."""
     planned = splitlib.sql(spark, query)
     assert Counter(planned.collect()) == Counter(spark.sql(query).collect())
     return planned
 
 
 def test_what_is_left_is_told_as_far_as_the_source_does(spark: SparkSession, fact: str) -> None:
-    """A database reports no sizes.
+    """The report has the sizes that the source of a scan gives.
 
-    Spark's own sources report bytes; conditions on data columns do not reduce them.
+    A database gives none. Spark's V2 file sources give bytes, which are the same with a condition
+    on a data column.
     """
     planned = splitlib.sql(spark, "SELECT f.* FROM fact f JOIN dim d ON f.k = d.k WHERE d.id < 3")
     (told,) = [scan for scan in splitlib.explain(planned).scans if scan.condition]
@@ -193,7 +197,7 @@ def test_types(spark: SparkSession, fact: str, column: str, of_dimension: str, i
 
 
 def test_text_of_a_database_that_it_may_not_compare(spark: SparkSession) -> None:
-    # Derby stores this text as a CLOB.
+    # The column is a CLOB in Derby, which cannot compare CLOBs.
     rows = spark.sql("SELECT id, CONCAT('a', id) AS k FROM RANGE(10)")
     rows.write.jdbc(URL, "texts", "overwrite", WHERE)
     fact = spark.read.jdbc(URL, "texts", properties=WHERE)
@@ -231,7 +235,8 @@ def test_many_keys(spark: SparkSession, fact: str, literals: str, condition: str
         by_string = "SELECT f.id FROM fact f JOIN dim d ON f.s = d.s WHERE d.id <> 1"
         planned = checked(spark, by_string)
         if literals == "4" and "JDBC" in str(splitlib.explain(planned)):
-            # A database's order of strings may differ from Spark's.
+            # So many keys become a range. The database may order strings differently from Spark, so
+            # a range of strings is not added.
             assert condition_of(planned) is None
         else:
             assert condition_of(planned) is not None
@@ -241,7 +246,7 @@ def test_partitioned_tables_beside_it_are_pruned_as_ever(spark: SparkSession, fa
     spark.sql("CREATE TABLE ho_fact (v BIGINT, k INT) USING parquet PARTITIONED BY (k)")
     spark.sql("INSERT INTO ho_fact SELECT id, CAST(id % 9 AS INT) FROM RANGE(27)")
     try:
-        # The optimizer may replace the other table by a constant if the source can compute it.
+        # If the source can compute the subquery, the optimizer may replace it with its value.
         for more in ("(SELECT count(*) FROM fact)", "(SELECT max(k) FROM fact WHERE small > 1)"):
             planned = checked(
                 spark,

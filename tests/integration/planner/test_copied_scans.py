@@ -1,4 +1,4 @@
-"""Optimizer rules can copy a scan. A copied scan must keep the rows that any copy needs."""
+"""If an optimizer rule duplicates a scan, splitlib keeps all rows that either scan needs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COPIED = {
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Create the tables. The copied tables have size statistics, which the rule needs."""
+    """Create the tables. Spark duplicates only scans of tables with size statistics."""
     for statement in filter(str.strip, _SETUP.split(";")):
         spark.sql(statement)
     where = str(tmp_path_factory.mktemp("files") / "sales")
@@ -68,20 +68,20 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files", "cs_text"])
 @pytest.mark.parametrize("query", COPIED.values(), ids=COPIED)
 def test_copies_are_read_whole(spark: SparkSession, way: Way, query: str, table: str) -> None:
-    """Spark pushes a join below a union: each input of the union then reads the other side once."""
+    """If Spark pushes a join below a union, it scans the joined table once per input."""
     with changed(spark, THROUGH_UNION):
         sql = query.replace("{}", table)
         assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
 def test_reason_for_a_copy(spark: SparkSession) -> None:
-    """The report names the copied table. Other scans of the query are pruned as usual."""
+    """The report gives the reason why a duplicated scan is not pruned. Other scans are pruned."""
     sql = COPIED["left"].replace("{}", "cs_files")
     sql += " JOIN cs_returns r ON r.day = u.id + 1 JOIN cs_a a ON r.day = a.id WHERE a.g = 2"
     with changed(spark, THROUGH_UNION):
         optimized = splitlib.sql(spark, sql)
         assert rows_of(optimized) == rows_of(spark.sql(sql))
-        copies = spark.conf.isModifiable(next(iter(THROUGH_UNION)))  # as newer Sparks do
+        copies = spark.conf.isModifiable(next(iter(THROUGH_UNION)))  # Older Spark has no such rule.
         assert ("the optimizer has copied the scan" in str(explained(optimized))) == copies
     optimized = splitlib.sql(spark, sql)
     assert "a copy of it" not in str(explained(optimized))
@@ -89,7 +89,7 @@ def test_reason_for_a_copy(spark: SparkSession) -> None:
 
 
 def test_copied_dimension(spark: SparkSession, way: Way) -> None:
-    """The dimension gives the keys of both facts. Spark reads it once for each fact."""
+    """Spark reads the dimension once for each fact table. Its keys prune both fact tables."""
     sql = """SELECT u.v, u.w FROM (SELECT v, day, 1 AS w FROM cs_sales
         UNION ALL SELECT v, day, 2 AS w FROM cs_returns) u
         JOIN cs_a a ON u.day = a.id AND u.w = a.g WHERE a.g > 0"""
@@ -100,7 +100,7 @@ def test_copied_dimension(spark: SparkSession, way: Way) -> None:
 
 
 def test_copied_rdd(spark: SparkSession, way: Way) -> None:
-    """The dimension is an RDD that returns other rows each time it is computed."""
+    """The duplicated dimension is an RDD with random rows. The keys still match the joined rows."""
     draws = spark.sparkContext.accumulator(0)
 
     def draw(_: int) -> tuple[int]:
@@ -122,7 +122,7 @@ def test_copied_rdd(spark: SparkSession, way: Way) -> None:
 
 
 def test_copied_text_table(spark: SparkSession, way: Way) -> None:
-    """The copied table is a Hive text table."""
+    """A duplicated scan of a Hive text table has the right rows."""
     sql = """SELECT k, u.v, f.v FROM (SELECT 'a' AS k, v, day FROM cs_sales
         UNION ALL SELECT 'b', v, day FROM cs_returns) u JOIN cs_text f ON u.day = f.day
         WHERE f.v = 3"""
@@ -158,7 +158,7 @@ DUPLICATING = {
 @pytest.mark.parametrize("query", DUPLICATING.values(), ids=DUPLICATING)
 @pytest.mark.parametrize("table", ["cs_sales", "cs_files"])
 def test_other_rules_that_duplicate(spark: SparkSession, way: Way, query: str, table: str) -> None:
-    """Other optimizer rules that repeat a part of the query."""
+    """Queries have the right rows if other rules or clauses make Spark scan a table twice."""
     if "RECURSIVE" in query and not spark.conf.isModifiable("spark.sql.cteRecursionLevelLimit"):
         pytest.skip("this Spark has no recursion")
     sql = query.replace("cs_sales", table)

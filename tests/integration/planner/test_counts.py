@@ -1,4 +1,4 @@
-"""Numbers of catalog and storage requests for a query, and for a reader of the same table."""
+"""Planned queries and readers request only the matching partitions and directories."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 PARTITIONS, FILES, MATCHING = 1_000, 2, 30
 FIRST = range(0, 10 * MATCHING, 10)
-"""Partitions of group 1."""
+"""Partitions that match the keys of group 1."""
 SECOND = range(100, 100 + 10 * MATCHING, 10)
-"""Partitions of group 2: 20 from group 1, and 10 others."""
+"""Partitions that match the keys of group 2. 20 of them also match group 1."""
 BOTH = sorted({*FIRST, *SECOND})
 
 ONE_SCAN = "SELECT f.a FROM cn_facts f JOIN cn_keys d ON f.k = d.k WHERE d.grp = 1"
@@ -31,9 +31,9 @@ TWO_SCANS = f"""{ONE_SCAN} UNION ALL
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Create a table with two files per partition.
+    """Create a fact table and its dimension.
 
-    Only partitions that match keys have directories.
+    Only fact partitions that match a key have a directory, with two files.
     """
     spark.sql("CREATE TABLE cn_facts (a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     metastore.bulk_add_partitions("default", "cn_facts", [(str(k),) for k in range(PARTITIONS)])
@@ -59,7 +59,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 
 def counted(spark: SparkSession, make: list[DataFrame], query: str) -> QueryCounts:
-    """Measure a query with empty caches. Append its DataFrame to ``make``."""
+    """Count the requests of a query with empty caches. Append its DataFrame to ``make``."""
     spark.catalog.refreshTable("cn_facts")
     spark.table("cn_keys").count()
 
@@ -71,7 +71,7 @@ def counted(spark: SparkSession, make: list[DataFrame], query: str) -> QueryCoun
 
 
 def test_one_scan(spark: SparkSession) -> None:
-    """One request lists the names, and one fetches the matching partitions."""
+    """One catalog request lists the partition names, and one fetches the matching partitions."""
     made: list[DataFrame] = []
     counts = counted(spark, made, ONE_SCAN)
     assert len(counts.result) == MATCHING * FILES * 3
@@ -85,19 +85,19 @@ def test_one_scan(spark: SparkSession) -> None:
 
 
 def test_two_scans(spark: SparkSession) -> None:
-    """Names are listed once. Partitions that both scans need are fetched and listed once."""
+    """Two scans share one listing of the names, and each partition is fetched only once."""
     made: list[DataFrame] = []
     counts = counted(spark, made, TWO_SCANS)
     assert len(counts.result) == 2 * MATCHING * FILES * 3
     assert [scan.partitions_kept for scan in explained(made[0]).scans] == [MATCHING] * 2
-    # One request for the names, and one for the details of each scan.
+    # One request lists the names. Each scan may need one more for the details of its partitions.
     assert explained(made[0]).catalog_requests <= 1 + 2
     assert explained(made[0]).storage_requests == len(BOTH)
     assert (counts.partitions_fetched, counts.files_discovered) == (len(BOTH), 0)
 
 
 def test_reader(spark: SparkSession) -> None:
-    """A reader makes the same number of requests and reports it in its metrics."""
+    """A reader makes as many requests as a query, and its metrics contain the numbers."""
     days = spark.table("cn_keys").where("grp = 1")
     made: list[DataFrame] = []
 

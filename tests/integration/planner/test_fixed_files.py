@@ -1,4 +1,4 @@
-"""A planned query reads the files that existed when it was planned, even after later inserts."""
+"""A planned query does not read files that were added after it was planned."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
     ],
 )
 def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str) -> None:
-    """Tables that are not pruned keep their files too. After ``replan``, new rows are read."""
+    """Rows inserted after planning appear only after ``replan``, also in unpruned tables."""
     before = rows_of(spark.sql(sql))
     planned = splitlib.sql(spark, sql)
     assert explained(planned).listed_later == ()
@@ -80,7 +80,7 @@ def test_a_later_insert_is_not_read(spark: SparkSession, sql: str, written: str)
 
 
 def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
-    """The file list of a Hive text table cannot be fixed, and the report says so."""
+    """Spark lists the files of a Hive text table at run time, and the report names the table."""
     planned = splitlib.sql(
         spark, "SELECT f.v FROM ff_text f JOIN ff_dim d ON f.p = d.k WHERE d.g = 1"
     )
@@ -90,9 +90,9 @@ def test_a_table_that_hive_reads_is_named(spark: SparkSession) -> None:
 
 
 def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
-    """The query's own condition keeps one partition.
+    """Files are listed only in partitions that match the query's own condition.
 
-    Only the files of that partition are listed.
+    Here the condition matches one partition.
     """
     sql = "SELECT f.v FROM ff_many f JOIN ff_few d ON f.v = d.v WHERE f.p = 7"
     planned = splitlib.sql(spark, sql)
@@ -105,7 +105,7 @@ def test_what_the_query_leaves_out_is_not_listed(spark: SparkSession) -> None:
 def test_statistics_are_still_those_of_the_table(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark chooses joins by the statistics of ANALYZE TABLE. The planned scan must keep them."""
+    """A scan with fixed files keeps the ANALYZE TABLE statistics, by which Spark chooses joins."""
     spark.sql("ANALYZE TABLE ff_flat COMPUTE STATISTICS FOR ALL COLUMNS")
     planned = splitlib.sql(spark, f"{_PRUNED} JOIN ff_flat o ON o.v = f.v WHERE d.g = 1")
     spark.conf.set("spark.sql.cbo.enabled", "true")

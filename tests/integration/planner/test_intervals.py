@@ -1,4 +1,7 @@
-"""Interval joins keep exactly the partitions that some interval of the dimension contains."""
+"""Joins on an interval, such as ``f.day BETWEEN d.lo AND d.hi``, prune partitions.
+
+A partition is kept exactly if at least one row of the dimension has an interval that contains it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import splitlib
 from benchmarks.tpcds.settings import changed
 from tests.integration.planner.tables import explained, rows_of
 
-# ``test_joins`` tests one interval join of each kind on every Spark version.
+# On other Spark versions, ``test_joins`` tests one interval join of each kind.
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
 DAYS = range(24)
@@ -24,7 +27,7 @@ BOUND = st.none() | st.integers(-3, 27)
 
 @pytest.fixture(scope="module", autouse=True)
 def fact(spark: SparkSession) -> Iterator[None]:
-    """Create a table with a partition per day and one of nulls, with keys of four types."""
+    """Create a table with one partition per day and one of nulls. Its four keys have four types."""
     spark.sql(
         f"""CREATE TABLE i_fact USING parquet PARTITIONED BY (number, day, month, text) AS
             SELECT id AS v, CAST(id AS INT) AS number, DATE_ADD(DATE'2024-02-20', id) AS day,
@@ -45,20 +48,20 @@ OF_TYPE = {
 
 
 def kept(spark: SparkSession, query: str) -> int:
-    """Return the number of kept partitions. Assert that the rows equal Spark's."""
+    """Assert that the query's rows equal Spark's. Return the number of kept partitions."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     (scan,) = explained(planned).scans
-    if scan.partitions_kept is None:  # Spark itself leaves out the partition of no day
+    if scan.partitions_kept is None:  # Only Spark has dropped the null partition.
         assert scan.reasons == ("the keys match every partition that is read.",)
         return len(DAYS)
     return scan.partitions_kept
 
 
 def dimension(rows: list[tuple[int | None, int | None]]) -> str:
-    """Return the bounds as a subquery.
+    """Return a subquery that gives the bounds as rows.
 
-    The LIMIT makes the planner treat the dimension as selective.
+    Because of the LIMIT, the planner expects few rows and uses them as keys.
     """
     values = ", ".join(f"({lo}, {hi})" for lo, hi in rows).replace("None", "NULL")
     return f"(SELECT * FROM VALUES {values}, (0, 0) AS t(lo, hi) LIMIT {len(rows)}) d"
@@ -76,7 +79,7 @@ def dimension(rows: list[tuple[int | None, int | None]]) -> str:
 def test_what_an_interval_meets_is_kept_and_nothing_else(
     spark: SparkSession, column: str, rows, after: str, before: str
 ) -> None:
-    if column == "text":  # Negative numbers sort differently as text.
+    if column == "text":  # As text, negative numbers have another order.
         rows = [(lo and max(lo, 0), hi and max(hi, 0)) for lo, hi in rows]
     low, high = (OF_TYPE[column].format(f"d.{end}") for end in ("lo", "hi"))
     query = (
@@ -93,7 +96,7 @@ def test_what_an_interval_meets_is_kept_and_nothing_else(
 
 
 def test_too_many_intervals_are_one(spark: SparkSession) -> None:
-    """More intervals than the limit become one range from the lowest to the highest bound."""
+    """If there are too many intervals, one range from the lowest to the highest bound prunes."""
     query = (
         f"SELECT f.v, d.lo FROM i_fact f JOIN {dimension([(1, 2), (5, 6), (20, 21)])} "
         "ON f.number BETWEEN d.lo AND d.hi"
@@ -104,7 +107,7 @@ def test_too_many_intervals_are_one(spark: SparkSession) -> None:
 
 
 def test_what_has_valid_from_and_valid_to(spark: SparkSession) -> None:
-    """A slowly changing dimension: the validity periods of some versions of one row."""
+    """The validity periods of a slowly changing dimension prune the days of the fact table."""
     query = """
         SELECT f.v, c.plan FROM i_fact f JOIN (
           SELECT * FROM VALUES

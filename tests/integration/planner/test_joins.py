@@ -1,6 +1,6 @@
-"""Joins that prune, joins that never prune, and the rows of both, compared with plain Spark.
+"""Queries with joins keep the expected partitions and return the rows of plain Spark.
 
-More query shapes are in ``tests/unit/planner``. ``test_shapes.py`` runs them.
+More queries are in ``tests/unit/planner/shapes``. ``test_shapes.py`` runs these.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Case:
-    """A query, and the number of kept partitions of each pruned scan."""
+    """A query, and the expected number of kept partitions for each pruned scan."""
 
     sql: str
     kept: tuple[tuple[str, int], ...]
@@ -117,7 +117,7 @@ PRUNES = {
     "several lower bounds": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day >= d.id AND f.day > d.week "
         "AND f.day < d.id + 4 WHERE d.name IN ('n3', 'n15')",
-        # Both lower bounds of one row are 3. Only one of them excludes day 3, so day 3 is kept.
+        # For one row, ``id`` and ``week`` are both 3. Only ``>`` excludes day 3, so day 3 is kept.
         (("p_sales", 8),),
     ),
     "less than": Case(
@@ -167,7 +167,7 @@ PRUNES = {
     "self-chained": Case(
         "SELECT count(*) FROM p_sales f JOIN p_returns r ON f.day = r.day JOIN p_days d "
         "ON f.day = d.id WHERE d.week = 1",
-        # The partitions left of each table prune the other table.
+        # The remaining partition values of each fact table are keys for the other fact table.
         (("p_returns", 3), ("p_sales", 3)),
     ),
     "one fact twice with different filters": Case(TWICE, (("p_sales", 1), ("p_sales", 4))),
@@ -302,21 +302,21 @@ NEVER = {
 
 
 NAMED_SAYS: dict[str, tuple[tuple[tuple[str, int], ...], str]] = {
-    # splitlib itself scans the table, so conditions prune it without a join.
+    # In a named catalog, conditions prune a table even if the query has no join.
     "no join": ((("p_sales", 1),), "partitions 1 of 21"),
-    # The join drops the partition of nulls.
+    # No null can match the join, so the null partition is dropped.
     "what is computed of a null that an outer join has left": ((("p_sales", 20),), "20 of 21"),
-    # The report has no reason for this query.
+    # For this query, the report gives no reason.
     "a null that an outer join has left is a key": ((), "partitions 21 of 21"),
     "all keys present": ((), "partitions 15 of 15"),
     "also read where no keys reach": ((), "partitions 21 of 21"),
 }
-"""Expected results that differ in a named catalog: the pruned scans, and text in the report."""
+"""Results that differ in a named catalog: pruned scans and a text in the report, by query."""
 
 
 @pytest.mark.parametrize("name", PRUNES)
 def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
-    """The rows equal Spark's, and only the expected partitions are kept."""
+    """The query returns Spark's rows, and keeps only the expected partitions."""
     case = PRUNES[name]
     optimized = way.sql(case.sql)
     plain = spark.sql(case.sql)
@@ -327,7 +327,7 @@ def test_prunes(spark: SparkSession, way: Way, name: str) -> None:
 
 @pytest.mark.parametrize("name", NEVER)
 def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
-    """No partition is pruned, and the report gives the reason."""
+    """The query keeps all partitions, and the report gives the reason."""
     sql, reason = NEVER[name]
     kept: tuple[tuple[str, int], ...] = ()
     if way.is_named:
@@ -340,7 +340,7 @@ def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
 
 def test_what_a_join_as_of_looks_into_is_pruned(spark: SparkSession) -> None:
     left, right = spark.sql("SELECT id, d FROM p_days WHERE week = 2"), spark.table("p_sales")
-    joined = left._joinAsOf(  # ``merge_asof`` of the pandas API on Spark calls this method.
+    joined = left._joinAsOf(  # The pandas API on Spark calls it for ``merge_asof``.
         right,
         leftAsOfColumn=left["id"] * 10,
         rightAsOfColumn=right["v"],

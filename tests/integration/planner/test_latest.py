@@ -1,4 +1,4 @@
-"""Queries of the latest partition, in a subquery or in the query itself."""
+"""Queries for the latest partition, such as ``day = (SELECT max(day) FROM t)``, are pruned."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ DAYS = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Create a table with a partition per day.
+    """Create the tables. ``l_sales`` has one partition per day, and a null partition.
 
-    The first and the last partition are empty, and one day is null.
+    Its first and its last partition have no rows.
     """
     spark.sql(
         f"""CREATE TABLE l_sales USING parquet PARTITIONED BY (day, country) AS
@@ -48,8 +48,8 @@ def tables(spark: SparkSession) -> Iterator[None]:
         spark.sql(f"DROP TABLE {table}")
 
 
-# Each query with the expected number of kept partitions of each pruned scan, in plan order. With
-# None, only the rows are compared.
+# Queries, each with the expected numbers of kept partitions. The numbers are those of the pruned
+# scans, in plan order. With None, only the rows are compared.
 ASKED = {
     "of the table itself": (
         "SELECT * FROM l_sales WHERE day = (SELECT max(day) FROM l_sales)",
@@ -165,7 +165,7 @@ ASKED = {
 
 
 def looked_at(way: Way, query: str) -> list[int]:
-    """Return the number of kept partitions of each pruned scan."""
+    """Plan a query. Return the number of kept partitions of each pruned scan."""
     return [
         scan.partitions_kept
         for scan in explained(way.sql(query)).scans
@@ -184,7 +184,7 @@ def test_rows_and_partitions(spark: SparkSession, way: Way, name: str) -> None:
 
 @pytest.mark.parametrize("source", ["l_own", "l_log"])
 def test_a_value_is_that_of_the_plan(spark: SparkSession, source: str) -> None:
-    """The planned query keeps the value from planning time. Only ``replan`` reads later rows."""
+    """A planned query keeps the latest value from planning time until it is planned again."""
     spark.sql(
         "CREATE TABLE l_own USING parquet PARTITIONED BY (day) AS SELECT id AS v, "
         "CAST(id % 6 AS INT) AS day FROM RANGE(12)"
@@ -204,7 +204,7 @@ def test_a_value_is_that_of_the_plan(spark: SparkSession, source: str) -> None:
 
 
 def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
-    """A random condition would give another result when the query runs, so nothing is pruned."""
+    """A query with a random condition is not pruned, because it may select other rows later."""
     query = "SELECT max(day) FROM l_sales WHERE rand(3) < 0.5"
     assert not [s for s in explained(splitlib.sql(spark, query)).scans if s.is_pruned]
 
@@ -219,7 +219,7 @@ def test_a_row_that_is_drawn_is_not_kept(spark: SparkSession) -> None:
     ],
 )
 def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, subquery: str) -> None:
-    """The first row is not deterministic, even deep inside the subquery."""
+    """A subquery that may return another value when the query runs does not prune."""
     planned = splitlib.sql(spark, f"SELECT v FROM l_sales WHERE day = ({subquery})")
     (scan,) = [scan for scan in explained(planned).scans if scan.table.endswith("l_sales")]
     assert not scan.is_pruned
@@ -235,7 +235,7 @@ def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, sub
     ],
 )
 def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> None:
-    """The plan reads only some partitions or constants. Spark must still refuse the overwrite."""
+    """Spark refuses to overwrite a table that the query reads, even if splitlib prunes the table."""
     for rows in (spark.sql(query), splitlib.sql(spark, query)):
         with pytest.raises(AnalysisException) as refused:
             rows.write.insertInto("l_sales", overwrite=True)
@@ -243,7 +243,7 @@ def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> No
 
 
 def test_many_empty_partitions_are_left_to_spark(spark: SparkSession) -> None:
-    """The planner stops the search after several partitions without rows."""
+    """After several partitions without rows, the planner stops looking for the latest row."""
     spark.sql(
         "CREATE TABLE l_long USING parquet PARTITIONED BY (day) AS "
         "SELECT id AS v, CAST(id AS INT) AS day FROM RANGE(30)"
@@ -269,7 +269,7 @@ def test_small_tables_are_left_to_spark(spark: SparkSession) -> None:
 def test_the_report_says_what_was_asked_for_by_name(
     spark: SparkSession, metastore: HiveMetastore
 ) -> None:
-    """Partitions requested by name have an unknown total."""
+    """If partitions are requested by name, the report does not have their total number."""
     with changed(spark, settings(metastore.uri)):
         way = Way(spark, NAMED, is_named=True)
         planned = way.sql(ASKED["of text"][0])
@@ -279,7 +279,7 @@ def test_the_report_says_what_was_asked_for_by_name(
 
 
 def test_the_report_says_what_it_looked_for(spark: SparkSession, way: Way) -> None:
-    """The report contains the column and the value that was looked for."""
+    """The report names the column, and says that the last partition with a row was needed."""
     report = str(explained(way.sql("SELECT max(day) FROM l_sales")))
     assert "filter day: the last partition with a row" in report
     assert "partitions 2 of 15" in report

@@ -1,4 +1,4 @@
-"""Limits and the handling of missing partitions are the same for queries and readers."""
+"""``max_partitions`` and ``missing_partition`` apply to planned queries and to readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 SQL = "SELECT f.v, f.day FROM {} f JOIN li_days d ON f.day = d.id WHERE d.week = 1"
 KEPT = (1, 6, 11)
-"""The days of week 1."""
+"""Days of week 1, whose partitions the queries keep."""
 MISSING = 6
 
 Query = Callable[[SparkSession, HiveMetastore], DataFrame]
@@ -59,7 +59,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def without_directory(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Move the directory of a matching partition away. The catalog still lists the partition."""
+    """Move away the directory of a partition that the queries keep and the catalog still lists."""
     directory = metastore.warehouse / "li_facts" / f"day={MISSING}"
     shutil.move(directory, aside := metastore.directory / "aside")
     spark.catalog.refreshTable("li_facts")
@@ -73,7 +73,7 @@ ALL = [by_sql, by_optimize, by_name, by_reader]
 
 @pytest.mark.parametrize("query", ALL)
 def test_too_many_partitions(spark: SparkSession, metastore: HiveMetastore, query: Query) -> None:
-    """Exceeding ``max_partitions`` raises an error; the query is not left to Spark."""
+    """A query that keeps more than ``max_partitions`` partitions raises an error."""
     with (
         changed(spark, {"spark.splitlib.maxPartitions": str(len(KEPT) - 1)}),
         pytest.raises(splitlib.TooManyPartitions, match="max_partitions"),
@@ -85,7 +85,7 @@ def test_too_many_partitions(spark: SparkSession, metastore: HiveMetastore, quer
 def test_just_as_many_partitions(
     spark: SparkSession, metastore: HiveMetastore, query: Query
 ) -> None:
-    """Only kept partitions count towards the limit."""
+    """Pruned partitions do not count towards ``max_partitions``."""
     with changed(spark, {"spark.splitlib.maxPartitions": str(len(KEPT))}):
         rows = rows_of(query(spark, metastore))
     assert rows == rows_of(spark.sql(SQL.format("li_facts")))
@@ -118,7 +118,7 @@ def test_missing_partition_is_skipped(
 def test_queries_are_as_lenient_as_spark(
     spark: SparkSession, metastore: HiveMetastore, without_directory: None, query: Query
 ) -> None:
-    """By default, a query over session tables returns the same rows as plain Spark."""
+    """By default, a query over session tables skips a missing partition, as plain Spark does."""
     rows = rows_of(query(spark, metastore))
     assert rows == rows_of(spark.sql(SQL.format("li_facts")))
     assert len(rows) == 6

@@ -1,4 +1,4 @@
-"""Unusual partition locations, and options of tables and readers, give the same rows as Spark."""
+"""Tables with unusual partition locations or options return the same rows as plain Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def dimension(spark: SparkSession) -> Iterator[None]:
 def test_partition_at_the_root_of_its_table(
     spark: SparkSession, way: Way, tmp_path: Path, how: str
 ) -> None:
-    """One partition's files are in the table's root, next to the other partition directories."""
+    """The files of one partition are in the table's root, beside the directories of the others."""
     root = tmp_path / "lo root"
     if how == "hive":
         columns, rest = "v bigint", "PARTITIONED BY (day int) STORED AS parquet"
@@ -71,7 +71,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items(), ids=OPTIONS)
 def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: str) -> None:
-    """Spark applies these options only to tables without partitions."""
+    """As in plain Spark, these options have no effect on a catalog table with partitions."""
     spark.sql(f"""CREATE TABLE lo_options (v bigint, day int) USING parquet
         OPTIONS ('{option}' = '{value}') PARTITIONED BY (day)""")
     try:
@@ -86,7 +86,7 @@ def test_options_of_tables(spark: SparkSession, way: Way, option: str, value: st
 
 
 def test_options_of_readers(spark: SparkSession, tmp_path: Path) -> None:
-    """Options of the reader also apply to the files that remain after pruning."""
+    """The options of ``spark.read`` still apply after the scan is pruned."""
     where = str(tmp_path / "files")
     spark.sql("SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(20)").repartition(
         1, "day"
@@ -112,7 +112,7 @@ RAISING = {
 def test_value_that_an_expression_raises_for(
     spark: SparkSession, tmp_path: Path, condition: str, files: bool
 ) -> None:
-    """A partition whose value makes the expression fail is kept. Others are pruned as usual."""
+    """If a join expression fails for a partition's value, only this partition is not pruned."""
     spark.sql("""CREATE TABLE lo_text USING parquet PARTITIONED BY (p) AS
         SELECT id AS v, IF(id % 8 = 7, 'x', CAST(id % 8 AS STRING)) AS p FROM range(32)""")
     try:
@@ -128,8 +128,8 @@ def test_value_that_an_expression_raises_for(
         report = explained(optimized)
         assert not report.reasons
         if "f.n" not in condition:
-            # In some shapes, the condition on the text also drops the partition with the invalid
-            # value.
+            # The invalid value may also fail another condition. Then its partition is dropped, and
+            # only one is kept.
             assert [scan.partitions_kept for scan in report.scans] in ([1], [2])
         if table == "lo_text":
             assert rows_of(optimized) == rows_of(spark.sql(sql))

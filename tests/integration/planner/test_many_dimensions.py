@@ -1,4 +1,4 @@
-"""A fact with many dimensions whose keys are also compared with each other."""
+"""Planning a join of many dimensions stays fast, even if the dimensions share their keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 12
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Create a fact table, and one table that serves as every dimension."""
+    """Create a fact table and a dimension. The query joins the dimension many times."""
     spark.sql("""CREATE TABLE md_facts USING parquet PARTITIONED BY (day) AS
         SELECT id AS v, CAST(id % 20 AS int) AS day FROM range(40)""")
     spark.sql("""CREATE TABLE md_days USING parquet AS
@@ -34,7 +34,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 def test_keys_equated_in_pairs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
-    """The number of candidate dimensions grows at most with the square of the number of joins."""
+    """The planner considers at most as many dimensions as the square of the number of joins."""
     made: list[object] = []
 
     class Counted(discovery.Dimension):

@@ -1,4 +1,4 @@
-"""Dimensions that are computed once, and dimensions that are not deterministic."""
+"""The planner computes a dimension once, and uses its rows for the keys and for the join."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 def test_dimension_with_other_rows_each_time_is_computed_once(
     spark: SparkSession, way: Way, days: str
 ) -> None:
-    """The keys and the join use the same rows."""
+    """If a dimension is random, its keys and the join still use the same rows."""
     sql = f"SELECT f.v, f.day FROM p_sales f JOIN ({days}) d ON f.day = d.id"
     optimized = way.sql(sql)
     assert "LocalRelation" in optimized._jdf.queryExecution().analyzed().toString()
@@ -52,12 +52,12 @@ def test_dimension_with_other_rows_each_time_is_computed_once(
 def test_query_that_is_not_deterministic_itself_is_left_alone(
     spark: SparkSession, way: Way
 ) -> None:
-    """The rows that ``rand()`` selects depend on which files are read."""
+    """A random condition on the fact prevents pruning: with fewer files, it selects other rows."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1 AND rand() < f.v"
     )
     optimized = way.sql(sql)
-    # In a named catalog, the query's own condition drops the partition of nulls.
+    # In a named catalog, splitlib still drops the null partition, which the join cannot match.
     assert pruned(optimized) == ([("p_sales", 20)] if way.is_named else [])
     assert "not deterministic" in str(explained(optimized))
     frozen = splitlib.freeze(spark.sql("SELECT * FROM p_days WHERE rand() < 0.3"))
@@ -67,7 +67,7 @@ def test_query_that_is_not_deterministic_itself_is_left_alone(
 
 
 def test_dimension_of_local_rows(spark: SparkSession) -> None:
-    """Rows from Python, and an RDD whose rows differ each time it is computed."""
+    """The dimension has rows from Python, or is an RDD with random rows."""
     local = spark.createDataFrame([(3,), (4,), (None,)], "id int")
     joined = spark.table("p_sales").join(local, F.col("day") == F.col("id"))
     assert pruned(splitlib.optimize(joined)) == [("p_sales", 2)]
@@ -83,7 +83,7 @@ def test_dimension_of_local_rows(spark: SparkSession) -> None:
 
 
 def test_cached_dimension(spark: SparkSession) -> None:
-    """A cached dimension gives its keys from the cache."""
+    """The keys of a cached dimension prune the fact table."""
     cached = spark.table("p_days").where("week = 1").cache()
     try:
         joined = spark.table("p_sales").join(cached, F.col("day") == F.col("id"))
@@ -95,7 +95,7 @@ def test_cached_dimension(spark: SparkSession) -> None:
 
 
 def test_dimension_runs_once(way: Way) -> None:
-    """The dimension's rows replace its table in the plan."""
+    """The planned query contains the rows of the dimension and does not scan its table again."""
     optimized = way.sql(INNER)
     text = optimized._jdf.queryExecution().optimizedPlan().toString()
     assert "p_days" not in text
@@ -119,7 +119,7 @@ WHOLE_ROWS = {
 def test_columns_that_nothing_names(
     spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
 ) -> None:
-    """A materialized dimension keeps all columns of its table, even columns that Spark prunes."""
+    """A query can use whole rows of a dimension without naming its columns."""
     rule = "spark.sql.optimizer.excludedRules"
     df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
     spark.conf.set(rule, excluded)
@@ -133,7 +133,7 @@ def test_columns_that_nothing_names(
 
 
 def unread(df: DataFrame) -> list[list[bool]]:
-    """Return, for each materialized dimension, whether each column of its first row is null."""
+    """Return, for each dimension with computed rows, which columns of its first row are null."""
     leaves = df._jdf.queryExecution().analyzed().collectLeaves()
     nodes = [leaves.apply(i) for i in range(leaves.size())]
     rows = [(n.data().head(), n.output().size()) for n in nodes if n.nodeName() == "LocalRelation"]
@@ -141,19 +141,19 @@ def unread(df: DataFrame) -> list[list[bool]]:
 
 
 def test_dimension_is_read_for_what_the_query_reads(way: Way) -> None:
-    """Only the columns that the query uses are read.
+    """The planner reads only the columns of a dimension that the query uses.
 
-    With two uses, the columns of both are read.
+    The other columns are null in the computed rows.
     """
     join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
     one = way.sql(f"SELECT f.v {join.format('p_sales')}")
-    assert unread(one) == [[False, True, False, True]]  # The columns are id, name, week and d.
+    assert unread(one) == [[False, True, False, True]]  # id, name, week, d
     two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
     assert unread(way.sql(two)) == [[False] * 4] * 2
 
 
 def test_subquery_of_a_dimension_is_run_once(spark: SparkSession, way: Way) -> None:
-    """The subquery determines the keys. The same result is then used in the join."""
+    """A subquery of the dimension runs once, for the keys. It is not part of the planned query."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
         "WHERE d.week > (SELECT max(week) + 1 FROM p_weeks WHERE no = 20) AND d.week < 90"
@@ -167,7 +167,7 @@ def test_subquery_of_a_dimension_is_run_once(spark: SparkSession, way: Way) -> N
 
 
 def test_current_time_is_that_of_planning(way: Way) -> None:
-    """``current_date()`` has the same value for the keys and for the join."""
+    """A dimension may use ``current_date()``, which keeps its value from planning time."""
     sql = (
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day = d.id "
         "WHERE d.d < current_date() AND d.week = 1"

@@ -1,4 +1,4 @@
-"""Tables of named catalogs in SQL: casts of their columns, their names, and statements on them."""
+"""Queries and statements of ``splitlib.sql`` on tables of named catalogs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOST = [
     "CAST(f.z AS timestamp_ntz) > d.ntz",
     "CAST(f.i AS string) = d.txt",
     "f.i = d.f",
-    "CAST(f.f AS double) = d.f",  # Spark normalizes these values because of -0.0 and NaN.
+    "CAST(f.f AS double) = d.f",  # In joins, Spark normalizes NaN and -0.0.
 ]
 KEPT = [
     "CAST(f.i AS bigint) = d.big",
@@ -56,7 +56,7 @@ KEPT = [
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Create a fact and a dimension, in the session's catalog and in a catalog called ``lake``."""
+    """Create a fact and a dimension, which are also available in the named catalog ``lake``."""
     few = {"spark.splitlib.plannerSmallFactPartitions": "0"}
     setup = _SETUP
     # Spark 4.0 cannot store TIMESTAMP_NTZ partition keys in the metastore.
@@ -76,7 +76,7 @@ JOINED = "SELECT f.v, d.id FROM {} f JOIN nt_days d ON "
 @pytest.mark.parametrize("condition", LOST + KEPT)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
-    """Only a lossless cast of a column prunes as the column itself does."""
+    """Conditions on casts return the right rows. Lossless casts of a partition key always prune."""
     sql = f"{JOINED}{condition} WHERE d.week = 2"
     with changed(spark, {"spark.sql.ansi.enabled": ansi}):
         optimized = splitlib.sql(spark, sql.format("lake.default.nt_facts"))
@@ -85,10 +85,10 @@ def test_casts(spark: SparkSession, condition: str, ansi: str) -> None:
         assert scan.filters or condition in LOST, scan
 
 
-@pytest.mark.newest_spark  # Spark 4.0 writes some of these values in another form.
+@pytest.mark.newest_spark  # Spark 4.0 formats some values differently.
 @pytest.mark.parametrize("condition", LOST)
 def test_casts_prune_by_what_spark_says(spark: SparkSession, condition: str) -> None:
-    """The same partitions are kept as in the session's catalog."""
+    """Conditions on lossy casts keep the same partitions as in the session's catalog."""
     sql = f"{JOINED}{condition} WHERE d.week = 2"
     (named,) = explained(splitlib.sql(spark, sql.format("lake.default.nt_facts"))).scans
     (scan,) = explained(splitlib.sql(spark, sql.format("nt_facts"))).scans
@@ -111,7 +111,7 @@ VIEW_BESIDE = {
 
 @pytest.mark.parametrize("query", VIEW_BESIDE.values(), ids=VIEW_BESIDE)
 def test_view_of_the_same_name(spark: SparkSession, query: str) -> None:
-    """A global temporary view with the same name as the table is not replaced."""
+    """A query on a named table does not change a global temporary view of the same name."""
     spark.sql("SELECT 1 AS one").createGlobalTempView("nt_facts")
     before = spark.catalog.listTables("global_temp")
     try:
@@ -161,7 +161,7 @@ COPIES = {
 
 @pytest.mark.parametrize("statement", COPIES.values(), ids=COPIES)
 def test_insert_from_a_named_table(spark: SparkSession, statement: str) -> None:
-    """The statement runs immediately and reads all requested rows."""
+    """An INSERT runs immediately, and copies all rows that it selects from a named table."""
     spark.sql("CREATE TABLE nt_copy (v bigint) USING parquet")
     try:
         splitlib.sql(spark, statement, args={"most": 7})
@@ -192,7 +192,7 @@ def test_partition_columns_that_are_not_null(spark: SparkSession, query: str) ->
 
 
 def test_table_made_of_a_named_table(spark: SparkSession) -> None:
-    """CREATE TABLE AS SELECT, and EXPLAIN of a query."""
+    """CREATE TABLE AS SELECT and EXPLAIN can read a named table."""
     spark.sql("DROP TABLE IF EXISTS nt_made")
     splitlib.sql(
         spark, "CREATE TABLE nt_made USING parquet AS SELECT v, day FROM lake.default.nt_facts"

@@ -1,4 +1,4 @@
-"""For the same keys, a query and a reader make equal scans, which Spark can reuse."""
+"""For the same keys, a planned query and a reader have equal scans, which Spark can reuse."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def leaf_of(df: DataFrame) -> Any:
-    """Return the scan of explicit files.
+    """Return the relation that scans the selected files.
 
-    The plan also contains table relations that are not read.
+    The other leaves of the plan are not read.
     """
     leaves = df._jdf.queryExecution().optimizedPlan().collectLeaves()
     found = [leaves.apply(i) for i in range(leaves.size())]
@@ -40,7 +40,7 @@ def leaf_of(df: DataFrame) -> Any:
 
 
 def read_of(spark: SparkSession, week: int) -> DataFrame:
-    """Return the reader's DataFrame for the keys of a week."""
+    """Return the fact table, read with splitlib for the days of a week."""
     days = spark.table("ol_days").where(f"week = {week}")
     reader = splitlib.read(spark).table("default.ol_facts")
     return reader.filtered_by(days, {"day": "id"}).load()
@@ -54,7 +54,7 @@ def root_and_files(leaf: Any) -> tuple[list[str], list[str]]:
 
 
 def test_same_root_and_files(spark: SparkSession) -> None:
-    """The same keys give the same root path and files. Other keys give other root paths."""
+    """Scans for the same keys have the same root path and files. For other keys, both differ."""
     by_query = root_and_files(leaf_of(splitlib.sql(spark, SQL.format(1))))
     by_reader = root_and_files(leaf_of(read_of(spark, 1)))
     others = root_and_files(leaf_of(read_of(spark, 2)))
@@ -64,7 +64,7 @@ def test_same_root_and_files(spark: SparkSession) -> None:
 
 
 def test_same_result(spark: SparkSession) -> None:
-    """The two scans are equal to Spark. Scans of other keys or of the whole table differ."""
+    """Spark treats scans for the same keys as equal, but not scans for other keys."""
     by_query = leaf_of(splitlib.sql(spark, SQL.format(1)))
     assert by_query.sameResult(leaf_of(read_of(spark, 1)))
     assert leaf_of(read_of(spark, 1)).sameResult(by_query)

@@ -1,6 +1,6 @@
-"""Optimizer rules that replace a scan or put an operator above it.
+"""Join keys prune scans below other operators, such as windows, aggregates and generators.
 
-Either the scan is still pruned, or the report names the operator.
+If an operator prevents pruning, the report names it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ ROW_BY_ROW = {
     "computed window": """SELECT q AS p, t FROM (SELECT p + 1 AS q,
       sum(v) OVER (PARTITION BY p + 1) AS t FROM or_facts)""",
 }
-"""Operators below which conditions on ``p`` are applied."""
+"""Queries with an operator through which keys for ``p`` reach the scan."""
 BLOCKED = {
     "LIMIT": "SELECT p, v FROM or_facts ORDER BY v LIMIT 60",
     "OFFSET": "SELECT p, v FROM or_facts ORDER BY v OFFSET 60",
@@ -93,7 +93,7 @@ BLOCKED = {
     "window": "SELECT p, sum(v) OVER (PARTITION BY p % 3) AS t FROM or_facts",
     "aggregate": "SELECT max(p) AS p, s FROM or_facts GROUP BY s",
 }
-"""Operators whose result depends on rows of other partitions, by a word of the reason."""
+"""Queries with an operator that prevents pruning, by a word in the reported reason."""
 
 
 @pytest.mark.parametrize("name", ROW_BY_ROW)
@@ -160,7 +160,7 @@ def _days(spark: SparkSession) -> DataFrame:
 
 
 def test_python_functions(spark: SparkSession) -> None:
-    """Keys pass a function that computes another column, but not one that computes the key."""
+    """A Python function prevents pruning only if it computes the join key."""
     plus = F.udf(lambda x: x + 1, "int")
     facts = spark.table("or_facts")
 
@@ -182,7 +182,7 @@ def test_python_functions(spark: SparkSession) -> None:
 
 
 def test_rows_made_by_python_are_made_once(spark: SparkSession) -> None:
-    """A function over batches may return different rows the next time."""
+    """``mapInArrow`` runs once, because a Python function may return other rows the next time."""
     runs = spark.sparkContext.accumulator(0)
 
     def made(batches: Iterator[object]) -> Iterator[object]:
@@ -212,7 +212,7 @@ def _of_days(
 
 @pytest.mark.parametrize("query", [_of_facts, _of_days])
 def test_observed_rows(spark: SparkSession, query: Callable[..., DataFrame]) -> None:
-    """Metrics count the same rows as without splitlib, and planning does not compute them."""
+    """A scan below ``observe`` is not pruned, so the metrics count the same rows as in plain Spark."""
     facts, count = spark.table("or_facts").select("p", "v"), F.count(F.lit(1)).alias("n")
     plain, planned = Observation(), Observation()
     assert query(spark.table("or_days"), facts, lambda df: df.observe(plain, count)).count() == 40

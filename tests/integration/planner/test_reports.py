@@ -1,4 +1,4 @@
-"""Reports of planned queries, catalog requests for them, and queries that are not pruned."""
+"""Reports of planned queries: kept partitions, catalog requests, and reasons not to prune."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, way: Way) -> None:
-    """The planner keeps a partition with an invalid value.
+    """The planner keeps a partition whose value is not valid for the key's type.
 
-    Spark reads the value as null or fails.
+    Spark may read the value as null, or fail.
     """
     lenient = {
         "spark.sql.legacy.skipTypeValidationOnAlterPartition": "true",
@@ -58,7 +58,7 @@ def test_partition_whose_value_is_none_of_its_type_is_kept(spark: SparkSession, 
 
 
 def test_directory_and_loaded_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Facts outside the catalog: the known file listing is reused, and matching files are read."""
+    """A directory and a table loaded by splitlib are pruned like a table of the catalog."""
     where = str(tmp_path / "a b%20é")
     spark.table("p_sales").write.partitionBy("day").parquet(where)
     days = spark.table("p_days").where("week = 1")
@@ -94,7 +94,7 @@ def test_small_table_is_left_alone(spark: SparkSession) -> None:
 def test_large_dimension_is_left_alone_but_partitions_are_keys(
     spark: SparkSession, way: Way
 ) -> None:
-    """The partitions that are left of one fact table are keys for another fact table."""
+    """After a fact table is pruned, its remaining partition values are keys for another one."""
     sql = (
         "SELECT r.v, f.n FROM p_returns r JOIN (SELECT day, count(*) AS n FROM p_sales GROUP BY "
         "day) f ON r.day = f.day WHERE f.day IN (SELECT id FROM p_days WHERE week = 1)"
@@ -106,7 +106,7 @@ def test_large_dimension_is_left_alone_but_partitions_are_keys(
 
 
 def test_report(spark: SparkSession) -> None:
-    """The report as text, as HTML and as a dict."""
+    """The report has the numbers of partitions as text, as HTML and as a dict."""
     optimized = splitlib.sql(spark, INNER)
     report = explained(optimized)
     (scan,) = report.scans
@@ -118,7 +118,7 @@ def test_report(spark: SparkSession) -> None:
     assert len(scan.strip) == 21
     assert report._repr_html_().count("<rect") == 21
     assert json.loads(json.dumps(report.to_dict()))["scans"][0]["partitions_kept"] == 1
-    # One request lists the names, and one fetches the matching partition.
+    # One request lists the partition names, and one fetches the matching partition.
     assert report.catalog_requests == 2
 
 
@@ -127,7 +127,7 @@ CONDITIONS = {
     "in subquery": "d IN (SELECT d FROM p_days WHERE week = 1)",
     "in subquery with a limit": "d IN (SELECT d FROM p_days LIMIT 100)",
     "scalar subquery of itself": "d > (SELECT max(d) FROM p_two WHERE v < 3)",
-    # Spark merges subqueries of the same table, so the plan loses one of two scans.
+    # Spark merges subqueries of the same table into one, so only one of their scans remains.
     "two subqueries of itself": "v < (SELECT sum(v) FROM p_two) AND d < (SELECT max(d) FROM p_two)",
     "no partition column": "v < 100",
 }
@@ -135,13 +135,13 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
 def test_conditions(spark: SparkSession, way: Way, condition: str) -> None:
-    """Conditions of the query itself, without a join."""
+    """A query without a join, with conditions on its own table, has the right rows."""
     sql = f"SELECT v, d, k FROM p_two WHERE {condition}"
     assert rows_of(way.sql(sql)) == rows_of(spark.sql(sql))
 
 
 def test_names_that_qualify_columns(spark: SparkSession, way: Way) -> None:
-    """A table without an alias, and a string literal that looks like a table name."""
+    """Column names may be qualified by the table name. Table names in literals stay unchanged."""
     sql = (
         "SELECT p_two.v, 'FROM lake.x.y' AS t FROM p_two JOIN p_days d ON p_two.d = d.d "
         "WHERE p_two.k > 'k0' AND d.week = 1"
@@ -153,7 +153,7 @@ def test_names_that_qualify_columns(spark: SparkSession, way: Way) -> None:
 
 
 def test_no_such_table(way: Way) -> None:
-    """The error comes from the catalog that was searched."""
+    """A missing table raises the error of the catalog: Spark's, or ``TableNotFound``."""
     wanted = splitlib.TableNotFound if way.is_named else AnalysisException
     name = "lake.default.no_such_table" if way.is_named else "no_such_table"
     with pytest.raises(wanted, match="no_such_table"):
@@ -161,9 +161,9 @@ def test_no_such_table(way: Way) -> None:
 
 
 def test_each_table_is_asked_once(spark: SparkSession) -> None:
-    """Partition names are listed once, even if a query reads the table twice."""
+    """The partition names of a table are listed once, even if the query scans it twice."""
     report = explained(splitlib.sql(spark, TWICE))
-    # One request for the names, and one for the partitions of each scan.
+    # One request lists the names. Each scan may need one more for its partitions.
     assert report.catalog_requests <= 1 + 2
 
 
@@ -171,9 +171,9 @@ def test_each_table_is_asked_once(spark: SparkSession) -> None:
 def test_ways_to_ask_for_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
 ) -> None:
-    """Partitions are requested by name, else by a filter, else one by one.
+    """If the catalog rejects requests by name, a filter is used; if also that, single requests.
 
-    Not every catalog supports all three.
+    The rows are the same.
     """
     for way in refused:
         monkeypatch.setattr(CatalogPartitions, way, lambda *_: None)
@@ -182,12 +182,13 @@ def test_ways_to_ask_for_partitions(
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     ((_, kept),) = pruned(optimized)
     assert kept > 4
-    requests = 1 + kept if len(refused) == 2 else 1  # The refused filter is one more request.
+    # Each partition is then one request, after the request by filter that was rejected.
+    requests = 1 + kept if len(refused) == 2 else 1
     assert explained(optimized).catalog_requests == 1 + requests
 
 
 def test_key_in_upper_case(spark: SparkSession, way: Way) -> None:
-    """Hive stores the key in lower case, but the plan has it as written."""
+    """A partition key in upper case prunes, although Hive stores its name in lower case."""
     sql = "SELECT s.v, s.Day FROM p_upper s JOIN p_days d ON s.Day = d.id WHERE d.week IN (1, 2)"
     optimized = way.sql(sql)
     assert rows_of(optimized) == rows_of(spark.sql(sql))
@@ -203,7 +204,7 @@ def test_commands_and_streams_are_sparks(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> None:
-    """Spark compares root directories to detect an overwrite of a table that the query reads."""
+    """Spark refuses to overwrite a table with a planned query that reads it."""
     optimized = splitlib.sql(
         spark,
         "SELECT f.v, f.s, f.day FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.week = 1",
@@ -215,7 +216,7 @@ def test_overwriting_what_is_read_is_refused_as_ever(spark: SparkSession) -> Non
 
 
 def test_too_many_keys_are_a_reason(spark: SparkSession, way: Way) -> None:
-    """Too many keys do not prune, and the report says why."""
+    """If there are too many keys, the table is not pruned, and the report gives this reason."""
     limits = {"spark.splitlib.filterMaxValues": "1", "spark.splitlib.filterOnExceed": "all"}
     sql = "SELECT v FROM p_sales WHERE {} IN (SELECT id FROM p_days WHERE week = 1)"
     for key in ("day", "day + 1"):

@@ -1,4 +1,4 @@
-"""Bloom filters that drop rows of a large scan by the keys of a smaller, pruned side."""
+"""A Bloom filter of the join keys of a small table drops rows of a large scan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.planner.tables import explained, rows_of
 
 pytestmark = pytest.mark.spark
 
-# One of 31 sales is returned, within a few days.
+# Every 31st sale has a return, at most two days later.
 _SALES = """CREATE TABLE r_sales USING parquet PARTITIONED BY (day) AS
   SELECT id AS ticket, CAST(id % 500 AS int) AS item, rand(7) AS price,
          IF(id % 50 = 0, NULL, concat('t', id)) AS text, CAST(id AS double) AS real,
@@ -42,9 +42,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
         "CREATE TABLE r_days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 5 AS week"
         " FROM range(0, 20, 1, 1)"
     )
-    # Without statistics, the size of an unpruned table is unknown.
+    # The planner adds a filter only to a table of known size, and this one is not pruned.
     spark.sql("ANALYZE TABLE r_sales COMPUTE STATISTICS")
-    # With these thresholds, small test tables count as large.
+    # With these thresholds, the planner treats the small test tables as large.
     settings = {
         "spark.splitlib.runtimeFilterBytes": "0",
         "spark.sql.autoBroadcastJoinThreshold": "2000",
@@ -57,9 +57,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def filter_of_sales(spark: SparkSession, query: str) -> RowFilter | None:
-    """Return the Bloom filter on the sales scan; None if there is none.
+    """Return the Bloom filter on the scan of ``r_sales``; None if it does not have one.
 
-    Assert that the rows equal Spark's.
+    Also assert that the query's rows equal Spark's.
     """
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
@@ -187,8 +187,8 @@ def test_a_side_that_may_change_until_the_query_runs_gives_no_filter(spark: Spar
 
 
 def test_keys_that_cannot_be_computed_give_no_filter_and_no_error(spark: SparkSession) -> None:
-    # In ANSI mode, comparing invalid text with a number is an error. Whether the query raises it
-    # depends on which empty side Spark detects first, so the query is only planned.
+    # In ANSI mode, comparing a number with invalid text is an error. Spark does not always raise it
+    # for an empty join, so the test only plans the query and does not run it.
     query = f"SELECT s.ticket FROM r_sales s JOIN {_RETURNED} r ON s.ticket = r.text"
     with changed(spark, {"spark.sql.ansi.enabled": "true"}):
         planned = splitlib.sql(spark, f"{query} WHERE s.item < 0")
@@ -256,14 +256,14 @@ _COMPARED = st.tuples(
 
 @st.composite
 def joins(draw: st.DrawFn) -> str:
-    """Draw a join of two or three tables. Semi and anti joins add no columns to the result."""
+    """Draw a join of two or three tables. The result omits tables of semi and anti joins."""
     sides = draw(st.lists(st.sampled_from(_SIDES), min_size=2, max_size=3))
     kinds = [draw(st.sampled_from(_KINDS)) for _ in sides[1:]]
     source, shown = f"{sides[0]} t0", ["t0"]
     for i, (side, kind) in enumerate(zip(sides[1:], kinds, strict=True), 1):
         compared = draw(st.lists(_COMPARED, min_size=1, max_size=2, unique_by=lambda c: c[0]))
         other = draw(st.sampled_from(shown))
-        # This comparison keeps the number of row pairs small.
+        # The join on ``item`` keeps the result small.
         on = " AND ".join(f"{other}.{c} {op} t{i}.{c}" for c, op in [("item", "="), *compared])
         source += f" {kind} {side} t{i} ON {on}"
         shown += [] if "SEMI" in kind or "ANTI" in kind else [f"t{i}"]

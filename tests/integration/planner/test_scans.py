@@ -1,4 +1,4 @@
-"""Scans that occur several times, are not needed, or stand in for other scans."""
+"""Pruning respects scans that Spark shares, reuses, merges or leaves out."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def test_broadcast_that_joins_share_stays_shared(spark: SparkSession, way: Way) -> None:
-    """After pruning, a fact is smaller than the dimension.
+    """Several joins with one dimension still share its broadcast after pruning.
 
-    Spark must still reuse the dimension's broadcast.
+    Spark must not broadcast a pruned fact instead, although it is smaller.
     """
     sql = " UNION ALL ".join(
         f"SELECT f.v, c.no FROM {fact} f JOIN p_customers c ON f.v = c.id "
@@ -48,7 +48,7 @@ def test_broadcast_that_joins_share_stays_shared(spark: SparkSession, way: Way) 
 
 
 def test_same_scan_read_whole_elsewhere(spark: SparkSession) -> None:
-    """One DataFrame in two places with the same columns. Keys reach only one of them."""
+    """If a query scans a table twice and only one scan has keys, the other one is read completely."""
     sales = spark.table("p_sales")
     days = spark.table("p_days").where("week = 1")
     narrow = sales.join(days, sales.day == days.id, "left_semi")
@@ -63,17 +63,17 @@ DEAD = """
     SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
     WHERE t.kind = 's' AND d.week = 2
 """
-"""A condition rules out one branch of the union.
+"""A union of which the condition excludes one branch.
 
-Spark finds this out after it lists the branch's table.
+Spark drops this branch only after it has listed its table.
 """
 
 
 def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
-    """The ruled-out branch is not read, and the other one is pruned."""
+    """A branch of a union that a condition excludes is not read. The other branch is pruned."""
     optimized = way.sql(DEAD)
     assert rows_of(optimized) == rows_of(spark.sql(DEAD))
-    if way.is_named:  # In a named catalog, the ruled-out scan is opened like any other.
+    if way.is_named:  # The report does not list the excluded branch.
         assert pruned(optimized) == [("p_sales", 4)]
         return
     assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]
@@ -82,8 +82,9 @@ def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
 
 
 def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> None:
-    """In a catalog of the ``session`` connector, the scan has other column ids than the query's
-    placeholder.
+    """An excluded branch is not read in a named catalog of the ``session`` connector.
+
+    There the scan has other column ids than its placeholder in the query.
     """
     named = re.sub(r"\b(p_sales|p_returns)\b", r"own.default.\1", DEAD)
     with changed(spark, {"spark.splitlib.catalog.own.connector": "session"}):
@@ -93,7 +94,7 @@ def test_dead_scans_of_a_catalog_that_is_the_session(spark: SparkSession) -> Non
 
 
 def test_scans_that_another_one_serves_for_are_read(spark: SparkSession, way: Way) -> None:
-    """Spark merges subqueries of the same table, so the plan loses one of two scans."""
+    """Scans that Spark merges into one are still read, although they are gone from the plan."""
     sql = """
         SELECT (SELECT sum(v) FROM p_sales), (SELECT max(v) FROM p_sales),
                (SELECT count(s) FROM p_sales), r.v
@@ -106,9 +107,9 @@ def test_scans_that_another_one_serves_for_are_read(spark: SparkSession, way: Wa
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, adaptive: str) -> None:
-    """Spark reuses equal scans and identifies files by root directory.
+    """Spark must not reuse a scan without files in place of a scan of the whole directory.
 
-    An empty scan must not be reused for a directory.
+    Spark reuses scans with equal root directories.
     """
     described = spark.sql("DESCRIBE FORMATTED p_sales").where("col_name = 'Location'")
     directory = spark.read.parquet(described.collect()[0][1])
@@ -126,8 +127,9 @@ def test_scan_of_nothing_is_not_a_scan_of_its_directory(spark: SparkSession, ada
 
 
 def test_scan_that_spark_answers_from_the_catalog_is_read(spark: SparkSession, way: Way) -> None:
-    """Spark can answer a scan with partition values from the catalog. splitlib must not treat such
-    a scan as unused, though it is gone from the plan.
+    """A scan that Spark replaces with partition values is not treated as unused.
+
+    With ``metadataOnly``, Spark takes the values from the catalog and drops the scan.
     """
     sql = """
         SELECT f.v, m.last FROM p_sales f JOIN p_days d ON f.day = d.id

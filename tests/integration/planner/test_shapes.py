@@ -1,6 +1,7 @@
-"""Run the queries of ``tests/unit/planner/shapes`` with plain Spark, splitlib and a named catalog.
+"""The queries in ``tests/unit/planner/shapes`` return the same rows with splitlib as in Spark.
 
-By default, a third of the queries run. ``SHAPES=1`` in the environment runs all.
+splitlib runs each query on the session's catalog and on a named catalog. By default, a third of
+the queries run. With the environment variable ``SHAPES=1``, all of them run.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _BY_CHANCE = re.compile(r"\brand\(|TABLESAMPLE", re.IGNORECASE)
 
 @pytest.fixture(scope="module", autouse=True)
 def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
-    """Create the tables of all shapes, and configure the named catalog."""
+    """Create the tables of the queries, and configure the named catalog."""
     with changed(spark, settings(metastore.uri)), shape_tables(spark):
         yield
 
 
 def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
-    """Return the number of rows with plain Spark, and the first difference, if any."""
+    """Return the number of rows in plain Spark, and a description of the first difference, if any."""
     try:
         expected = rows_of(spark.sql(shape.sql))
-    # Invalid numeric text fails in plain Spark, but a pruned query may never read it.
+    # Plain Spark fails on invalid numeric text. A pruned query may not read it, so skip the query.
     except PySparkException:
         return 0, ""
     for is_named in (False, True):
@@ -48,7 +49,7 @@ def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
         where = f"{shape.name}: {way.text(shape.sql)}:"
         try:
             found = rows_of(way.sql(shape.sql))
-        except Exception as error:  # Catch every error to report it with the name of the shape.
+        except Exception as error:  # The test reports every error with its query.
             return len(expected), f"{where} {type(error).__name__}: {error}"
         if found != expected and not _BY_CHANCE.search(shape.sql):
             return len(expected), f"{where} {found} instead of {expected}"
@@ -57,7 +58,7 @@ def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_rows_of_shapes(spark: SparkSession, file: str) -> None:
-    """Plan several queries at a time, because planning mostly waits for the JVM."""
+    """Several queries run at a time, because planning mostly waits for the JVM."""
     chosen = [s for s in SHAPES[::EVERY] if s.name.startswith(f"{file}:")]
     with ThreadPoolExecutor(4) as executor:
         found = list(executor.map(lambda s: rows_of_shape(spark, s), chosen))

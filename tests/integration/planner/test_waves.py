@@ -1,4 +1,4 @@
-"""Keys that come from tables that are pruned themselves."""
+"""The remaining partitions of a pruned table give the keys that prune the next table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.planner.tables import pruned, rows_of
 
 pytestmark = pytest.mark.spark
 
-# Orders join items by line, and items join stock by kind.
+# ``w_orders`` joins ``w_items`` on ``line``, and ``w_items`` joins ``w_stock`` on ``kind``.
 _SETUP = """
 CREATE TABLE w_days USING parquet AS SELECT CAST(id AS int) AS id, id DIV 2 AS week FROM range(16);
 CREATE TABLE w_orders USING parquet PARTITIONED BY (day) AS
@@ -42,7 +42,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
     for table in _TABLES[1:]:
         spark.sql(f"ANALYZE TABLE {table} COMPUTE STATISTICS")
     limits = {
-        # A few partitions are small enough to be read for their keys; a whole table is not.
+        # The planner may read up to 60,000 bytes for keys: a few partitions, not a whole table.
         "spark.splitlib.plannerDimensionBytes": "60000",
         "spark.splitlib.plannerSmallFactPartitions": "5",
     }
@@ -53,7 +53,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def kept(spark: SparkSession, query: str) -> dict[str, int]:
-    """Return the number of kept partitions by table. Assert that the rows equal Spark's."""
+    """Assert that the query's rows equal Spark's. Return the kept partitions of each table."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     return dict(pruned(planned))
@@ -81,12 +81,12 @@ def test_no_partition_is_read_for_keys_that_does_not_matter(spark: SparkSession)
         assert location is not None
         for file in Path(urlparse(location.data_type).path).glob("day=1*/*.parquet"):
             file.write_bytes(b"whoever reads this fails")
-        # The whole table is small enough to be read.
+        # With this limit, the planner could also read the whole table.
         with changed(spark, {"spark.splitlib.plannerDimensionBytes": "1000000"}):
             query = f"SELECT i.kind FROM {ITEMS} WHERE d.week = 3".replace("w_orders", "w_gone")
             planned = splitlib.sql(spark, query)
             assert dict(pruned(planned)) == {"w_gone": 2, "w_items": 4}
-            # 200 orders, each with the 100 items of its line.
+            # Each of the two days has 200 orders, and each order has the 100 items of its line.
             assert planned.count() == 2 * 200 * 100
     finally:
         spark.sql("DROP TABLE w_gone")

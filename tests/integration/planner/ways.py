@@ -1,4 +1,4 @@
-"""Two ways to read a table: from the session's catalog, or from a named catalog."""
+"""Lets a test read the same tables from the session's catalog or from a named catalog."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ CATALOG = "lake"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Rewrites queries over the session's catalog for one of the two catalogs."""
+    """The catalog from which queries read their tables: the session's or a named one."""
 
     spark: SparkSession
     tables: Collection[str]
-    """Names of the tables that the named catalog has too."""
+    """Names of the tables that queries read from the named catalog."""
     is_named: bool
     database: str = "default"
 
     def text(self, query: str) -> str:
-        """Return the query, with table names of the named catalog if it is selected."""
+        """Return the query. For the named catalog, add the catalog to the names of its tables."""
         if not self.is_named:
             return query
         names = "|".join(self.tables)
         return re.sub(rf"(?<![\w.'])({names})\b(?!')", rf"{CATALOG}.{self.database}.\1", query)
 
     def sql(self, query: str) -> DataFrame:
-        """Return the query planned by splitlib."""
+        """Plan the query with ``splitlib.sql``, and return its DataFrame."""
         return splitlib.sql(self.spark, self.text(query))
 
 
 def settings(uri: str) -> dict[str, str]:
-    """Return the session settings that define the metastore as a named catalog."""
+    """Return the session settings that define a named catalog for the metastore."""
     return {
         f"spark.splitlib.catalog.{CATALOG}.connector": "hive",
         f"spark.splitlib.catalog.{CATALOG}.uri": uri,
