@@ -1,7 +1,7 @@
-"""Pass a secret to every input of splitlib, and print everything that a user could see.
+"""A program that passes a secret to every input of splitlib and prints everything users can see.
 
-``python -m tests.integration.planted_secrets DIRECTORY`` prints the texts and writes Spark's event
-log to the directory. A test then searches both for :data:`SECRET`.
+``python -m tests.integration.planted_secrets DIRECTORY`` prints the texts, and writes Spark's event
+log to the directory. ``test_secrets.py`` searches both for :data:`SECRET`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 def show_error(call: Callable[[], Any]) -> None:
-    """Print the error of a call in every visible form, including its pickle."""
+    """Run a call that fails. Print its error in every form that a user may see, also pickled."""
     try:
         call()
     except splitlib.SplitlibError as error:
@@ -58,7 +58,7 @@ def show_error(call: Callable[[], Any]) -> None:
 
 
 def errors(spark: SparkSession) -> None:
-    """Print errors about names and options of tables that do not exist."""
+    """Print the errors for tables that do not exist, with the secret in their names and options."""
     quick: dict[str, Any] = {"config": splitlib.SplitConfig(retry_attempts=1)}
     for name in IN_NAMES:
         for connector in ("files", "hive", "iceberg", None):
@@ -74,7 +74,7 @@ def errors(spark: SparkSession) -> None:
 
 
 def scans(spark: SparkSession, root: Path) -> None:
-    """Print scans of readable tables whose options contain secrets."""
+    """Print reports and plans of tables that can be read and whose options contain the secret."""
     table = splitlib.load_table(
         str(root), "files", partition_schema="day int", storage_options={"secret": SECRET}
     )
@@ -116,7 +116,7 @@ def scans(spark: SparkSession, root: Path) -> None:
 
 
 def iceberg_table(directory: Path) -> None:
-    """Create ``ns.t`` in a catalog. The tests call this catalog ``ice``."""
+    """Create the table ``ns.t`` in a SQLite catalog. The program opens this catalog as ``ice``."""
     catalog = load_catalog(
         "ice", type="sql", uri=f"sqlite:///{directory}/ice.db", warehouse=directory.as_uri()
     )

@@ -1,4 +1,4 @@
-"""Every benchmark runs at a small size, and each contender does what its name says."""
+"""Every benchmark runs at a small size, and the compared methods read the expected files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output directory of one run of all benchmarks."""
+    """Run all benchmarks once, and return their output directory."""
     if shutil.which("javac") is None:
         pytest.fail("javac is not on PATH: the benchmarks need a JDK")
     output = tmp_path_factory.mktemp("benchmarks") / "results"
@@ -98,14 +98,15 @@ def test_first_row_compares_what_it_says(document, comparison):
     listed = {name: c["files_discovered"] - DIMENSION_FILES for name, c in counts.items()}
     dynamic = [SHIPPED, *TUNED]
     assert list(counts) == [*dynamic, BY_HAND, GIVEN_KEYS, JOIN_KEYS, FLOOR]
-    # Spark's own dynamic pruning works, but with cold caches it fetches and lists everything first.
+    # Spark's own dynamic pruning reads few files. But with empty caches, Spark first fetches all
+    # partitions and lists all files.
     assert {name: fetched[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS)
     assert {name: listed[name] for name in dynamic} == dict.fromkeys(dynamic, PARTITIONS * FILES)
     assert (fetched[BY_HAND], listed[BY_HAND]) == (MATCHING, MATCHING * FILES)
-    # splitlib pins the files, so Spark lists none.
+    # splitlib gives Spark the list of files, so Spark does not list any.
     assert (fetched[JOIN_KEYS], listed[JOIN_KEYS]) == (0, 0)
     assert (fetched[GIVEN_KEYS], listed[GIVEN_KEYS]) == (0, 0)
-    # Spark lists the paths that it receives.
+    # This contender gives Spark the matching paths, and Spark lists their files.
     assert (fetched[FLOOR], listed[FLOOR]) == (0, MATCHING * FILES)
     assert {c["files_read"] for c in counts.values()} == {MATCHING * FILES}
     assert len({c["rows"] for c in counts.values()}) == 1

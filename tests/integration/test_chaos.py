@@ -1,4 +1,4 @@
-"""The chaos tool on a few of its cells, and on planted bugs that it must detect."""
+"""The chaos tool, which makes services fail during a read, passes some cases and detects bugs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CELLS = [
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """Raise the time limits, because machines differ in speed. Only endless runs must fail."""
+    """Raise the time limits, so that slow machines pass, and only endless runs fail."""
     monkeypatch.setattr(runs, "SLACK_SECONDS", 30)
     monkeypatch.setattr(measuring, "CLOSING_SECONDS", 30)
     monkeypatch.setattr(processes, "INTERRUPT_SECONDS", 10)

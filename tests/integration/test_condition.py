@@ -1,4 +1,4 @@
-"""``splitlib.condition`` keeps every row that has a partner in the join."""
+"""``splitlib.condition`` returns a filter that keeps every row of the fact that the join needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from splitlib.errors import ConfigError, InvalidFilter, NonDeterministicDimensio
 
 pytestmark = pytest.mark.spark
 
-# An expression of each type that turns a number into a value.
+# SQL expressions that turn a number into a value, by type of the value.
 VALUES = {
     "tinyint": "CAST({} - 120 AS TINYINT)",
     "smallint": "CAST({} AS SMALLINT)",
@@ -55,7 +55,8 @@ def test_no_partner_is_lost(spark, limited, kind):
     assert set(joined) <= set(rows_of(kept))
     if found.is_exact:
         assert rows_of(kept) == joined
-    # The column may be CHAR in another table, where Spark pads literals.
+    # For strings, the condition is never exact. The fact's column may be CHAR, and Spark pads
+    # literals that it compares with CHAR.
     listed = limited == "values" and kind != "string"
     assert found.is_exact == (listed or kind == "boolean")
     text = spark.sql(f"SELECT * FROM {{fact}} WHERE {found.sql}", fact=fact)
@@ -143,7 +144,10 @@ def test_no_keys(spark):
 @pytest.mark.newest_spark
 @pytest.mark.parametrize("kind", VALUES)
 def test_no_keys_for_a_merge(spark, kind):
-    """Iceberg commands fail on a condition that Spark folds to a constant."""
+    """Without keys, the condition matches no row, but Spark cannot reduce it to a constant.
+
+    Iceberg's MERGE fails on a constant condition.
+    """
     fact = table(spark, kind, 5)
     never = splitlib.merge_condition(fact.where("id > 9"), "k")
     kept = fact.where(never)
@@ -264,14 +268,15 @@ def test_what_is_refused(spark):
         splitlib.SplitConfig(condition_literals=1)
 
 
-# Derby compares strings as UTF-16. There, 😀 and 𝒳 sort before the other non-ASCII characters.
+# Derby, the metastore's database, orders strings by UTF-16. Spark orders them by UTF-8. So only in
+# Derby, 😀 and 𝒳 come before the other non-ASCII characters.
 STRINGS = ["ab", "\ufb01", "\ufffd", "\U0001f600", "\U0001d4b3"]
 ODD = ["\\", "a\\", '\\"b', "\"'", "'", '"', "é"]
 
 
 @pytest.fixture(scope="module")
 def partitioned(spark):
-    """A metastore table with one partition for each string."""
+    """Create a metastore table with one partition for each string. Return its name."""
     spark.sql("CREATE TABLE cond_strings (a INT) PARTITIONED BY (p STRING) STORED AS PARQUET")
     rows = spark.createDataFrame(list(enumerate([*STRINGS, *ODD])), "a INT, p STRING")
     rows.coalesce(1).createOrReplaceTempView("cond_rows")
@@ -287,7 +292,7 @@ def test_a_metastore_is_given_no_ranges_of_strings(spark, partitioned, literals)
     with changed(spark, {"spark.splitlib.conditionLiterals": str(literals)}):
         found = splitlib.condition(dimension, "p")
         text = splitlib.merge_condition(dimension, {"t.p": "p"})
-    assert not found.is_exact  # The column might be CHAR.
+    assert not found.is_exact  # The fact's column may be CHAR.
     kept = spark.table(partitioned).where(found.column)
     assert {row.p for row in kept.collect()} >= set(STRINGS)
     assert spark.table(partitioned).alias("t").where(text).count() == kept.count()

@@ -1,4 +1,4 @@
-"""The demo, started as a user starts it, and the commands on a real metastore."""
+"""``splitlib demo`` and other commands work when a user starts them, on a real metastore."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def _java() -> None:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """The output of ``splitlib demo --json``, its log, and its working directory."""
+    """Run ``splitlib demo --json``. Return its output, its log, and its working directory."""
     directory = tmp_path_factory.mktemp("demo")
     sources = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-m", "splitlib.cli", "demo", "--scale", "0.01", "--json"]
@@ -63,7 +63,7 @@ def test_splitlib_fetches_lists_and_reads_the_matching_partitions_alone(demo: De
     run = result["runs"][2]
     assert run["partitions"] == needed
     assert run["partitions_fetched"] == run["files_read"] == len(needed) < result["partitions"]
-    # The dimension's directory is the additional one.
+    # The run also lists the directory of the dimension.
     assert run["directories_listed"] == len(needed) + 1
 
 
@@ -72,7 +72,7 @@ def test_spark_fetches_and_lists_all_of_them(demo: Demo) -> None:
     without_dpp, with_dpp, splitlib = result["runs"]
     for run in (without_dpp, with_dpp):
         assert run["partitions_fetched"] == result["partitions"]
-        # The null partition is skipped, but the dimension's directory is listed.
+        # Spark lists all partitions except the null partition, and the dimension's directory.
         assert run["directories_listed"] == result["partitions"]
     assert without_dpp["files_read"] == result["partitions"] - 1
     assert with_dpp["files_read"] == splitlib["files_read"]
@@ -89,7 +89,7 @@ def test_the_demo_says_what_it_does_and_leaves_nothing(demo: Demo) -> None:
 
 @pytest.fixture(scope="module")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    """A metastore with ``default.events``, which has two partitions of an integer key."""
+    """Start a metastore whose table ``default.events`` has two partitions of an integer key."""
     with HiveMetastore(tmp_path_factory.mktemp("metastore")) as running:
         parquet = "org.apache.hadoop.hive.ql.io.parquet."
         events = ThriftTable(

@@ -1,7 +1,6 @@
-"""If Spark's internals differ from the known ones, splitlib uses only the public API, and rows are
-right.
+"""If Spark's internals are not the expected ones, splitlib uses only Spark's public API.
 
-The tests make the probe look for a method that no Spark has.
+The rows are still right. For these tests, splitlib expects a method that Spark does not have.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ KEYS = pa.schema([("d", pa.int32())])
 
 @pytest.fixture
 def asked_anew() -> Iterator[None]:
-    """Clear the probe's cached answers before and after the test."""
+    """Clear the cached results of the check of Spark's internals, before and after the test."""
     probe.answers.clear()
     yield
     probe.answers.clear()
@@ -41,21 +40,24 @@ def asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def hidden(asked_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make one of Spark's methods appear missing."""
+    """Add a method that does not exist to the expected internals of Spark."""
     missing = Member(INDEX, "listFilesOtherwise", "()V", False)
     monkeypatch.setattr(probe, "known_members", lambda: [*known_members(), missing])
 
 
 @pytest.fixture
 def touched(hidden: None) -> Iterator[set[str]]:
-    """Names of the called functions in the JVM layer, except those of the probe itself."""
+    """Record which functions of ``splitlib.spark.jvm`` are called.
+
+    Functions that check the internals are left out.
+    """
     layer = str(Path(probe.__file__).parent)
     looks = (probe.__file__, active_session.__file__)
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        # Imports run module and class bodies, which are not functions.
+        # An import runs the bodies of modules and classes. Their code is not a function.
         is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
         in_layer = code.co_filename.startswith(layer) and code.co_filename not in looks
         if event == "call" and is_function and in_layer:
@@ -70,7 +72,7 @@ def touched(hidden: None) -> Iterator[set[str]]:
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of five partitions with two rows each."""
+    """Create a directory of five partitions with two rows each."""
     root = tmp_path_factory.mktemp("days")
     for day in range(5):
         rows = pa.table({"a": [day, day * 10]})

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the Spark jobs that splitlib starts, even without Spark's own signal handler."""
+"""Ctrl-C cancels the Spark jobs that splitlib starts, even without Spark's signal handler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL_SECONDS: Final = 0.01
 
 @pytest.fixture(autouse=True)
 def signals_of_a_notebook() -> Iterator[None]:
-    """Restore Python's own handler, as in a notebook: Ctrl-C only raises KeyboardInterrupt."""
+    """Install the signal handler that notebooks have: Ctrl-C only raises KeyboardInterrupt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -50,4 +50,4 @@ def test_ctrl_c_ends_the_job(spark: SparkSession, name: str) -> None:
         ended.set()
         waiting.join()
     assert list(running()) == []
-    assert spark.range(3).count() == 3  # The connection of this thread must still work.
+    assert spark.range(3).count() == 3  # This thread's JVM connection still works.

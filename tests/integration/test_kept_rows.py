@@ -1,4 +1,4 @@
-"""Rows that are computed once are kept by the driver, not by executors."""
+"""Rows that splitlib computes once are kept in the driver, not in executors."""
 
 from __future__ import annotations
 

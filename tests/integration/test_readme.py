@@ -1,4 +1,4 @@
-"""The README's examples run in order on a small TPC-DS data set."""
+"""The examples in README.md run one after the other, on a small TPC-DS data set."""
 
 from __future__ import annotations
 

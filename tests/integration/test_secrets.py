@@ -1,4 +1,4 @@
-"""Secrets in any input appear in no output: printed, raised, logged or stored."""
+"""A secret in an input of splitlib never appears in outputs, errors, logs or files."""
 
 from __future__ import annotations
 

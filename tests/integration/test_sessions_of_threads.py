@@ -1,4 +1,4 @@
-"""In every thread, splitlib uses the settings of the session that it works for."""
+"""splitlib uses the settings of the right session in every thread, even with several sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS: Final = [
         "spark.sql.parser.escapedStringLiterals": "true",
     },
 ]
-# Every literal and cast gives another value under the other session's settings.
+# Each of these literals and casts has a different value under the settings of the two sessions.
 COLUMNS: Final = (
     r"timestamp'2024-01-01 00:00:00' AS t, 'a\nb' AS s, try_cast(f.v AS int) + 0 AS v, f.at"
 )
@@ -45,7 +45,7 @@ TABLE: Final = "default.st_fact"
 
 @pytest.fixture(scope="module")
 def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
-    """Two sessions with different settings, and tables with timestamps."""
+    """Create tables with timestamps, and return two sessions with different settings."""
     spark.sql("CREATE TABLE st_fact (v string, at timestamp) USING parquet PARTITIONED BY (at)")
     days = ", ".join(f"('{i}', timestamp'2024-01-0{i} 00:00:00')" for i in range(1, 6))
     spark.sql(f"INSERT INTO st_fact VALUES {days}")
@@ -56,7 +56,7 @@ def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
         for name, value in settings.items():
             session.conf.set(name, value)
         made.append(session)
-    # Midnight in the time zone of each session.
+    # For each session, the dimension has midnight in the session's time zone.
     midnights = [s.sql("SELECT timestamp_ltz'2024-01-03 00:00:00' AS at") for s in made]
     for midnight in midnights:
         midnight.selectExpr("at", "'one'").write.insertInto("st_dim")
@@ -66,31 +66,31 @@ def sessions(spark: SparkSession) -> Iterator[list[SparkSession]]:
 
 
 class Outcome(NamedTuple):
-    """The parts of a result to compare."""
+    """The parts of a result that the tests compare."""
 
     types: str
     rows: list[str]
 
 
 def outcome(df: DataFrame) -> Outcome:
-    """Return the type and rows of a DataFrame, as its session sees them."""
+    """Collect a DataFrame. Return its schema and its rows as text."""
     rows = df.toArrow().to_pylist()
     return Outcome(df.schema.simpleString(), sorted(map(repr, rows)))
 
 
 def fact_of(session: SparkSession) -> DataFrame:
-    """Return the rows that the reader's filters keep, with plain Spark."""
+    """Return the rows of the fact that splitlib's reader should return, read with plain Spark."""
     keys = dim_of(session)
     return session.table(TABLE).where(CONDITION).join(keys, "at", "semi").select("v", "at")
 
 
 def dim_of(session: SparkSession) -> DataFrame:
-    """Return the dimension with the keys."""
+    """Return the rows of the dimension whose timestamps are the join keys."""
     return session.table("default.st_dim").where("name = 'one'")
 
 
 def by_condition(session: SparkSession, splitting: bool, write: Callable[..., Any]) -> Outcome:
-    """Return the rows of the fact that a condition keeps, or the semi-join with plain Spark."""
+    """Return the rows of the fact that splitlib's condition keeps, or plain Spark's semi-join."""
     if not splitting:
         return outcome(session.table(TABLE).join(dim_of(session), "at", "semi").select("v", "at"))
     found = write(dim_of(session), on="at")
@@ -99,7 +99,7 @@ def by_condition(session: SparkSession, splitting: bool, write: Callable[..., An
 
 
 def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
-    """Create a table with a command, and return its rows."""
+    """Create a table from the query by calling ``run``. Return its rows, and drop it."""
     name = f"st_made_{threading.get_ident()}"
     run(f"CREATE TABLE {name} USING parquet AS {QUERY}")
     try:
@@ -109,7 +109,7 @@ def created(session: SparkSession, run: Callable[[str], Any]) -> Outcome:
 
 
 def partitions(session: SparkSession, splitting: bool) -> list[str]:
-    """Return the partition values, read with splitlib or with plain Spark."""
+    """Return the partition values of the fact, read with splitlib or with plain Spark."""
     if not splitting:
         rows = session.table(TABLE).select("at").distinct().toArrow()
         return sorted(repr(at.astimezone(UTC)) for at in rows["at"].to_pylist())
@@ -120,7 +120,7 @@ def partitions(session: SparkSession, splitting: bool) -> list[str]:
 
 
 def by_data_source(session: SparkSession, splitting: bool, uri: str) -> Outcome:
-    """Return the rows of the fact table. The data source reads them in its own processes."""
+    """Return the rows of the fact, read with splitlib's data source or with plain Spark."""
     if not splitting:
         return outcome(session.table(TABLE).select("v", "at"))
     session.dataSource.register(splitlib.SplitlibDataSource)
@@ -129,7 +129,8 @@ def by_data_source(session: SparkSession, splitting: bool, uri: str) -> Outcome:
     return outcome(reader.option("timeZone", zone).load(TABLE).select("v", "at"))
 
 
-# By the name of the public function: what it gives, or plain Spark in its place.
+# Functions that return a result of splitlib, or the expected result of plain Spark if ``splitting``
+# is False. The keys are names of public functions.
 TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
     "condition": lambda session, splitting: by_condition(session, splitting, splitlib.condition),
     "explain": lambda session, splitting: (
@@ -171,7 +172,7 @@ TRIALS: Final[dict[str, Callable[[SparkSession, bool], Any]]] = {
 
 
 def in_fresh_threads(*works: Callable[[], Any]) -> list[Any]:
-    """Run functions at the same time, each in a new thread. Return their results."""
+    """Run functions at the same time, each in its own new thread. Return their results."""
     together = threading.Barrier(len(works))
 
     def run(work: Callable[[], Any]) -> Any:
@@ -182,7 +183,7 @@ def in_fresh_threads(*works: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, works))
 
 
-# Public names without a trial, and the reason.
+# Public names that ``TRIALS`` does not contain, with the reason.
 NOT_TRIED: Final = {
     **dict.fromkeys(["connector_names", "register"], "a registry of the process"),
     **dict.fromkeys(["DynamicFileEnumerator", "Table"], "the trial of load_table uses both"),
@@ -210,11 +211,12 @@ def test_every_public_function_is_tried() -> None:
 
 
 def compare(sessions: list[SparkSession], trial: Callable[[SparkSession, bool], Any]) -> None:
-    """Compare with plain Spark, in new concurrent threads and in this thread."""
+    """Run a trial for each session, in new threads and in this one. Compare with plain Spark."""
     plain = [trial(session, False) for session in sessions]
     found = in_fresh_threads(*(lambda s=session: trial(s, True) for session in sessions))
     assert found == plain
-    here = [trial(session, True) for session in sessions]  # at most one of them is active
+    # In this thread, at most one of the sessions is the active one.
+    here = [trial(session, True) for session in sessions]
     assert here == plain
 
 
@@ -224,5 +226,5 @@ def test_two_sessions_in_fresh_threads(sessions: list[SparkSession], name: str) 
 
 
 def test_the_data_source(sessions: list[SparkSession], metastore: HiveMetastore) -> None:
-    """Processes without a session plan the scan and read the rows."""
+    """The data source plans and reads in processes that do not have a session."""
     compare(sessions, partial(by_data_source, uri=metastore.uri))

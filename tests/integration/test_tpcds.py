@@ -1,4 +1,4 @@
-"""All TPC-DS queries with ``splitlib.sql`` return the rows of DuckDB."""
+"""All TPC-DS queries return the same rows with ``splitlib.sql`` as in DuckDB."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 SCALE, ONE_WEEK_OF = 0.05, 4
 NUMBERS = range(1, 100)
 SETTINGS = {
-    # With more tasks, scheduling them would take longer than the queries.
+    # Few tasks save time. Scheduling more tasks would take longer than the queries.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # Compiling such long queries takes longer than interpreting them.
+    # Spark interprets the queries, because compiling such long queries takes longer.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# At this scale, these queries return no rows or only nulls.
+# On so little data, the queries with these numbers return no rows or only nulls.
 WITHOUT_ROWS = frozenset(
     {4, 6, 8, 10, 11, 13, 17, 23, 24, 25, 29, 31, 32, 37, 39, 41, 44, 49, 54, 64, 65}
     | {73, 74, 82, 83, 84, 85, 90, 91, 92, 93}
@@ -79,7 +79,7 @@ def test_rows_are_those_of_duckdb(tpcds, duckdb, queries, number):
     assert found == (number not in WITHOUT_ROWS)
     planned = splitlib.sql(tpcds, queries[number].spark)
     assert difference(planned.collect(), expected) == ""
-    # A plan that cannot be parsed would leave an error among the reasons.
+    # If splitlib could not parse the plan, the report would contain an error as a reason.
     assert not any("Error" in reason for reason in explained(planned).reasons)
 
 
@@ -102,7 +102,7 @@ def test_the_benchmark_counts_what_each_mode_does(results, data):
     [query] = results.queries
     stored = len(data.tables["store_sales"].keys)
     by_mode = {mode.name: query.costs(mode, warm=False)[0] for mode in MODES}
-    # With cold caches, Spark fetches all partitions except the null one, and lists them all.
+    # With empty caches, Spark fetches and lists all partitions except the null partition.
     for mode in (BASELINE, SHIPPED, TUNED):
         assert by_mode[mode.name].partitions_fetched >= stored - 1
         assert by_mode[mode.name].files_discovered >= stored - 1
@@ -119,7 +119,8 @@ def test_joins_that_spark_leaves_alone_are_pruned(results):
         if "pruned by Spark" in join.title:
             assert join.read_by_splitlib == join.read_by_spark, join
         else:
-            # The partition of nulls is skipped. A query that reads the table twice counts more.
+            # Spark skips only the null partition. If a query reads the table twice, all partitions
+            # count twice.
             assert join.read_by_spark >= join.partitions - 1, join
 
 

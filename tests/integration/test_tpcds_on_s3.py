@@ -1,4 +1,4 @@
-"""The TPC-DS benchmark on S3 without Spark: upload, request counts and output."""
+"""Parts of the TPC-DS benchmark on S3 that need no Spark: upload, request counts, output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_files_have_their_paths_as_keys(server, tmp_path):
     for path, content in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
-    (tmp_path / "contents.json").write_text("{}")  # This file belongs to no table.
+    (tmp_path / "contents.json").write_text("{}")  # This file does not belong to a table.
     tables = {"item": TableData({}, ()), "store_sales": TableData({}, ("1", None))}
     endpoint = f"http://{server.address}"
     assert upload(Data(tmp_path, tables), endpoint) == len(FILES)
@@ -130,7 +130,7 @@ def test_ratios_are_of_all_queries_by_round():
 def test_what_is_written():
     text = RESULTS.markdown()
     assert "- seconds, by round: 0.275 (0.250-0.300)" in text
-    # Seconds and requests of each round, then their ratios.
+    # The row has seconds and numbers of requests, and then their ratios.
     first = "| q01 | 5 | 10.0 / 2.5 | 110 / 11 | 100 / 1 | 0 / 0 | 10 / 10 | 0.0 / 0.0 |"
     assert f"{first} 0.25, 0.10 |" in text
     assert "| all |  | 40.0 / 11.0 | 200 / 60 |" in text

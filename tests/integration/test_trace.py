@@ -1,4 +1,4 @@
-"""The number of files that one pruned query enters does not grow unnoticed."""
+"""One pruned query runs code in only a limited number of splitlib's source files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.support.trace import trace_queries
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-# A few above the numbers in CONTRIBUTING.md. Lower them when the code gets simpler.
+# Maximum number of source files. These limits are a little higher than the numbers in
+# CONTRIBUTING.md. Lower them when the code gets simpler.
 MOST_FILES = {"read": 65, "sql": 90}
 
 

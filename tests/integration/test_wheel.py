@@ -1,4 +1,4 @@
-"""The wheel and the sdist work when installed outside the checkout."""
+"""The wheel and the source distribution work outside of the checkout."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ assert splitlib.explain(found).scans[0].partitions_kept == 1, str(splitlib.expla
 assert found.count() == 10
 """
 
-# mypy reports an unneeded ``type: ignore``, so each marked line must be an error. Thus nothing is
-# ``Any``.
+# mypy reports a ``type: ignore`` that is not needed. So every line with this comment must have a
+# type error, which shows that the types of splitlib are not ``Any``.
 TYPED = """
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, assert_type
@@ -128,7 +128,7 @@ def pruned(spark: SparkSession, days: DataFrame) -> None:
 
 
 def run(*command, cwd):
-    # Hide the checkout and the tests' Spark session from the environment.
+    # Without these variables, the command cannot find the checkout or the tests' Spark session.
     hidden = ("PYTHON", "SPARK_", "PYSPARK_", "VIRTUAL_ENV")
     env = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
     done = subprocess.run(
@@ -145,7 +145,7 @@ def run(*command, cwd):
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
-    # Build from a copy, because setuptools leaves directories in the source tree.
+    # setuptools creates directories in the source tree, so the test builds from a copy.
     made = tmp_path_factory.mktemp("distributions")
     source = made / "source"
     copy_of_the_tree(source)
@@ -154,7 +154,7 @@ def distributions(tmp_path_factory):
 
 
 def copy_of_the_tree(target):
-    if not (ROOT / ".git").exists():  # The tests run from an unpacked sdist.
+    if not (ROOT / ".git").exists():  # This tree is an unpacked source distribution.
         left_out = shutil.ignore_patterns(".*cache", ".venv*", ".interop*", "__pycache__")
         shutil.copytree(ROOT, target, ignore=left_out)
         return
@@ -173,7 +173,10 @@ def wheel(distributions):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The interpreter of an environment with only the wheel. Later tests add Spark."""
+    """Install the wheel alone in a new environment, and return its interpreter.
+
+    Later tests also install Spark there.
+    """
     environment = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", environment, cwd=environment)
     python = environment / "bin/python"
@@ -190,7 +193,7 @@ def installed_with_spark(wheel, installed, tmp_path_factory):
 
 
 def files_of(root):
-    """Return the file names below a directory, without files that Python or setuptools create."""
+    """Return the files below a directory, except those that Python or setuptools create."""
     made = ("__pycache__", ".egg-info")
     files = (path for path in root.rglob("*") if path.is_file())
     return {str(p.relative_to(root)) for p in files if not any(m in str(p) for m in made)}
@@ -237,7 +240,7 @@ def test_the_tests_run_from_the_sdist(distributions, tmp_path):
     top_level = {path.name for path in unpacked.iterdir()}
     assert {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"} <= top_level
     pytest_there = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    # Collecting imports every test module. Running all of them again is not needed.
+    # Running all tests again is not needed. Collecting them already imports every test module.
     assert " tests collected" in run(*pytest_there, "--collect-only", cwd=unpacked)
     in_unit = ("test_config.py", "test_rules.py", "filtering/test_predicate.py")
     some = [f"tests/unit/{name}" for name in in_unit]

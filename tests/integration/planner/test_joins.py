@@ -117,7 +117,7 @@ PRUNES = {
     "several lower bounds": Case(
         "SELECT f.v FROM p_sales f JOIN p_days d ON f.day >= d.id AND f.day > d.week "
         "AND f.day < d.id + 4 WHERE d.name IN ('n3', 'n15')",
-        # For one row, ``id`` and ``week`` are both 3. Only ``>`` excludes day 3, so day 3 is kept.
+        # For ``id`` 3, both lower bounds are 3. The planner uses the inclusive one and keeps day 3.
         (("p_sales", 8),),
     ),
     "less than": Case(

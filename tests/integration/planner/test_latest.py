@@ -235,7 +235,7 @@ def test_a_value_that_may_be_another_one_prunes_nothing(spark: SparkSession, sub
     ],
 )
 def test_overwriting_the_table_is_refused(spark: SparkSession, query: str) -> None:
-    """Spark refuses to overwrite a table that the query reads, even if splitlib prunes the table."""
+    """Spark refuses to overwrite a table that the query reads, even if it is pruned."""
     for rows in (spark.sql(query), splitlib.sql(spark, query)):
         with pytest.raises(AnalysisException) as refused:
             rows.write.insertInto("l_sales", overwrite=True)

@@ -119,7 +119,7 @@ WHOLE_ROWS = {
 def test_columns_that_nothing_names(
     spark: SparkSession, query: Callable[[DataFrame, DataFrame], DataFrame], excluded: str
 ) -> None:
-    """A query can use whole rows of a dimension without naming its columns."""
+    """The rows are right if a query uses all columns, and if Spark does not prune columns."""
     rule = "spark.sql.optimizer.excludedRules"
     df = query(spark.table("p_sales"), spark.table("p_days").where("week = 2"))
     spark.conf.set(rule, excluded)

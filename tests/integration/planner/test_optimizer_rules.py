@@ -212,7 +212,7 @@ def _of_days(
 
 @pytest.mark.parametrize("query", [_of_facts, _of_days])
 def test_observed_rows(spark: SparkSession, query: Callable[..., DataFrame]) -> None:
-    """A scan below ``observe`` is not pruned, so the metrics count the same rows as in plain Spark."""
+    """``observe`` prevents pruning, so that its metrics count the same rows as in plain Spark."""
     facts, count = spark.table("or_facts").select("p", "v"), F.count(F.lit(1)).alias("n")
     plain, planned = Observation(), Observation()
     assert query(spark.table("or_days"), facts, lambda df: df.observe(plain, count)).count() == 40

@@ -171,9 +171,9 @@ def test_each_table_is_asked_once(spark: SparkSession) -> None:
 def test_ways_to_ask_for_partitions(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
 ) -> None:
-    """If the catalog rejects requests by name, a filter is used; if also that, single requests.
+    """Partitions are requested by name, else by a filter, else one by one.
 
-    The rows are the same.
+    Catalogs differ in which of these requests they support.
     """
     for way in refused:
         monkeypatch.setattr(CatalogPartitions, way, lambda *_: None)
@@ -182,7 +182,7 @@ def test_ways_to_ask_for_partitions(
     assert rows_of(optimized) == rows_of(spark.sql(sql))
     ((_, kept),) = pruned(optimized)
     assert kept > 4
-    # Each partition is then one request, after the request by filter that was rejected.
+    # If neither works, each partition is one request. The refused filter counts as one more.
     requests = 1 + kept if len(refused) == 2 else 1
     assert explained(optimized).catalog_requests == 1 + requests
 

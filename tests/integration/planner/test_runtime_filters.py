@@ -42,7 +42,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
         "CREATE TABLE r_days USING parquet AS SELECT CAST(id AS int) AS day, id DIV 5 AS week"
         " FROM range(0, 20, 1, 1)"
     )
-    # The planner adds a filter only to a table of known size, and this one is not pruned.
+    # Without statistics, the planner does not know the size of a table that it does not prune.
     spark.sql("ANALYZE TABLE r_sales COMPUTE STATISTICS")
     # With these thresholds, the planner treats the small test tables as large.
     settings = {

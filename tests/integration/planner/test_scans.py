@@ -48,7 +48,7 @@ def test_broadcast_that_joins_share_stays_shared(spark: SparkSession, way: Way) 
 
 
 def test_same_scan_read_whole_elsewhere(spark: SparkSession) -> None:
-    """If a query scans a table twice and only one scan has keys, the other one is read completely."""
+    """If a query scans a table twice and only one scan has keys, the other reads all rows."""
     sales = spark.table("p_sales")
     days = spark.table("p_days").where("week = 1")
     narrow = sales.join(days, sales.day == days.id, "left_semi")
@@ -73,7 +73,7 @@ def test_dead_scans_are_not_read(spark: SparkSession, way: Way) -> None:
     """A branch of a union that a condition excludes is not read. The other branch is pruned."""
     optimized = way.sql(DEAD)
     assert rows_of(optimized) == rows_of(spark.sql(DEAD))
-    if way.is_named:  # The report does not list the excluded branch.
+    if way.is_named:  # A named catalog still opens the excluded scan.
         assert pruned(optimized) == [("p_sales", 4)]
         return
     assert pruned(optimized) == [("p_returns", 0), ("p_sales", 4)]

@@ -38,7 +38,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 
 def rows_of_shape(spark: SparkSession, shape: Shape) -> tuple[int, str]:
-    """Return the number of rows in plain Spark, and a description of the first difference, if any."""
+    """Return the number of rows in plain Spark, and a text about the first difference, if any."""
     try:
         expected = rows_of(spark.sql(shape.sql))
     # Plain Spark fails on invalid numeric text. A pruned query may not read it, so skip the query.

@@ -53,7 +53,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 
 def kept(spark: SparkSession, query: str) -> dict[str, int]:
-    """Assert that the query's rows equal Spark's. Return the kept partitions of each table."""
+    """Assert that the rows equal Spark's. Return the number of kept partitions by table."""
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     return dict(pruned(planned))

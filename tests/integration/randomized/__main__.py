@@ -1,7 +1,7 @@
 """Run random queries with plain Spark and with splitlib, and compare the results.
 
-``python -m tests.integration.randomized`` simplifies each query with a difference and prints it as
-a test.
+Run it with ``python -m tests.integration.randomized``. If the results of a query differ, the
+program simplifies the query and prints it as a test.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _FILES = {"Program": "test_star_joins.py", "Trial": "test_reads.py"}
 
 
 class Runner(Protocol):
-    """Draws queries of one kind, and compares their results."""
+    """Draws random queries of one kind, and compares the results of plain Spark and splitlib."""
 
     verdicts: Counter[str]
     pruned: int
 
     def draw(self, seed: int, drawn: Choices, more: SettingsDraw) -> Program | Trial:
-        """Draw a query from a seed, or from recorded choices."""
+        """Draw the query for a seed. Take all random choices from ``drawn``."""
 
     def verdict(self, drawn: Any, /) -> Verdict:
         """Run the query with plain Spark and with splitlib, and compare the results."""
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.jobs > 1:
         sys.exit(_in_processes(options))
-    # PySpark logs every query error, but here an error is an ordinary result.
+    # PySpark logs every error of a query. Random queries often fail, which is not a problem here.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with (
         tempfile.TemporaryDirectory(prefix="splitlib-differential-") as directory,
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace, spark: SparkSession, metastore: HiveMetastore) -> int:
-    """Run all seeds.
+    """Draw, run and compare one query per seed.
 
     Returns:
         The number of queries whose results differ.
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace, spark: SparkSession, metastore: HiveMetast
 def _shrunk(
     runner: Runner, seed: int, made: Sequence[float], more: SettingsDraw
 ) -> Program | Trial:
-    """Return the simplest variant of a query that still gives a difference."""
+    """Simplify a query as long as its results still differ."""
 
     def differs(choices: Sequence[float]) -> bool:
         return runner.verdict(runner.draw(seed, Choices(seed, choices), more)).kind == "different"
@@ -119,7 +119,7 @@ def _as_test(drawn: Program | Trial) -> str:
 
 
 def _in_processes(options: argparse.Namespace) -> int:
-    """Run the seeds in several processes. Return 0 if no result differs."""
+    """Divide the seeds among several processes. Return 0 if no results differ."""
     share = -(-options.number // options.jobs)
     processes = []
     for first in range(0, options.number, share):

@@ -1,4 +1,4 @@
-"""Random numbers that are recorded, so that a drawn query can be replayed and simplified."""
+"""A random generator that records its numbers, so that a random query can be simplified."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class Choices(random.Random):
-    """A random generator that records each choice as a number in the range from 0 (inclusive) to 1
-    (exclusive).
+    """A random generator that records all its numbers, and can replay recorded numbers.
 
-    Replaying the same numbers draws the same query. Smaller numbers usually draw a simpler query.
+    Numbers are at least 0 and less than 1. The same numbers draw the same query. Smaller numbers
+    usually draw a simpler query.
 
     Args:
-        seed: Seed of new numbers.
-        replayed: Numbers to replay instead. After the last one, every choice is zero.
+        seed: Seed of new numbers. It is not used if numbers are replayed.
+        replayed: Numbers to replay; None for new numbers. After the last one, all are zero.
     """
 
     def __init__(self, seed: int, replayed: Sequence[float] | None = None) -> None:
         super().__init__(seed)
         self._replayed = replayed
         self.made: list[float] = []
-        """All choices made, in order."""
+        """All numbers returned so far, in order."""
 
     def random(self) -> float:
-        """See :meth:`random.Random.random`."""
+        """Return the next number, as :meth:`random.Random.random` does."""
         return self._made(super().random)
 
     def getrandbits(self, k: int, /) -> int:
-        """See :meth:`random.Random.getrandbits`. At most 53 bits, the precision of a float."""
+        """Return an integer of ``k`` random bits. ``k`` is at most 53, the precision of a float."""
         return int(self._made(lambda: super(Choices, self).getrandbits(k) / 2**k) * 2**k)
 
     def _made(self, draw: Callable[[], float]) -> float:
@@ -44,15 +44,15 @@ class Choices(random.Random):
 def smallest(
     choices: Sequence[float], fails: Callable[[Sequence[float]], bool], attempts: int
 ) -> list[float]:
-    """Return a shorter list of smaller choices that still fails.
+    """Return a shorter list of smaller numbers that still draws a failing query.
 
-    Blocks are removed first, then single choices are set to zero. This is a short form of
-    Hypothesis's shrinking, described by David R. MacIver and Alastair F. Donaldson in "Test-Case
-    Reduction via Test-Case Generation" (ECOOP 2020).
+    First, blocks of numbers are removed. Then single numbers are set to zero. Hypothesis shrinks
+    its examples in a similar way, described by David R. MacIver and Alastair F. Donaldson in
+    "Test-Case Reduction via Test-Case Generation" (ECOOP 2020).
 
     Args:
-        choices: Choices that fail.
-        fails: Whether the given choices fail.
+        choices: Recorded numbers that draw a failing query.
+        fails: Function that returns whether the query drawn from a list of numbers fails.
         attempts: Maximum number of calls to ``fails``.
     """
     best = list(choices)

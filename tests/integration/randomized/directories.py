@@ -1,4 +1,4 @@
-"""Random directories of data files, written by six different writers."""
+"""Random directories of Parquet files, written by six programs such as Spark and pandas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY_NAMES: Final = (
     "k", "dt", "Hour", "a b", "x=y", "p/q", "t:z", "per%cent", "café", "order", "null", "n.m",
     "back`tick", "star*", "[b]", "#h", "quote'", 'double"',
 )  # fmt: skip
-"""Names of partition keys. Most of them are escaped in directory names."""
+"""Possible names of partition keys. Most of them are escaped in directory names."""
 
 KEY_VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "int": (0, 6, 12, -3),
@@ -44,13 +44,13 @@ KEY_VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "foreign": ("café", "日本", "ß", "Straße", "emoji 😀"),
     "blank": ("a", " a", "a "),
 }
-"""Partition values by kind."""
+"""Possible partition values, by the kind of values of a key."""
 
 _NULLS: Final = 0.25
 
 
 def _data(kind: str, rows: int) -> pa.Array:
-    """Return a data column with values of one kind and a null."""
+    """Return a data column with values of a kind. The last value is null."""
     numbers: list[int | None] = [*range(1, rows), None]
     make: Mapping[str, Callable[[], pa.Array]] = {
         "text": lambda: pa.array([None if n is None else f"t{n}" for n in numbers]),
@@ -84,30 +84,30 @@ DATA_KINDS: Final = {
     "duckdb": (*_EVERYWHERE, *_UNSIGNED, "timestamp"),
     "pandas": (*_EVERYWHERE, *_UNSIGNED, "timestamp", "millis"),
 }
-"""Kinds of data columns that each writer supports."""
+"""Kinds of data columns that a writer supports, by name of the writer."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A random directory: its writer and its contents."""
+    """Description of a random directory: its writer, its columns and its rows."""
 
     seed: int
     writer: str
     keys: tuple[tuple[str, str], ...]
-    """Name of each partition key, and the kind of its values."""
+    """Name and kind of values of each partition key."""
     data: tuple[str, ...]
     """Kinds of the data columns."""
     rows: int
     nulls: bool
-    """Whether the last row has null keys."""
+    """Whether all partition keys of the last row are null."""
     moved: str
-    """Subdirectory to which some files of each partition are moved; empty for none."""
+    """Name of a subdirectory to which half of the files are moved; empty if no files are moved."""
     extra: str
-    """Name of an additional file without rows; empty for none."""
+    """Name of an additional file without rows; empty if there is no such file."""
 
 
 def draw_directory(seed: int) -> Directory:
-    """Draw the directory for a seed."""
+    """Return the random directory for a seed. The same seed gives the same directory."""
     drawn = random.Random(seed)
     writer = drawn.choice(list(DATA_KINDS))
     names = drawn.sample(KEY_NAMES, drawn.choice((0, 1, 1, 1, 2)))
@@ -133,12 +133,12 @@ def rows_of(directory: Directory) -> pa.Table:
 
 
 def write(spark: SparkSession, directory: Directory, root: Path) -> None:
-    """Write the directory.
+    """Write the files of a random directory.
 
     Args:
-        spark: The session of the writers ``spark`` and ``hive``.
-        directory: The drawn directory.
-        root: Path of the directory. It must not exist yet.
+        spark: The session with which the writers ``spark`` and ``hive`` write.
+        directory: Description of the directory.
+        root: Path of the directory, which must not exist yet.
     """
     rows, names = rows_of(directory), [name for name, _ in directory.keys]
     _WRITERS[directory.writer](spark, rows, names, root)
@@ -163,7 +163,7 @@ def _by_spark(spark: SparkSession, rows: pa.Table, names: list[str], root: Path)
 
 def _by_hive(spark: SparkSession, rows: pa.Table, names: list[str], root: Path) -> None:
     df = spark.createDataFrame(rows)
-    # Hive's SerDe lowercases column names and does not accept dots or quotes in them.
+    # Hive's SerDe converts column names to lower case, and rejects names with dots or quotes.
     table = f"default.hive_writer_{root.name}"
     columns = ", ".join(
         f"{quoted(f.name)} {f.dataType.simpleString()}" for f in df.schema if f.name not in names

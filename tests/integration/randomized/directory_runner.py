@@ -1,4 +1,4 @@
-"""Read random directories with plain Spark and with each read method of splitlib."""
+"""Read random directories with plain Spark and with splitlib, and compare the results."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ _FEW = 2
 
 @dataclass
 class Comparison:
-    """The results for one directory: for each read method, ``same`` or a description."""
+    """The results of the comparisons for one directory.
+
+    ``found`` maps each read method to ``same`` or to a description of the difference.
+    """
 
     directory: Directory
     found: dict[str, str] = field(default_factory=dict)
 
     @property
     def different(self) -> dict[str, str]:
-        """The read methods with a difference from Spark."""
+        """Differences from plain Spark, by read method."""
         return {way: text for way, text in self.found.items() if text.startswith("different")}
 
 
 class DirectoryRunner:
-    """Writes and reads random directories, and counts the results."""
+    """Writes random directories, reads them with each method, and counts the results."""
 
     def __init__(self, spark: SparkSession, metastore: HiveMetastore, scratch: Path) -> None:
         self._spark = spark
@@ -49,12 +52,12 @@ class DirectoryRunner:
     @classmethod
     @contextmanager
     def in_scratch(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryRunner]:
-        """Create a runner with a temporary directory."""
+        """Create a runner that writes below a temporary directory."""
         with tempfile.TemporaryDirectory(prefix="splitlib-directories-") as scratch:
             yield cls(spark, metastore, Path(scratch))
 
     def compare(self, seed: int) -> Comparison | None:
-        """Write a seed's directory and read it in each way. Return None if it cannot be written."""
+        """Write the directory of a seed and read it in every way. Return None if writing fails."""
         directory = draw_directory(seed)
         root = self._scratch / f"d{seed}"
         try:
@@ -84,7 +87,8 @@ class DirectoryRunner:
     ) -> None:
         found = _read(load)
         if isinstance(expected, _Read) and isinstance(found, _Read):
-            # Spark leaves keys that are also columns of the files in the files' column order.
+            # If the files also contain a partition key, only Spark leaves it at its place among the
+            # columns.
             same = {*expected.df.columns} == {*found.df.columns}
             if same and expected.df.columns != found.df.columns and way.startswith("files"):
                 found = found.in_order_of(expected.df)
@@ -96,7 +100,7 @@ class DirectoryRunner:
             self.reasons[f"{way}: {kind}: {' '.join(text.split())[:240]}"] += 1
 
     def _keys(self, comparison: Comparison, root: Path, plain: _Read) -> None:
-        """Read the directory with join keys of the first partition column."""
+        """Compare a read with join keys on the first partition key to a semi-join of Spark."""
         key = comparison.directory.keys[0][0]
         if key not in plain.df.columns:
             return
@@ -113,7 +117,7 @@ class DirectoryRunner:
         self._add(comparison, "files, by keys", expected, loaded)
 
     def _in_catalog(self, comparison: Comparison, root: Path, plain: _Read | str) -> None:
-        """Read the directory as a metastore table, through both connectors and SQL."""
+        """Compare reads of the directory as a metastore table: with two connectors and with SQL."""
         if not isinstance(plain, _Read):
             return
         name = f"default.random_directory_{comparison.directory.seed}"
@@ -152,7 +156,7 @@ class _Read:
 
     @classmethod
     def of(cls, df: DataFrame) -> _Read:
-        """Collect a DataFrame, and sort its rows."""
+        """Return the columns and the sorted rows of a DataFrame."""
         fields = [
             f"{field.name} {field.dataType.simpleString()}"
             + ("" if field.nullable else " NOT NULL")
@@ -161,12 +165,12 @@ class _Read:
         return cls(df, ", ".join(fields), tuple(sorted(map(str, df.collect()))))
 
     def in_order_of(self, other: DataFrame) -> _Read:
-        """Return the same result with the column order of another DataFrame."""
+        """Return the same result, with columns in the order of another DataFrame."""
         return self.of(self.df.select(*map(quoted, other.columns)))
 
 
 def _read(load: Callable[[], DataFrame]) -> _Read | str:
-    """Return the result of a DataFrame, or the text of its error."""
+    """Load and collect a DataFrame. Return its result, or the text of the error."""
     try:
         return _Read.of(load())
     except SplitlibError as error:

@@ -1,4 +1,7 @@
-"""Small programs that run with plain Spark and with splitlib, whose results are compared."""
+"""Small programs of SQL steps that run with plain Spark and with splitlib.
+
+The module also compares the results of the two runs.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from splitlib.errors import ConfigError, UnsupportedTable
 from splitlib.spark.plan_report import PlanReport
 from tests.integration.randomized.star_tables import location
 
-# Errors that values cause in ANSI mode. Spark may evaluate rows before it drops them, so pruning
-# can avoid such an error.
+# Error conditions that values cause in ANSI mode. Plain Spark can fail on a row that the query does
+# not need. After pruning, this row may not be read, so that the query succeeds.
 _OF_VALUES = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE"
     r"|DATETIME_OVERFLOW|INVALID_INDEX|DIVIDE_BY_ZERO"
 )
-# A missing column: Spark or splitlib reports it.
+# Errors about a missing column. Spark and splitlib have different messages for it.
 _OF_NAMES = re.compile(r"UNRESOLVED_COLUMN|INVALID_EXTRACT_BASE_FIELD_TYPE|has no column")
 _UNREADABLE = "FAILED_READ_FILE"
-# With metastorePartitionPruningFastFallback, Spark fails on conditions over partition columns of
-# types that the metastore lacks, such as TIMESTAMP_NTZ.
+# With ``metastorePartitionPruningFastFallback``, Spark fails on a condition if the partition column
+# has a type that the metastore lacks, such as TIMESTAMP_NTZ.
 _UNKNOWN_TO_HIVE = "Expected only partition pruning predicates"
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
@@ -37,14 +40,14 @@ _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one step: its rows or an error."""
+    """The result of one step of a program: rows or an error."""
 
     rows: tuple[str, ...] = ()
     error: str = ""
-    """Spark's error condition or the class name; empty for no error."""
+    """Error condition of Spark, or class name of the error; empty if the step succeeded."""
     message: str = ""
     refused: bool = False
-    """Whether splitlib refused to read the table, or to read it with these settings."""
+    """Whether splitlib refused the table or the settings with an error of its own."""
 
     def __str__(self) -> str:
         if self.error:
@@ -58,9 +61,9 @@ class Step(NamedTuple):
     kind: str
     """``rows``, ``view``, ``cache``, ``do``, ``command``, ``write``, ``insert`` or ``file``."""
     text: str
-    """A query, a statement or a table name, depending on the kind."""
+    """Query or statement; for the kind ``file``, the name of a table."""
     name: str = ""
-    """Name of the view to create or of the table to write."""
+    """Name of the view to create or of the table to write; empty for other kinds."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,17 @@ class Program:
     steps: tuple[Step, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
-    """Statements that create the program's own tables.
+    """Statements that create and fill tables for this program only.
 
-    Each CREATE statement starts with CREATE TABLE and the name.
+    A CREATE statement must start with ``CREATE TABLE`` and the name of the table.
     """
     how: str = "optimize"
-    """How splitlib plans queries: ``optimize``, ``sql`` or ``twice``."""
+    """Function that plans queries: ``optimize``, ``sql``, or ``twice`` (``optimize`` two times)."""
     ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def caches(self) -> bool:
-        """Whether a step caches its result."""
+        """Whether any step caches the result of a query."""
         return any(step.kind == "cache" for step in self.steps)
 
     def without_caches(self) -> Program:
@@ -92,10 +95,7 @@ class Program:
         )
 
     def __str__(self) -> str:
-        """Return the text needed to run the program by hand.
-
-        ``RANDOM_SEED`` recreates the shared tables.
-        """
+        """Return settings and statements with which a developer can run the program again."""
         lines = [f"RANDOM_SEED={self.seed} RANDOM_QUERIES=1, by splitlib.{self.how}"]
         lines += [f"SET {key}={value};" for key, value in self.settings.items()]
         lines += [f"{statement};" for statement in self.tables]
@@ -104,12 +104,12 @@ class Program:
 
 
 Frames = Callable[[str], DataFrame]
-"""A function from a query to its DataFrame."""
+"""Function that takes the SQL text of a query and returns its DataFrame."""
 
 
 @dataclass
 class Optimizing:
-    """Runs queries with splitlib, and collects their reports."""
+    """Function object that plans a query with splitlib and keeps the report of the plan."""
 
     spark: SparkSession
     how: str
@@ -128,23 +128,26 @@ class Optimizing:
 
     @property
     def pruned(self) -> bool:
-        """Whether any scan was pruned."""
+        """Whether splitlib pruned any scan of the planned queries."""
         return any(scan.is_pruned for report in self.reports for scan in report.scans)
 
     def given_up(self) -> list[str]:
-        """Return the reasons of queries that were left to Spark because of an error."""
+        """Return the reported reasons that are errors of the planner."""
         reasons = [str(reason) for report in self.reports for reason in report.reasons]
         return [r for r in reasons if "Error" in r or "Exception" in r]
 
 
 def plain(spark: SparkSession, catalogs: Iterable[str]) -> Frames:
-    """Return a function that runs queries with plain Spark, with the named catalogs removed."""
+    """Return a function that runs queries with plain Spark.
+
+    Spark does not have splitlib's named catalogs, so their names are removed from the query.
+    """
     named = re.compile(rf"\b({'|'.join(catalogs)})\.default\.")
     return lambda query: spark.sql(named.sub("", query))
 
 
 def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
-    """Return the sorted rows of the DataFrame that ``work`` returns, or its error."""
+    """Call ``work``. Return the sorted rows of its DataFrame, or the error."""
     try:
         df = work()
         return Outcome(() if df is None else rows_of(df))
@@ -153,9 +156,9 @@ def outcome(work: Callable[[], DataFrame | None]) -> Outcome:
 
 
 def rows_of(df: DataFrame) -> tuple[str, ...]:
-    """Return the rows as sorted text.
+    """Return the rows of a DataFrame as sorted text.
 
-    Dates and times are formatted by Spark, because Python cannot represent all of them.
+    Spark formats dates and times, because Python does not support all of their years.
     """
     shown = []
     for name, kind in df.dtypes:
@@ -167,7 +170,7 @@ def rows_of(df: DataFrame) -> tuple[str, ...]:
 
 
 def failed(error: Exception) -> Outcome:
-    """Convert an error to an outcome."""
+    """Return the outcome of a step that raised an error."""
     text = str(error)
     found = _CONDITION.search(text)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
@@ -179,7 +182,7 @@ def failed(error: Exception) -> Outcome:
 
 
 def run(spark: SparkSession, program: Program, frame: Frames) -> list[Outcome]:
-    """Return the outcome of each step. Drop the program's tables, views and caches afterwards."""
+    """Run a program, and return the outcome of each step. Then drop its tables and views."""
     with changed(spark, program.settings), _own_tables(spark, program):
         return [outcome(_step(spark, step, frame)) for step in program.steps]
 
@@ -209,7 +212,7 @@ def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFr
 
 
 def _copy_of_a_file(spark: SparkSession, table: str) -> None:
-    """Copy the file of the table's first partition, as if another writer added its rows again."""
+    """Copy a file of the table's first partition. Thus its rows are twice in the table."""
     files = sorted(location(spark, table).glob("*/*.parquet"))
     if files:
         shutil.copy(files[0], files[0].with_name(f"copy-{files[0].name}"))
@@ -234,15 +237,18 @@ def _own_tables(spark: SparkSession, program: Program) -> Iterator[None]:
 
 
 class Verdict(NamedTuple):
-    """The result of a comparison."""
+    """The result of a comparison of two runs."""
 
     kind: str
-    """Kind of the result: ``same``, ``both fail``, ``spared``, ``refused`` or ``different``."""
+    """``same``, ``both fail``, ``spared``, ``refused`` or ``different``.
+
+    ``spared`` means that plain Spark fails on data that splitlib does not need to read.
+    """
     text: str = ""
 
 
 def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
-    """Compare the outcomes step by step. Errors of the same kind count as equal."""
+    """Compare the outcomes of two runs, step by step. Errors of one kind count as equal."""
     verdict = Verdict("same")
     for number, (one, other) in enumerate(zip(expected, found, strict=True)):
         if other.refused:
@@ -255,8 +261,8 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
             verdict = Verdict("spared", f"step {number}: {one}")
             continue
         elif one.error.startswith(_UNREADABLE) and not other.error:
-            # The file belongs to a pruned partition. Or a subquery reads it, and Spark has already
-            # overwritten it.
+            # splitlib has not read the file, because its partition is pruned. Or a subquery reads a
+            # table that plain Spark has already overwritten.
             return Verdict("spared", f"step {number}: {one}")
         elif _UNKNOWN_TO_HIVE in one.message and not other.error:
             return Verdict("spared", f"step {number}: {one}")
@@ -267,9 +273,9 @@ def compare(expected: list[Outcome], found: list[Outcome]) -> Verdict:
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:
-    """Whether both errors come from values, or both from missing names.
+    """Return whether both errors come from values, or both from missing columns.
 
-    Which value fails first may differ.
+    The errors may differ, because another value may fail first.
     """
     return any(
         kind.search(one.error + one.message) and kind.search(other.error + other.message)

@@ -1,4 +1,4 @@
-"""Random reads of tables, by plain Spark and by splitlib."""
+"""Run random reads of tables with plain Spark and with ``splitlib.read``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.hive_tables import way_of
 
 
 class ReadRunner:
-    """Runs random reads, and counts the results."""
+    """Runs random reads, compares their results, and counts them."""
 
     def __init__(self, spark: SparkSession, metastore: HiveMetastore) -> None:
         self._spark = spark
@@ -42,7 +42,7 @@ class ReadRunner:
     @classmethod
     @contextmanager
     def on_tables(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[Self]:
-        """Create the tables, and drop them after the block."""
+        """Create the tables and return a runner. Drop the tables after the block."""
         read_tables.create(spark)
         with changed(spark, QUICK):
             yield cls(spark, metastore)
@@ -51,11 +51,11 @@ class ReadRunner:
     def draw(
         self, seed: int, drawn: random.Random | None = None, more: SettingsDraw = no_settings
     ) -> Trial:
-        """See :func:`draw_trial`."""
+        """Draw the read for a seed with :func:`draw_trial`."""
         return draw_trial(seed, drawn, more)
 
     def verdict(self, trial: Trial) -> Verdict:
-        """Run a trial with plain Spark and with splitlib, and compare the results."""
+        """Run a random read with plain Spark and with splitlib, and compare the results."""
         with changed(self._spark, trial.settings):
             expected = outcome(lambda: self._joined(trial, self._plain(trial)))
             found = outcome(lambda: self._joined(trial, self._loaded(trial)))
@@ -110,7 +110,7 @@ class ReadRunner:
         return reader.config(**trial.config)
 
     def _joined(self, trial: Trial, fact: DataFrame) -> DataFrame:
-        """Join the fact with each dimension. Return its columns sorted by name."""
+        """Join the fact with each dimension. Return the fact's columns, sorted by name."""
         names = sorted(fact.columns)
         if trial.narrow:
             used = {name.lower() for d in trial.dimensions for name in d.on}
@@ -126,7 +126,7 @@ class ReadRunner:
 def _equal(dimension: Dimension) -> Column:
     found = F.lit(True)
     for name, column in dimension.on.items():
-        # A struct field must not be quoted as one name.
+        # In backticks, the struct field ``st.id`` would mean a column with a dot in its name.
         other = F.col("d.st.id" if column.lower() == "st.id" else f"d.`{column}`")
         one = F.col(f"f.`{name}`")
         found = found & (one.eqNullSafe(other) if dimension.null_safe else one == other)

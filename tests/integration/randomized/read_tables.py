@@ -1,4 +1,7 @@
-"""One small table for each type of partition key, each with data columns of many types."""
+"""Small tables for random reads: one for each type of partition key.
+
+Each table also has data columns of many types.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _NUMBERS = "1", "2", "3", "-1", "70000", "0"
 _FLOATS = "double('NaN')", "-0.0D", "0.0D", "1.5D", "2.0D", "-3.0D"
 _TEXTS = "'a'", "'A'", "'b'", "'it''s'", r"'a\\b'", "'\"q\"'", "'a%'", "'1'", "'01'", "'2020-02-27'"
 _PADDED = "'a'", "'A'", "'a '", "'b'", "'B '", "'é'"
-# Local times of New York; some of them are midnight in UTC or in India.
+# Local times in New York. Some of them are midnight in UTC or in India, others near clock changes.
 _ZONELESS = (
     "TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-27 19:00:00'",
     "TIMESTAMP_NTZ'2020-02-27 13:30:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'",
@@ -24,8 +27,7 @@ _ZONELESS = (
 )  # fmt: skip
 _DATES = "DATE'2020-02-27'", "DATE'2020-02-28'", "DATE'2020-03-08'", "DATE'1969-12-31'"
 
-# For each kind: the SQL type and its literals. Different shifts give the columns of a row different
-# values.
+# SQL type and literals of each kind of column. The kind is also the name of the data column.
 _KINDS = {
     "i": ("int", _NUMBERS),
     "l": ("bigint", _NUMBERS),
@@ -46,7 +48,8 @@ _KINDS = {
     "x.y": ("int", _NUMBERS),
 }
 
-# Partition keys cannot have a collation. Derby treats 'a' and 'a ' as the same partition name.
+# No key has the kind ``lc``, ``ci``, ``rt`` or ``uc``. Spark does not allow collations for
+# partition keys, and the metastore's database Derby treats ``'a'`` and ``'a '`` as equal.
 KEYS = {
     "q_int": (("k", "int", "i"),),
     "q_long": (("k", "bigint", "l"),),
@@ -63,18 +66,18 @@ KEYS = {
     "q_two": (("k", "int", "i"), ("day", "date", "d")),
     "q_none": (),
 }
-"""Name, type and kind of each table's partition keys. A kind is the name of a data column."""
+"""Partition keys by table. Each key is a tuple of name, SQL type and kind."""
 ORC = ("q_date", "q_double", "q_none")
 DIMENSION = "q_dim"
-"""A table of only data columns, from which dimensions are taken."""
+"""Name of a table without partition keys, from which random dimensions are taken."""
 KINDS = ("v", *_KINDS)
-"""Kinds of data columns. Each column is named after its kind, and ``v`` is unique in each row."""
+"""Kinds of data columns, which are also their names. ``v`` is the number of the row."""
 KINDS_OF_ORC = tuple(kind for kind in KINDS if kind not in ("lc", "ci", "rt", "uc", "x.y"))
-"""Kinds of data columns in ORC tables."""
+"""Kinds of data columns that ORC tables have."""
 
 
 def create(spark: SparkSession) -> None:
-    """Create the tables."""
+    """Create and fill the tables."""
     for statement in statements():
         spark.sql(statement)
 
@@ -86,7 +89,7 @@ def drop(spark: SparkSession) -> None:
 
 
 def statements(only: str | None = None) -> list[str]:
-    """Return the statements that create all tables, or only one."""
+    """Return the statements that create and fill all tables, or only the table ``only``."""
     found = []
     for table, keys in {**KEYS, DIMENSION: ()}.items():
         if only not in (None, table):
@@ -98,14 +101,14 @@ def statements(only: str | None = None) -> list[str]:
             f"USING {'orc' if table in ORC else 'parquet'}"
             + (f" PARTITIONED BY ({names})" if keys else "")
         )
-        # Within a task, the writer treats 0.0 and -0.0 as one value, but they are two partitions.
+        # A task writes 0.0 and -0.0 to one partition, so the two values need separate statements.
         parts = ("id % 6 != 1", "id % 6 = 1") if table in ("q_float", "q_double") else ("true",)
         found += [f"INSERT INTO {table} {_rows(keys, part)}" for part in parts]
     return found
 
 
 def _columns(table: str) -> str:
-    """Return the data columns.
+    """Return the SQL definitions of a table's data columns.
 
     ORC tables omit features that Spark's ORC reader does not support.
     """
@@ -124,9 +127,9 @@ def _rows(keys: tuple[tuple[str, str, str], ...], part: str) -> str:
 
 
 def _value(kind: str, shift: int) -> str:
-    """Return an SQL expression for a value of the kind.
+    """Return an SQL expression that selects a value of a kind, or null, by the row number ``id``.
 
-    The row number selects the value or null.
+    Each column has another ``shift``, so that the columns of a row have different values.
     """
     type_name, values = _KINDS[kind]
     position = f"CAST((id + {shift}) % {len(values)} + 1 AS int)"
@@ -136,5 +139,5 @@ def _value(kind: str, shift: int) -> str:
 
 
 def literals(kind: str) -> tuple[str, ...]:
-    """Return SQL literals of the kind."""
+    """Return the SQL literals with which columns of a kind are compared."""
     return tuple(map(str, range(0, 30, 4))) if kind == "v" else _KINDS[kind][1]

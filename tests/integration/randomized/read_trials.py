@@ -1,4 +1,4 @@
-"""Random reads: tables, connectors, conditions, dimensions, time zones and settings."""
+"""Draw random reads of a table, with random conditions, join keys, connectors and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.randomized.read_tables import (
 )
 from tests.integration.randomized.star_programs import ZONES
 
-# Types of dimension keys that are compared with a column of each kind.
+# SQL types of dimension keys with which a column of each kind may be compared.
 _NUMERIC = ("int", "bigint", "smallint", "decimal(10, 0)", "decimal(12, 4)", "double", "string")
 _TEMPORAL = ("date", "timestamp", "timestamp_ntz", "string")
 _TYPES = {
@@ -41,7 +41,7 @@ _TYPES = {
     "b": ("boolean", "string"),
 }
 _TEXTUAL = ("s", "lc", "ci", "rt", "uc", "ch", "vc")
-# Functions of each kind of column, with the kind of their result.
+# SQL functions that may be applied to a column of each kind, with the kind of their results.
 _FUNCTIONS = {
     **dict.fromkeys(_TEXTUAL, (("upper({})", "s"), ("trim({})", "s"), ("substr({}, 1, 1)", "s"))),
     **dict.fromkeys(("i", "l", "v", "x.y"), (
@@ -58,7 +58,7 @@ _FUNCTIONS = {
     "n": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("hour({})", "i")),
     "b": (("NOT {}", "b"),),
 }  # fmt: skip
-# Error-prone tables and kinds are drawn more often.
+# Tables and kinds with which errors are more likely occur several times, to be drawn more often.
 _TABLES = (*KEYS, "q_text", "q_text", "q_time", "q_zoneless", "q_date", "q_double", "q_float")
 _MORE = ("t", "t", "n", "d", "g", "f", "lc", "ci", "rt", "uc")
 _PATTERNS = ("'a%'", "'%a'", "'_'", "'%''%'", r"'a\\\\%'", r"'a\\%%'", "'a!%' ESCAPE '!'")
@@ -79,18 +79,18 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension that filters the table, and is joined with it afterwards."""
+    """A dimension whose keys filter the table, and with which the result is joined."""
 
     query: str
     on: Mapping[str, str]
     null_safe: bool
     join: str
-    """``inner`` or ``left_semi``."""
+    """Type of the join: ``inner`` or ``left_semi``."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One random read of a table."""
+    """Description of one random read of a table."""
 
     seed: int
     table: str
@@ -100,9 +100,9 @@ class Trial:
     conditions: tuple[str, ...]
     dimensions: tuple[Dimension, ...]
     narrow: bool
-    """Whether only a few columns are compared."""
+    """Whether only ``v``, partition keys and join columns are compared, instead of all columns."""
     forms: tuple[str, ...] = ()
-    """Names of conditions that test a single partition key."""
+    """Names of conditions that are expected to prune, such as ``IN``; empty for other reads."""
     ingredients: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ _COMPARISONS = (
     "IS NULL", "IS NOT NULL", "<=>", "<=> NULL", "= or =", "NOT =", "NOT <", "LIKE", "NOT LIKE",
     "startswith", "COLLATE", "RLIKE",
 )  # fmt: skip
-# The kinds left out are integers like others.
+# ``v`` and ``x.y`` are left out: they are integer columns like ``i`` and ``l``.
 _COMMON = [kind for kind in KINDS if kind not in ("v", "x.y")]
 EVERY_INGREDIENT = frozenset(
     [
@@ -150,7 +150,7 @@ EVERY_INGREDIENT = frozenset(
         *("a dimension that is a table", "many keys"),
     ]
 )
-"""All ingredients of trials. Enough trials must draw each of them."""
+"""Names of everything that a random read can contain. A long run must draw each of them."""
 
 
 def draw_trial(
@@ -158,18 +158,18 @@ def draw_trial(
     drawn: random.Random | None = None,
     more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
 ) -> Trial:
-    """Draw the trial for a seed.
+    """Return the random read for a seed. The same seed gives the same read.
 
     Args:
-        seed: Seed of the trial.
-        drawn: Random generator to use instead of a new one.
-        more: Function that draws additional settings.
+        seed: Seed of the random generator.
+        drawn: Random generator to use; None for a new one with this seed.
+        more: Function that draws additional Spark settings.
     """
     return _Draw(seed, drawn or random.Random(seed)).trial(more)
 
 
 class _Draw:
-    """Draws one trial."""
+    """Draws one random read. Use an instance only once."""
 
     def __init__(self, seed: int, drawn: random.Random) -> None:
         self._seed = seed
@@ -181,11 +181,11 @@ class _Draw:
         self._data = (*kinds, *(kind for kind in _MORE if kind in kinds))
 
     def trial(self, more: Callable[[random.Random], Mapping[str, str]]) -> Trial:
-        """Return the finished trial."""
+        """Draw settings, conditions and dimensions, and return the random read."""
         choice = self._random.choice
         connector = choice(("hive", "session", "hive", "session", "files"))
         if connector == "files" and not {"ch", "vc"}.isdisjoint(self._keys.values()):
-            connector = "hive"  # Directories have no CHAR or VARCHAR columns.
+            connector = "hive"  # A directory cannot have CHAR columns.
         settings = {
             **more(self._random),
             "spark.sql.session.timeZone": choice(ZONES),
@@ -220,7 +220,7 @@ class _Draw:
         )  # fmt: skip
 
     def _column(self) -> tuple[str, str]:
-        """Return a column's quoted name and its kind. Partition keys are preferred."""
+        """Draw a column, often a partition key. Return its quoted name and its kind."""
         if self._keys and self._random.random() < 0.5:
             name = self._random.choice(list(self._keys))
             return name, self._keys[name]
@@ -230,7 +230,7 @@ class _Draw:
         return f"`{name}`", name
 
     def _of_one_form(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return a condition that must prune partitions if some value fails it."""
+        """Return a condition that tests one partition key, and the name of its form."""
         key, kind = self._random.choice(list(self._keys.items()))
         one, other = (self._random.choice(literals(kind)) for _ in range(2))
         forms = {
@@ -275,7 +275,7 @@ class _Draw:
     def _simple(self, column: str, kind: str) -> str:
         values = literals(kind)
         if self._random.random() < 0.12:
-            # A literal of another kind, which Spark coerces.
+            # Sometimes use a literal of another kind, which Spark must convert.
             values = literals(self._random.choice([k for k in KINDS if _near(k, kind)]))
         one, other, third = (self._random.choice(values) for _ in range(3))
         forms = {
@@ -344,9 +344,9 @@ class _Draw:
         return name, kind
 
     def _of_values(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Return a dimension of literals with nulls, cast to other types.
+        """Return a dimension of a few literals and nulls, which may be cast to other types.
 
-        Some dimensions are empty.
+        The dimension may be empty.
         """
         count = self._random.choice((0, 1, 2, 3, 3, 5))
         rows = []
@@ -364,7 +364,7 @@ class _Draw:
         return query, _numbered(fact)
 
     def _of_the_table(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Return a dimension of table columns, cast to other types or unchanged."""
+        """Return a dimension that selects columns of a table, perhaps cast to other types."""
         self._ingredients["a dimension that is a table"] += 1
         where = self._random.choice(("v % 5 = 1", "v < 4", "b", "v = 7", "d IS NULL"))
         if self._random.random() < 0.5:
@@ -381,9 +381,9 @@ class _Draw:
         return f"SELECT * FROM {DIMENSION} WHERE {where}", on
 
     def _many(self, fact: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-        """Return a dimension with more keys than splitlib lists one by one.
+        """Return a dimension with so many keys that splitlib does not list them one by one.
 
-        Most keys match no row.
+        Most of these keys do not match any row.
         """
         self._ingredients["many keys"] += 1
         texts = {"d": "date_add(DATE'2031-01-01', CAST(id AS int))",
@@ -406,10 +406,10 @@ def _numbered(fact: Iterable[str]) -> dict[str, str]:
 
 
 def _near(one: str, other: str) -> bool:
-    """Whether Spark can compare columns of two kinds."""
+    """Return whether Spark can compare columns of the two kinds."""
     groups = (("v", "i", "l", "m", "g", "f", "x.y"), ("d", "t", "n"), _TEXTUAL, ("b",))
     return any(one in group and other in group for group in groups)
 
 
 FORMATS = {table: "orc" if table in ORC else "parquet" for table in KEYS}
-"""File format of each table."""
+"""File format, by name of the table."""

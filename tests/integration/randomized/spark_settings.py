@@ -1,4 +1,4 @@
-"""Spark settings for random queries: fast defaults, and random planner settings."""
+"""Spark settings for random queries: settings that save time, and settings drawn at random."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-# Queries over few rows take much longer to compile and to replan than to run.
+# Most of these settings save time. On few rows, compiling and replanning take longer than running.
 QUICK: Final = {
     "spark.splitlib.plannerSmallFactPartitions": "0",
     "spark.splitlib.runtimeFilterBytes": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Spark itself fails when it pushes a null subquery result down.
+    # Otherwise Spark fails if it pushes the result of a subquery to the ORC reader and it is null.
     "spark.sql.orc.filterPushdown": "false",
 }
 
 SettingsDraw = Callable[[random.Random], Mapping[str, str]]
-"""A function that draws settings."""
+"""Function that draws Spark settings with a random generator, and returns them by name."""
 
 _OF_PLANS: Final = re.compile(
     r"^spark\.sql\.(optimizer|adaptive|codegen|cbo|execution|exchange|join|statistics|parquet|orc"
@@ -32,15 +32,15 @@ _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 
 
 def no_settings(drawn: random.Random) -> Mapping[str, str]:
-    """Draw no settings."""
+    """Return no settings. This is the default of functions that draw queries."""
     return {}
 
 
 def any_of_spark(spark: SparkSession) -> SettingsDraw:
-    """Return a function that draws inverted planner flags and excluded optimizer rules.
+    """Return a function that inverts random planner flags and excludes random optimizer rules.
 
     Args:
-        spark: A session, which determines the available settings.
+        spark: Session from which the names of flags and rules are taken.
     """
     flags = _flags(spark)
     rules = _rules(spark)
@@ -57,7 +57,7 @@ def any_of_spark(spark: SparkSession) -> SettingsDraw:
 
 
 def _flags(spark: SparkSession) -> dict[str, str]:
-    """Return the planner flags that a session may change, each with its inverted default."""
+    """Return the planner flags that a session can change, each with its inverted value."""
     opposite = {"true": "false", "false": "true"}
     listed = spark.sql("SET -v").collect()
     return {
@@ -68,7 +68,7 @@ def _flags(spark: SparkSession) -> dict[str, str]:
 
 
 def _rules(spark: SparkSession) -> list[str]:
-    """Return the optimizer rules that may be excluded."""
+    """Return the names of the optimizer rules that Spark allows to exclude."""
     optimizer: Any = spark._jsparkSession.sessionState().optimizer()
     batches = optimizer.defaultBatches()
     named = {

@@ -1,4 +1,7 @@
-"""Random comparisons of columns of one kind, cast to one kind, or coerced by Spark."""
+"""Draw random comparisons of columns and random conditions on columns.
+
+Compared columns have the same kind, are converted to the same kind, or are coerced by Spark.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ LITERALS = {
     "t": ("TIMESTAMP'2020-02-27 00:00:00'", "TIMESTAMP'2020-02-28 05:00:00Z'"),
     "z": ("TIMESTAMP_NTZ'2020-02-27 00:00:00'", "TIMESTAMP_NTZ'2020-02-28 00:00:00'"),
 }
-"""SQL literals by kind of column. See ``star_tables.COLUMNS`` for the kinds."""
+"""SQL literals by kind of column. A comment in ``star_tables`` explains the kinds."""
 
 COLLATIONS = ("UTF8_LCASE", "UNICODE", "UNICODE_CI", "UTF8_BINARY_RTRIM", "UNICODE_CI_RTRIM")
 
-# Conversions of each kind, with the kind of their result. Most of them lose information.
+# SQL conversions of a column by its kind, with the kind of the result. Most lose information.
 _CASTS = {
     "n": (
         ("CAST({} AS string)", "q"), ("CAST({} AS double)", "f"), ("{} % 3", "n"),
@@ -56,13 +59,13 @@ _CASTS = {
     "z": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("to_date({})", "d")),
 }  # fmt: skip
 
-# Pairs of kinds that Spark coerces to a common type for a comparison.
+# Pairs of kinds with different types. To compare them, Spark converts them to a common type.
 _COERCED = (
     ("n", "m"), ("n", "f"), ("m", "f"), ("n", "q"), ("m", "q"), ("f", "q"), ("s", "c"), ("c", "l"),
     ("d", "t"), ("d", "z"), ("t", "z"),
 )  # fmt: skip
 
-# End of an interval that starts at a given value, by kind.
+# SQL expressions, by kind, for the end of an interval that starts at a given value.
 _NEXT = {"n": "{} + 2", "m": "{} + 1", "d": "date_add({}, 2)", "s": "concat({}, '~')"}
 
 EVERY_EXPRESSION = frozenset(
@@ -78,28 +81,28 @@ EVERY_EXPRESSION = frozenset(
         "BETWEEN columns",
     ]
 )
-"""The ingredients that this module counts."""
+"""Names of everything that this module can put into a query, as counted in ``ingredients``."""
 
 
 @dataclass
 class Scope:
-    """Columns that conditions and the select list may use."""
+    """The columns that conditions and the select list of a query may use."""
 
     columns: dict[str, str] = field(default_factory=dict)
-    """Kind of each ``alias.column``."""
+    """Kind of each column, by its name ``alias.column``."""
 
     def of(self, kind: str) -> list[str]:
-        """Return the columns of a kind."""
+        """Return the names of the columns of a kind."""
         return [name for name, k in self.columns.items() if k == kind]
 
     def keys(self, kind: str) -> list[str]:
-        """Return the key columns of a kind, or all its columns if none is a key."""
+        """Return the columns of a kind, except ``v`` and ``a`` if there are others."""
         names = self.of(kind)
         return [n for n in names if not n.endswith((".v", ".a"))] or names
 
 
 class Expressions:
-    """Draws comparisons and conditions, and counts their ingredients."""
+    """Draws comparisons and conditions as SQL text, and counts what they contain."""
 
     def __init__(self, drawn: random.Random, ingredients: Counter[str]) -> None:
         self._random = drawn
@@ -107,12 +110,12 @@ class Expressions:
         self._theme = ""
 
     def draw_theme(self) -> str:
-        """Draw the preferred kinds of columns, as a string of kinds; empty for no preference."""
+        """Draw the kinds of columns to prefer. Return their letters; empty for no preference."""
         self._theme = self._random.choice(("", "", "f", "f", "cls", "cl", "tzd", "tz", "mqn", "q"))
         return self._theme
 
     def comparison(self, left: Scope, right: Scope) -> str | None:
-        """Compare a column of each scope. Return None if no columns are comparable."""
+        """Return a comparison of two columns, one of each scope; None if none can be compared."""
         match self._random.random():
             case x if x < 0.25:
                 return self._with_casts(left, right)
@@ -151,7 +154,7 @@ class Expressions:
         return self._random.choice((f"{one} BETWEEN {other} AND {_NEXT[kind].format(other)}", text))
 
     def _with_casts(self, left: Scope, right: Scope) -> str | None:
-        """Return a comparison of two columns of the same kind, after at least one is converted."""
+        """Return a comparison of two columns after at least one of them is converted."""
         pairs = [
             (one, other)
             for one, other in itertools.product(self._converted(left), self._converted(right))
@@ -159,7 +162,7 @@ class Expressions:
         ]
         if not pairs:
             return None
-        # Draw each conversion with equal probability, whatever the number of columns that it fits.
+        # First draw a conversion, then columns for it. Thus all conversions are equally frequent.
         casts = sorted({cast for pair in pairs for _, _, cast in pair if cast})
         cast = self._random.choice([c for c in casts if c[0] in self._theme] or casts)
         one, other = self._random.choice([p for p in pairs if cast in (p[0][2], p[1][2])])
@@ -171,7 +174,7 @@ class Expressions:
         return self._compared(one[0], other[0], one[1])
 
     def _converted(self, scope: Scope) -> list[tuple[str, str, str]]:
-        """Return columns, unchanged and converted: the SQL text, its kind and the conversion."""
+        """Return columns, also converted, as tuples of SQL text, its kind and the conversion."""
         found = []
         for kind in LITERALS:
             for name in scope.keys(kind):
@@ -198,7 +201,7 @@ class Expressions:
         return f"{left_name} {sign} {right_name}"
 
     def condition(self, scope: Scope) -> str:
-        """Return a condition that compares one column with constants."""
+        """Return a condition that compares a column of the scope with literals."""
         column = self._random.choice(list(scope.columns))
         kind = scope.columns[column]
         self._ingredients[f"condition on kind {kind}"] += 1

@@ -1,4 +1,4 @@
-"""Random programs around star joins: settings, views, caches, data changes and overwrites."""
+"""Draw random programs of star joins, with views, caches, changes of tables and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.randomized.star_expressions import EVERY_EXPRESSION
 from tests.integration.randomized.star_queries import StarQueries
 
 CATALOGS = {"r_lake": "hive", "r_own": "session"}
-"""Connector of each named catalog, through which splitlib itself reads some tables."""
+"""Connector of each named catalog. Some queries read tables through these catalogs."""
 
 ZONES = (
     "UTC",
@@ -23,7 +23,8 @@ ZONES = (
     "+05:45",
 )
 
-# If a setting has several values, one is drawn. Rules that copy, move or merge scans come first.
+# Possible values of settings, of which one is drawn. The first settings make rules duplicate, move
+# or merge scans.
 _SETTINGS = {
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": ("true", "false"),
     "spark.sql.optimizer.mergeSubplans.filterPropagation.enabled": ("false",),
@@ -91,7 +92,7 @@ EVERY_INGREDIENT = EVERY_EXPRESSION | {
     "the greatest or least key",
     *("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
 }
-"""All ingredients of programs. Enough programs must draw each of them."""
+"""Names of everything that a program can contain. A long run must draw each of them."""
 
 
 def draw_program(
@@ -99,12 +100,12 @@ def draw_program(
     drawn: random.Random | None = None,
     more: Callable[[random.Random], Mapping[str, str]] = lambda drawn: {},
 ) -> Program:
-    """Draw the program for a seed.
+    """Return the random program for a seed. The same seed gives the same program.
 
     Args:
-        seed: Seed of the program.
-        drawn: Random generator to use instead of a new one.
-        more: Function that draws additional settings.
+        seed: Seed of the random generator.
+        drawn: Random generator to use; None for a new one with this seed.
+        more: Function that draws additional Spark settings.
     """
     drawn, ingredients = drawn or random.Random(seed), Counter[str]()
     settings = {**more(drawn), **_settings(drawn, ingredients)}
@@ -134,7 +135,8 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
         "spark.sql.session.timeZone": drawn.choice(ZONES),
         "spark.sql.ansi.enabled": drawn.choice(("true", "false")),
     }
-    # This rule copies the right side of a join for each branch of a union on the left.
+    # This setting is drawn often. With it, Spark scans a table once per branch of a union that the
+    # table is joined with.
     if drawn.random() < 0.5:
         settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
     if drawn.random() < 0.5:
@@ -147,7 +149,7 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
 
 
 def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """Draw queries over views: joined, joined with themselves, or in a union."""
+    """Draw steps that create views, and a query that joins views or has them in a union."""
     steps: list[Step] = []
     views: dict[str, dict[str, str]] = {}
     for number in range(drawn.choice((1, 1, 2))):
@@ -169,7 +171,7 @@ def _of_views(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ..
 
 
 def _of_own(drawn: random.Random) -> str:
-    """Return a query over the program's own tables, with the columns of the fact."""
+    """Return a query that selects the fact's columns from a join of the program's own tables."""
     key = drawn.choice(("d.id", "d.id", "try_cast(d.f AS int)"))
     condition = drawn.choice((f"d.grp = {drawn.choice((1, 2))}", "d.id > 1", "d.f > 1"))
     match drawn.randrange(4):
@@ -188,7 +190,7 @@ def _of_own(drawn: random.Random) -> str:
 
 
 def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """Draw a cached query, changes to its tables, and new queries on them."""
+    """Draw steps that cache a query, change its tables, and query the changed tables."""
     query = _of_own(drawn)
     steps = [Step("cache", query)]
     for _ in range(drawn.choice((1, 1, 2))):
@@ -197,7 +199,7 @@ def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step
         if statement:
             steps.append(Step("do", statement))
         else:
-            # Plain Spark, too, may keep its file listing until a refresh.
+            # Without REFRESH, even plain Spark may not see the additional file.
             steps += [Step("file", "o_fact"), Step("do", "REFRESH TABLE o_fact")]
         steps.append(Step("rows", query if drawn.random() < 0.7 else _of_own(drawn)))
     if drawn.random() < 0.3:
@@ -206,9 +208,9 @@ def _with_a_cache(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step
 
 
 def _that_overwrites(drawn: random.Random, ingredients: Counter[str]) -> tuple[Step, ...]:
-    """Draw a query whose result overwrites a table that it reads.
+    """Draw a query whose result overwrites a table that it reads, and queries on the tables.
 
-    If Spark refuses it, no rows may be lost.
+    These queries show whether rows were lost if Spark refuses to overwrite the table.
     """
     query = _of_own(drawn)
     steps = []

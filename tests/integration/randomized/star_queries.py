@@ -1,4 +1,4 @@
-"""Random star joins over a few small tables."""
+"""Draw random SQL queries that join facts and dimensions, from the tables of ``star_tables``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ _VALUES = ("v", "a")
 
 
 class StarQueries:
-    """Draws random queries. The same seed gives the same queries.
+    """Draws random star joins as SQL text.
 
     Args:
-        drawn: Random generator.
-        ingredients: Counter of the queries' ingredients.
-        more_facts: Additional relations: the kind of each column by name.
-        named: Named catalog through which some tables are read; None for none.
+        drawn: Random generator. With the same seed, it draws the same queries.
+        ingredients: Counter of what the queries contain; None for a new counter.
+        more_facts: Views to use like fact tables: the kind of each column, by name of the view;
+            None for no views.
+        named: Named catalog, with database, from which some tables are read; None to use only
+            the session's catalog.
     """
 
     def __init__(
@@ -41,11 +43,11 @@ class StarQueries:
         self._more_facts = 0.25
 
     def draw(self) -> str:
-        """Return a query that gives the same rows each time, in any order."""
+        """Return a query with deterministic rows. Their order is not defined."""
         return self.draw_with_columns()[0]
 
     def draw_with_columns(self) -> tuple[str, dict[str, str]]:
-        """Return a query like :meth:`draw`, and the kinds of its columns."""
+        """Return a query as :meth:`draw` does, and the kind of each of its columns."""
         self._aliases = 0
         self._theme = self._expressions.draw_theme()
         self._more_facts = self._random.choice((0.1, 0.25, 0.7))
@@ -69,7 +71,7 @@ class StarQueries:
             query = f"SELECT{self._hint()} {key} AS c0, count(*) AS c1 FROM {text} GROUP BY {key}"
             return query, {"c0": kind, "c1": "n"}
         if self._random.random() < 0.15:
-            # Spark merges scalar subqueries over the same table.
+            # Two scalar subqueries over one table test that Spark merges their scans.
             table = self._random.choice(FACTS)
             for _ in range(2):
                 kinds[f"c{len(names)}"] = "n"
@@ -83,7 +85,8 @@ class StarQueries:
     def _hint(self) -> str:
         """Return a broadcast hint or an empty text.
 
-        Some rules copy only broadcast tables, and the tables have no size statistics.
+        Some optimizer rules duplicate only scans of broadcast tables. Without size statistics,
+        Spark broadcasts these tables only with a hint.
         """
         if self._random.random() < 0.6:
             return ""
@@ -102,7 +105,7 @@ class StarQueries:
         return self._random.choice(fitting if fitting and self._random.random() < 0.75 else tables)
 
     def _in_from(self, table: str) -> str:
-        """Return the table's name in the session's catalog or in the named catalog."""
+        """Return the name to use in FROM: of the session's catalog or of the named catalog."""
         if self._named is None or table in VIEWS or table not in COLUMNS:
             return table
         if self._random.random() < 0.6:
@@ -111,9 +114,10 @@ class StarQueries:
         return table
 
     def _grouped(self, column: str, kind: str) -> tuple[str, str]:
-        """Return the expression and the kind to group by.
+        """Return an expression by which a query can group a column, and its kind.
 
-        Collated text is normalized, because a group returns any one of its equal texts.
+        For collated text, Spark returns any one of the equal texts of a group. The expression
+        makes these texts identical.
         """
         if kind == "l":
             return f"lower(rtrim(CAST({column} AS string)))", "s"
@@ -149,9 +153,9 @@ class StarQueries:
         return [name for name in columns if name not in _VALUES] or columns
 
     def _union(self) -> tuple[str, dict[str, str]]:
-        """Return a union of two tables with a tag column.
+        """Return a union of two tables as SQL text, and the kinds of its columns.
 
-        A condition on the tag may rule out one or both branches.
+        The column ``tag`` differs between the tables, so a condition on it can exclude a table.
         """
         self._ingredients["union"] += 1
         one = self._random.choice(("r_int", *self._facts))
@@ -168,9 +172,9 @@ class StarQueries:
         return text, {"tag": "s", "v": "n", "k": kind}
 
     def _union_of_dimensions(self, scope: Scope) -> str:
-        """Return a union of dimensions.
+        """Return a union of dimensions as SQL text.
 
-        When it is joined with a fact, a rule may copy the fact for each branch.
+        If it is joined with a fact, an optimizer rule may scan the fact once per dimension.
         """
         self._ingredients["union of dimensions"] += 1
         table = self._table(fact=False)
@@ -214,7 +218,7 @@ class StarQueries:
         return self._expressions.condition(scope)
 
     def _extreme(self, scope: Scope) -> str:
-        """Return a comparison with the greatest or least key of a table."""
+        """Return a condition that compares a column with the greatest or least key of a table."""
         table = self._random.choice((*FACTS, *FACTS, *DIMENSIONS))
         key = list(COLUMNS[table])[-1]
         columns = scope.of(COLUMNS[table][key])

@@ -1,4 +1,4 @@
-"""Run programs of star joins with plain Spark and with splitlib."""
+"""Run random programs of star joins with plain Spark and with splitlib."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.hive_tables import way_of
 
 
 class StarRunner:
-    """Runs programs, and counts the results."""
+    """Runs programs, compares their results, and counts them."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -31,7 +31,7 @@ class StarRunner:
     @classmethod
     @contextmanager
     def on_tables(cls, spark: SparkSession, metastore: HiveMetastore) -> Iterator[Self]:
-        """Create the tables, and drop them after the block. No table is too small for pruning."""
+        """Create tables, named catalogs and a runner. Drop the tables after the block."""
         star_tables.create(spark)
         catalogs = {
             f"spark.splitlib.catalog.{name}.{option}": value
@@ -48,7 +48,7 @@ class StarRunner:
     def draw(
         self, seed: int, drawn: random.Random | None = None, more: SettingsDraw = no_settings
     ) -> Program:
-        """See :func:`draw_program`."""
+        """Draw the program for a seed with :func:`draw_program`."""
         return draw_program(seed, drawn, more)
 
     def verdict(self, program: Program) -> Verdict:
@@ -59,7 +59,8 @@ class StarRunner:
         found = run(spark, program, optimizing)
         verdict = compare(expected, found)
         if verdict.kind == "different" and program.caches:
-            # After a change, Spark itself may still answer some queries from its cache.
+            # After a table changes, plain Spark may still return old rows from its cache. Results
+            # without a cache are accepted too.
             verdict = compare(run(spark, program.without_caches(), plain(spark, CATALOGS)), found)
         if verdict.kind == "same" and (reasons := optimizing.given_up()):
             verdict = Verdict("different", f"left to Spark: {reasons}")

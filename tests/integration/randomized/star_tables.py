@@ -1,7 +1,7 @@
-"""Small tables for random star joins, with values on which joins often go wrong.
+"""Small tables for random star joins, with values for which joins are often wrong.
 
-They contain NaN, both zeros, text that is equal only under some collations, timestamps near
-midnight and near clock changes, and numbers as text. Some tables have files in unusual locations.
+Such values are NaN, 0.0 and -0.0, text that is equal only under a collation, numbers as text, and
+timestamps near midnight or near a clock change. Some tables have files in unusual locations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.tpcds.settings import changed
 _FLOAT = "element_at(array(double('NaN'), -0.0D, 0.0D, 1.0D, 2.5D, 2.0D), CAST({} % 6 + 1 AS int))"
 _CASE = "element_at(array('g1', 'G1', 'g1 ', 'g2', 'G2 ', 'g3'), CAST({} % 6 + 1 AS int))"
 _TEXT_NUMBER = "element_at(array('1', '01', '1.0', '2', ' 2', '5', 'x'), CAST({} % 7 + 1 AS int))"
-# Local times of New York; some of them are midnight in UTC or in India.
+# Local times in New York. Some of them are midnight in UTC or in India, others near clock changes.
 _ZONELESS = (
     "element_at(array(TIMESTAMP_NTZ'2020-02-27 00:00:00', TIMESTAMP_NTZ'2020-02-27 19:00:00',"
     " TIMESTAMP_NTZ'2020-02-27 13:30:00', TIMESTAMP_NTZ'2020-02-28 00:00:00',"
@@ -39,7 +39,8 @@ STATEMENTS = (
        SELECT id AS v, id % 3 AS a, CAST({_FLOAT.format("(id + 2)")} AS float) AS x,
               {_FLOAT.format("id")} AS f FROM range(0, 24, 1, 1) WHERE id % 6 != 1
        UNION ALL SELECT 500, 1, 1, NULL""",
-    # If one task writes both zeros, Spark first treats them as one partition, then as two.
+    # Within a task, Spark is inconsistent about whether 0.0 and -0.0 are one partition. So a
+    # separate statement adds -0.0.
     "INSERT INTO r_float SELECT id, id % 3, -0.0, -0.0D FROM range(30, 33, 1, 1)",
     """CREATE TABLE r_case (v bigint, a bigint, lc string COLLATE UTF8_LCASE,
          ci string COLLATE UNICODE_CI, c string) USING parquet PARTITIONED BY (c)""",
@@ -80,9 +81,9 @@ STATEMENTS = (
 )
 NAMES = tuple(s.split()[2] for s in STATEMENTS if s.startswith("CREATE"))
 DIRECTORY, _DIRECTORY_OF = "r_dir", "r_int"
-"""A view that reads another table's directory by path."""
-# Views over sources that splitlib does not list: a JDBC table, and a directory read through Spark's
-# V2 sources.
+"""Name of a view that reads the directory of the table ``r_int`` by its path."""
+# Names of views over sources whose files splitlib does not list: a JDBC table, and a directory that
+# a Spark V2 source reads.
 DATABASE, _FILES = "r_jdbc", "r_v2"
 VIEWS = frozenset({DIRECTORY, DATABASE, _FILES})
 _DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) AS m,
@@ -91,8 +92,9 @@ _DATABASE = """SELECT id AS v, id % 3 AS a, CAST(id % 8 * 0.5 AS decimal(6, 2)) 
 _URL = "jdbc:derby:memory:randomized;create=true"
 _DRIVER = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 
-# Kinds: n whole number, m decimal, f double or float, s text, c text in mixed case, l collated text
-# in mixed case, q numbers as text, d date, t timestamp, z timestamp without time zone.
+# A kind is a letter: n for whole numbers, m for decimals, f for doubles and floats, s for text, c
+# for text in mixed case, l for collated text in mixed case, q for numbers as text, d for dates, t
+# for timestamps, z for timestamps without time zone.
 COLUMNS = {
     "r_int": {"v": "n", "a": "n", "k": "n"},
     "r_dir": {"v": "n", "a": "n", "k": "n"},
@@ -115,13 +117,13 @@ COLUMNS = {
     },
     "r_group": {"grp": "n", "s": "s", "id": "n", "d": "d", "f": "f", "lc": "l", "ci": "l"},
 }  # fmt: skip
-"""Kind of each column by table. The last column is the partition key, if the table has one."""
+"""Kind of each column, by table. The last column is the partition key, if there is one."""
 DIMENSIONS = ("r_dim", "r_group")
 FACTS = tuple(name for name in COLUMNS if name not in DIMENSIONS)
 
 
 def create(spark: SparkSession) -> None:
-    """Create the tables and the views."""
+    """Create the tables and the views, and move some files of the tables."""
     for statement in STATEMENTS:
         spark.sql(statement)
     create_views(spark, location(spark, _DIRECTORY_OF), location(spark, "r_two"))
@@ -132,12 +134,12 @@ def create(spark: SparkSession) -> None:
 
 
 def create_views(spark: SparkSession, one: Path, other: Path) -> None:
-    """Create the views.
+    """Create the views over a JDBC table and over directories of tables.
 
     Args:
-        spark: The session.
-        one: Directory with the partitions of ``r_int``.
-        other: Directory with the partitions of ``r_two``.
+        spark: Session in which the temporary views are created.
+        one: Directory of the table ``r_int``.
+        other: Directory of the table ``r_two``.
     """
     spark.sql(_DATABASE).write.jdbc(_URL, DATABASE, "overwrite", _DRIVER)
     spark.read.jdbc(_URL, DATABASE, properties=_DRIVER).createOrReplaceTempView(DATABASE)
@@ -147,7 +149,7 @@ def create_views(spark: SparkSession, one: Path, other: Path) -> None:
 
 
 def drop(spark: SparkSession) -> None:
-    """Drop the tables and views that :func:`create` makes."""
+    """Drop the tables and views that :func:`create` has created."""
     for name in VIEWS:
         spark.catalog.dropTempView(name)
     for name in NAMES:
@@ -161,5 +163,5 @@ def location(spark: SparkSession, table: str) -> Path:
 
 
 def statements() -> str:
-    """Return the statements that create the tables. :func:`create` also moves some files."""
+    """Return the SQL statements that create the tables, as one text. They do not move any files."""
     return ";\n".join(STATEMENTS)

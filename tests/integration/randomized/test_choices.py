@@ -1,4 +1,4 @@
-"""Recorded choices draw the same queries again, and can be reduced."""
+"""Recorded random numbers draw the same query again, and ``smallest`` reduces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.randomized.star_programs import draw_program
 
 @given(st.integers(min_value=0, max_value=2**40))
 def test_recorded_choices_draw_the_same(seed: int) -> None:
-    """A seed draws the same with recorded choices and with a plain random generator."""
+    """For a seed, ``Choices``, its recorded numbers and ``random.Random`` draw the same query."""
     for draw in (draw_program, draw_trial):
         choices = Choices(seed)
         first = draw(seed, choices)
@@ -24,12 +24,12 @@ def test_recorded_choices_draw_the_same(seed: int) -> None:
 
 
 def test_no_choices_draw_the_simplest() -> None:
-    """After the last replayed choice, every choice is zero."""
+    """When all recorded numbers are used, ``Choices`` continues with zeros."""
     assert draw_program(1, Choices(1, [])) == draw_program(1, Choices(1, [0.0] * 1000))
 
 
 def test_the_smallest_is_found() -> None:
-    """Only three of a thousand choices matter, one of them by its position."""
+    """Of a thousand numbers, ``smallest`` keeps only two that still fail."""
 
     def fails(choices: Sequence[float]) -> bool:
         return bool(choices) and choices[0] > 0.2 and sum(c > 0.9 for c in choices) >= 2
@@ -41,7 +41,7 @@ def test_the_smallest_is_found() -> None:
 
 
 def test_attempts_are_bounded() -> None:
-    """The limit matters because each attempt runs a query twice."""
+    """``smallest`` stops after ``attempts`` calls, because each call runs a query twice."""
     asked = []
 
     def fails(choices: Sequence[float]) -> bool:

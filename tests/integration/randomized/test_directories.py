@@ -1,4 +1,4 @@
-"""Directories of six writers have the same rows and types in Spark and in splitlib."""
+"""splitlib reads random directories of six writers with the same rows and types as Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AT_A_TIME = 4
 
 @pytest.fixture(scope="module")
 def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryRunner]:
-    """A runner with a temporary directory. Print the counted results at the end."""
+    """Return a runner with a temporary directory. At the end, print the number of each result."""
     with DirectoryRunner.in_scratch(spark, metastore) as found:
         yield found
     print("\n".join(f"{n} {name}" for name, n in found.verdicts.most_common()))
@@ -29,7 +29,7 @@ def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryR
 
 @pytest.mark.parametrize("start", range(0, DIRECTORIES, _AT_A_TIME))
 def test_same_rows_and_types(start: int, runner: DirectoryRunner) -> None:
-    """Read each directory with ``files``, ``session``, ``hive`` and ``splitlib.sql``."""
+    """The connectors ``files``, ``session`` and ``hive`` and ``splitlib.sql`` agree with Spark."""
     compared = [runner.compare(SEED + start + i) for i in range(_AT_A_TIME)]
     different = [
         f"{one.directory}\n{way}: {text}"
@@ -41,8 +41,8 @@ def test_same_rows_and_types(start: int, runner: DirectoryRunner) -> None:
 
 
 def test_most_are_compared(runner: DirectoryRunner) -> None:
-    """If most directories were refused, the other test would prove little."""
-    if not runner.verdicts:  # This test was run alone.
+    """splitlib reads more directories than it refuses. Else the other test proves little."""
+    if not runner.verdicts:  # This test runs without the other one.
         runner.compare(SEED)
         runner.compare(SEED + 1)
     same = runner.verdicts["files: same"]

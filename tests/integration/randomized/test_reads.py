@@ -1,4 +1,4 @@
-"""Random reads, joined with their dimensions, have the same rows as plain Spark."""
+"""Random reads with splitlib, joined with their dimensions, return the rows of plain Spark."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def test_same_rows(start: int, runner: ReadRunner) -> None:
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_enough_were_pruned(runner: ReadRunner) -> None:
-    """If nothing were pruned, equal rows would prove nothing."""
+    """At least a quarter of the reads are pruned. Without pruning, equal rows prove nothing."""
     assert runner.pruned >= QUERIES // 4
     assert runner.verdicts["same"] >= QUERIES * 3 // 4, (runner.verdicts, runner.refused)
-    # Each form tests one partition key and excludes most of its values.
+    # Each form is a condition on one partition key that excludes most of its values.
     tried = {form for form, count in runner.forms.items() if count >= 4}
     assert tried <= runner.pruning.keys()
 
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(runner: ReadRunner) -> None:
-    """Only a long run must have every ingredient."""
+    """A long run draws every ingredient. A short one may miss a quarter of them."""
     missing = EVERY_INGREDIENT - runner.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """The trials are only drawn, not run."""
+    """Every ingredient occurs in the reads of many seeds. These reads do not run."""
     drawn = {name for seed in range(_MANY) for name in draw_trial(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

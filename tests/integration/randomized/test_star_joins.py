@@ -1,4 +1,4 @@
-"""Random programs give the same rows with plain Spark and with splitlib."""
+"""Random programs of star joins return the same rows with splitlib as with plain Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[StarRunner
 
 @pytest.mark.parametrize("start", range(0, QUERIES, _AT_A_TIME))
 def test_same_rows(start: int, runner: StarRunner) -> None:
-    """splitlib must not leave a query to Spark because of an error."""
+    """The rows are the same, and no error makes splitlib leave a query to Spark."""
     programs = [runner.draw(SEED + start + i) for i in range(min(_AT_A_TIME, QUERIES - start))]
     done = [(program, runner.verdict(program)) for program in programs]
     different = [f"{v.text}\n{program}" for program, v in done if v.kind == "different"]
@@ -37,19 +37,19 @@ def test_same_rows(start: int, runner: StarRunner) -> None:
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_enough_were_pruned(runner: StarRunner) -> None:
-    """If nothing were pruned, equal rows would prove nothing."""
+    """At least a fifth of the programs are pruned. Without pruning, equal rows prove nothing."""
     assert runner.pruned >= QUERIES // 5
     assert runner.verdicts["same"] >= QUERIES * 3 // 4, runner.verdicts
 
 
 @pytest.mark.skipif(QUERIES < 300, reason="too few queries to draw every ingredient")
 def test_every_ingredient_was_compared(runner: StarRunner) -> None:
-    """Only a long run must have every ingredient."""
+    """A long run draws every ingredient. A short one may miss a quarter of them."""
     missing = EVERY_INGREDIENT - runner.ingredients.keys()
     assert len(missing) <= (0 if QUERIES >= _MANY else len(EVERY_INGREDIENT) // 4), missing
 
 
 def test_every_ingredient_can_be_drawn() -> None:
-    """The programs are only drawn, not run."""
+    """Every ingredient occurs in the programs of many seeds. These programs do not run."""
     drawn = {name for seed in range(_MANY) for name in draw_program(seed).ingredients}
     assert drawn >= EVERY_INGREDIENT

@@ -1,4 +1,7 @@
-"""Checks of session tables that are read through Spark's public API alone, in any session."""
+"""Checks that splitlib reads session tables with only Spark's public API.
+
+They run in classic sessions and over Spark Connect.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ ODD = ["a b", "it's", '"back\\slash"', "x/y=z", "ü%41 %", "{[*?]}\n~!", "`Ж€
 
 
 def check(spark: SparkSession, root: Path) -> None:
-    """Create tables in the session's current database, and check their reads.
+    """Create tables in the current database, read them with splitlib, and check the rows.
 
     Args:
-        spark: A session.
-        root: An empty directory that the Spark server can read too.
+        spark: Session of any kind.
+        root: Empty directory that this process and the Spark server can both read.
     """
     odd_names(spark)
     char_keys_and_other_places(spark, root)
@@ -35,7 +38,7 @@ def check(spark: SparkSession, root: Path) -> None:
 def pruned(
     spark: SparkSession, table: str, keys: pa.Table, partitions: int, **settings: object
 ) -> DataFrame:
-    """Load the rows of some keys. Assert the number of matching partitions and of requests."""
+    """Load the partitions of some keys. Check the numbers of partitions and of requests."""
     reader = splitlib.read(spark).config(spark_scan="paths", **settings).table(table)
     loaded = reader.filtered_by(keys).load()
     report = splitlib.explain(loaded)
@@ -64,7 +67,7 @@ def odd_names(spark: SparkSession) -> None:
     whole = spark.table("odd")
     reader = splitlib.read(spark).config(spark_scan="paths").table("odd")
     same(reader.load(), whole)
-    # The escaping of quotes and backslashes in literals must not matter.
+    # splitlib must write literals correctly under both rules for escaping quotes and backslashes.
     spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
     some = ODD[::2]
     same(pruned(spark, "odd", pa.table({"k": some}), len(some)), whole.where(F.col("k").isin(some)))

@@ -1,4 +1,4 @@
-"""The ``files`` connector in a classic session and over Spark Connect."""
+"""The ``files`` connector reads directories in a classic session and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_directories_that_do_not_match_are_not_walked(spark, events):
     reader = splitlib.read(spark).table(str(events), connector="files", partition_schema=KEYS)
     loaded = reader.filtered_by(spark.sql("SELECT DATE'2020-01-02' AS d"), "d").load()
     metrics = splitlib.explain(loaded).metrics
-    # The root, the matching day and its three shops are listed.
+    # Requests list the root, the directory of the matching day, and the directories of its 3 shops.
     assert metrics.storage_requests == 1 + 1 + 3
     assert loaded.count() == 6
 
@@ -81,7 +81,8 @@ def test_columns_may_have_the_names_that_splitlib_gives_its_own(spark, tmp_path)
     assert [tuple(row) for row in loaded.collect()] == [(*names, 1)]
 
 
-# Spark Connect has no JVM access: plans are parsed from text, and files are read by path.
+# Over Spark Connect, splitlib cannot use the JVM. It parses the text of plans, and reads files by
+# path.
 OVER_CONNECT = """
     import os
     import pyarrow as pa

@@ -1,4 +1,7 @@
-"""Join keys of another type than the partition key prune as Spark's join compares them."""
+"""Join keys prune even if their type differs from that of the partition key.
+
+Pruning follows the conversions of Spark's join.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def test_whole_numbers_against_a_double(spark, tables):
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_value_that_is_no_date(spark, tables, ansi):
-    """The join itself fails or finds null for this value. No matching row may be lost."""
+    """A partition value that is not a date does not match. Rows that match are still returned."""
     spark.sql("INSERT INTO ck_text VALUES (100, 'no day')")
     keys = {"d": [date(2024, 1, 3)]}
     with changed(spark, {"spark.sql.ansi.enabled": ansi}):

@@ -1,4 +1,4 @@
-"""Directories read by splitlib have the same columns, types and rows as ``spark.read.parquet``."""
+"""splitlib reads directories with the same columns, types and rows as ``spark.read.parquet``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written(root, paths):
 
 
 def rows_of(df):
-    """Return the rows, sorted, with each value cast to text by Spark."""
+    """Return the rows of a DataFrame, sorted. Spark casts every value to text."""
     return sorted(
         map(str, df.select([F.col(f"`{c}`").cast("string") for c in df.columns]).collect())
     )
@@ -53,7 +53,7 @@ def rows_of(df):
 
 @pytest.fixture
 def settings(spark):
-    """Return a function that changes a setting of the session for the test."""
+    """Return a function that changes a session setting until the end of the test."""
     before: dict[str, str] = {}
 
     def put(name, value):

@@ -1,4 +1,4 @@
-"""Inferred column types equal those that Spark infers from the same file."""
+"""splitlib infers the same column types from a file as Spark."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ ROW_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 
 @pytest.fixture
 def same_as_spark(spark, tmp_path):
-    """Return a check that Spark and splitlib read a directory the same.
+    """Return a function that checks that Spark and splitlib read the same from a directory.
 
-    The check returns the schema.
+    The function returns the schema.
     """
 
     def check(form="parquet", *, how="auto"):
@@ -152,7 +152,7 @@ def test_types_of_orc(spark, tmp_path, same_as_spark):
     same_as_spark("orc")
 
 
-@pytest.mark.newest_spark  # Spark 4.0 itself fails on types of newer ORC writers.
+@pytest.mark.newest_spark  # Spark 4.0 cannot read files of newer ORC writers.
 def test_timestamps_of_orc_by_other_writers(tmp_path, same_as_spark):
     times = {name: COLUMNS[name] for name in ("local_us", "instant_us", "date64", "large_list")}
     orc.write_table(pa.table(times), tmp_path / "f.orc")

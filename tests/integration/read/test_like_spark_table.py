@@ -1,4 +1,4 @@
-"""Loaded DataFrames behave like those of ``spark.table``: nullability, names and metadata."""
+"""DataFrames of ``splitlib.read`` have the nullability, names and metadata of ``spark.table``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ HOWS = ["auto", "paths"]
 
 @pytest.fixture(scope="module")
 def sales(spark):
-    """A table with NOT NULL partition columns, a Hive text table and an unpartitioned table."""
+    """Create a table with NOT NULL partition columns, and tables of other formats.
+
+    Return the name of the first table.
+    """
     spark.sql("CREATE DATABASE like_table")
     spark.sql(
         "CREATE TABLE like_table.sales (a INT, `a.x` INT, k INT NOT NULL, s STRING NOT NULL)"
@@ -40,7 +43,7 @@ def sales(spark):
     spark.sql("CREATE TABLE like_table.whole (a INT, c CHAR(3)) USING parquet")
     spark.sql("INSERT INTO like_table.whole VALUES (1, 'x'), (2, 'y')")
     yield "like_table.sales"
-    # this metastore fails at dropping a database
+    # Dropping the database fails in this metastore, so only the tables are dropped.
     for table in ("sales", "lines", "orc", "textfile", "whole"):
         spark.sql(f"DROP TABLE like_table.{table}")
 
@@ -65,7 +68,7 @@ def test_partition_columns_that_are_not_null(spark, sales, how):
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("name", ["sales", "orc", "textfile"])
 def test_partition_columns_that_are_not_null_by_any_connector(spark, metastore, sales, name, how):
-    """Keep NOT NULL if Spark reads the files itself, but not if Hive's reader does."""
+    """Partition columns stay NOT NULL if Spark reads the files, but not if Hive's reader does."""
     whole = spark.table(f"like_table.{name}")
     keys = spark.createDataFrame([(1,), (3,)], "k INT")
     for connector in ("hive", "session"):
@@ -80,7 +83,10 @@ def test_partition_columns_that_are_not_null_by_any_connector(spark, metastore, 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_partition_without_the_value_of_a_column_that_is_not_null(spark, metastore, sales, how):
-    """Return nulls where Spark returns 0: for null partitions and for text in a number key."""
+    """If a NOT NULL partition column has no valid value, splitlib returns null.
+
+    Spark itself returns 0.
+    """
     table = "like_table.violated"
     spark.sql(f"CREATE TABLE {table} (a INT, k INT NOT NULL) USING parquet PARTITIONED BY (k)")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
@@ -127,9 +133,9 @@ def test_columns_are_named_by_their_table(spark, sales, name, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_names_in_backticks_as_regular_expressions(spark, sales, how):
-    """With ``quotedRegexColumnNames``, Spark reads a name in backticks as a pattern.
+    """Keys find the right columns if Spark treats names in backticks as regular expressions.
 
-    Key ``a.x`` must not match ``a_x``, and ``k`` must be one column.
+    As a pattern, ``a.x`` would also match the column ``a_x``.
     """
     dimension = spark.sql("SELECT 2 AS k, 20 AS `a.x`, 30 AS a_x, NAMED_STRUCT('k', 3) AS n")
     with changed(spark, REGEX_NAMES):
@@ -156,7 +162,7 @@ def test_conditions_where_backticks_are_regular_expressions(spark, sales):
 
 
 def test_partitions_by_condition_where_backticks_are_regular_expressions(spark, sales):
-    """The condition for a JDBC table names columns with ``IDENTIFIER``, not with patterns."""
+    """A condition that is added to a JDBC table uses ``IDENTIFIER``, because names are patterns."""
     source = spark.sql("SELECT CAST(id AS INT) AS id, id % 5 AS g FROM RANGE(50)")
     with changed(spark, REGEX_NAMES):
         url = "jdbc:derby:memory:like_table;create=true"
@@ -182,7 +188,7 @@ def test_keys_that_are_intervals_of_months(spark, sales, how):
 @pytest.mark.parametrize("connector", ["hive", "session"])
 @pytest.mark.parametrize("how", HOWS)
 def test_partition_keys_that_are_intervals(spark, metastore, sales, connector, how):
-    """Prune by both kinds of intervals: negative, null, and written in several units."""
+    """Partition keys of both interval types prune, with negative and null values too."""
     table = "like_table.intervals"
     spark.sql(
         f"CREATE TABLE {table} (a INT, m INTERVAL YEAR TO MONTH, d INTERVAL DAY TO SECOND)"
@@ -229,7 +235,7 @@ def test_a_literal_is_padded_where_a_key_is_not(spark, sales):
 
 
 def test_files_of_rows(spark, sales):
-    """``_metadata.file_path`` works for loaded rows, even if splitlib's plan has a join."""
+    """The column ``_metadata.file_path`` of loaded rows names the table's files."""
     for how in HOWS:
         loaded = reader_of(spark, sales, how).load()
         own = {row[0] for row in spark.table(sales).select(F.input_file_name()).collect()}

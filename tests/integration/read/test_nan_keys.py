@@ -1,4 +1,4 @@
-"""NaN equals NaN and -0.0 equals 0.0, as in Spark's joins, for every form of keys."""
+"""Keys of NaN match NaN, and keys of -0.0 match 0.0, as in Spark's joins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def kind(request):
 
 @pytest.fixture(scope="module")
 def facts(spark, kind):
-    """Create tables with the same rows, in which ``k`` is a partition key or a data column."""
+    """Create three tables with the same rows, and return the common start of their names.
+
+    The partition key is ``k`` in ``_p``, ``s`` in ``_d``, and both in ``_t``.
+    """
     name = f"nan_{next(_names)}"
     rows = ", ".join(
         f"({i}, {'NULL' if v is None else repr(v)}, {i % 3})" for i, v in enumerate(VALUES)
@@ -41,7 +44,7 @@ def rows_of(df):
 
 
 def same(spark, query):
-    """Return the rows. Assert that they are equal with and without splitlib."""
+    """Assert that the rows are the same with and without splitlib. Return them."""
     plain = rows_of(spark.sql(query))
     assert rows_of(splitlib.sql(spark, query)) == plain, query
     return plain
@@ -50,7 +53,7 @@ def same(spark, query):
 @pytest.mark.parametrize("keys", [["NaN"], ["-0.0", "NaN", None]])
 def test_every_join(spark, facts, keys):
     values = ", ".join("(NULL)" if k is None else f"('{k}')" for k in keys)
-    # Spark compares a float with a double as double.
+    # The keys are always double. Spark converts a float column to double to compare it with them.
     dim = f"(SELECT CAST(d AS double) d FROM VALUES {values} AS v(d))"
     for suffix in ("_p", "_t"):
         fact = facts + suffix
@@ -58,9 +61,9 @@ def test_every_join(spark, facts, keys):
         assert expected
         same(spark, f"SELECT a, k FROM {fact} f JOIN {dim} d ON f.k <=> d.d")
         same(spark, f"SELECT a, k FROM {fact} WHERE k IN (SELECT d FROM {dim})")
-        # A null in the result would show that a matching partition was pruned.
+        # If a matching partition were pruned, this outer join would return nulls.
         same(spark, f"SELECT d.d, f.a FROM {dim} d LEFT JOIN {fact} f ON f.k = d.d")
-    # Keys that one fact gives to another fact.
+    # In this query, the keys come from another fact table.
     wanted = f"SELECT k, a FROM {facts}_p WHERE a IN (0, 1, 2)"
     same(spark, f"SELECT f.a, o.a FROM {facts}_t f JOIN ({wanted}) o ON f.k = o.k")
     tuples = f"(SELECT CAST(d AS double) d, s FROM VALUES {values} v(d), VALUES (0), (1), (2) w(s))"
@@ -104,7 +107,7 @@ def test_nan_prunes_and_is_not_everything(spark, way, facts, kind):
 
 
 def test_more_keys_than_the_threshold(spark, way, facts, kind):
-    """Floats beyond the threshold do not prune, because they do not become a range."""
+    """If there are too many float keys, they do not prune, because a range would lose NaN."""
     dim = spark.range(50).selectExpr(f"CAST(IF(id = 7, 'NaN', CAST(id AS string)) AS {kind}) d")
     reader = splitlib.read(spark).table(f"default.{facts}_p", **way)
     loaded = reader.config(filter_max_values=5).filtered_by(dim, on={"k": "d"}).load()
@@ -125,8 +128,8 @@ def test_dates_beyond_python_over_the_threshold(spark, way):
     pairs = spark.sql("SELECT d, 1 AS one FROM VALUES (DATE'2024-01-10' + 4000000) AS v(d)")
     empty = reader.filtered_by(pairs, on={"k": "d"}).load()
     assert empty.count() == 0
-    # Conditions of the query itself. Plain Spark fails for such a date in the metastore, so there
-    # is no comparison.
+    # Conditions on such dates also prune. Plain Spark fails when the metastore gets such a date, so
+    # the test does not compare the rows.
     for condition, kept in (
         ("k = DATE'2024-01-10' + 4000000", 0),
         ("k IN (DATE'2024-01-02', DATE'2024-01-10' + 4000000)", 1),

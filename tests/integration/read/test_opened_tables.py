@@ -1,4 +1,4 @@
-"""``splitlib.read`` and ``splitlib.sql`` close every table that they open."""
+"""``splitlib.read`` and ``splitlib.sql`` close every table that they open, also after errors."""
 
 from __future__ import annotations
 

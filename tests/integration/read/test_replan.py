@@ -1,4 +1,7 @@
-"""A pruned DataFrame is planned once. Later changes make it fail, or show after ``replan``."""
+"""A DataFrame of splitlib is planned once.
+
+Later changes of its tables make it fail, or appear only after ``splitlib.replan``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ GONE = r"FILE_NOT_EXIST(.|\n)*/r_fact/day=3/part-"
 
 @pytest.fixture(autouse=True)
 def tables(spark: SparkSession) -> Iterator[None]:
-    """Create a fact of five partitions with eight rows each, and its dimension."""
+    """Create a fact table of five partitions with eight rows each, and its dimension."""
     spark.sql(
         "CREATE TABLE r_fact USING parquet PARTITIONED BY (day) "
         "AS SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
@@ -39,7 +42,7 @@ def tables(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def reader(spark: SparkSession, way: dict[str, str]) -> TableReader:
-    """A reader of the fact, filtered by its dimension."""
+    """Return a reader of the fact table, filtered by one row of the dimension."""
     found = splitlib.read(spark).table("default.r_fact", **way)
     return found.filtered_by(spark.table("r_dim").where("name = 'n3'"), on={"day": "id"})
 
@@ -126,11 +129,11 @@ def test_names_and_literals_mean_the_same_or_it_is_refused(spark):
             ):
                 splitlib.replan(by_text)
     finally:
-        # DROP DATABASE fails with this metastore, so the database remains.
+        # DROP DATABASE fails in this metastore, so only the table is dropped.
         session.sql("DROP TABLE r_other.r_fact")
 
 
-# By name: statements that create the object, query it and replace it.
+# Temporary objects. By name of the object: statements that create it, query it and replace it.
 TEMPORARY = {
     "r_local": (
         "CREATE OR REPLACE TEMPORARY VIEW r_local AS SELECT 1 AS a",
@@ -190,7 +193,7 @@ def test_changed_temporary_names_are_refused(spark: SparkSession) -> None:
 
 
 def planned_with(session: SparkSession, query: str) -> list[DataFrame]:
-    """Plan DataFrames that use a query directly, in a view, in a function or in a condition."""
+    """Plan DataFrames that contain a query: directly, in a view, in a function, in a condition."""
     session.sql(f"CREATE OR REPLACE TEMPORARY VIEW r_around_view AS {query}")
     session.sql(
         "CREATE OR REPLACE TEMPORARY FUNCTION r_around_function() RETURNS string "

@@ -1,4 +1,4 @@
-"""``filtered_by`` and ``where`` with collations, time zones and unusual column names."""
+"""``filtered_by`` and ``where`` keep all matching rows for collations, time zones and odd names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(df):
     return Counter(map(tuple, df.collect()))
 
 
-# Collations
+# Tests of collations.
 
 
 def _skip_without_collations(spark):
@@ -43,7 +43,7 @@ COLLATED = ["a", "A", "a ", "A  ", "ä", "Ä", "b", "B ", "", " ", None]
 )
 @pytest.mark.parametrize("how", HOW)
 def test_keys_of_a_collated_column(tables, collation, how):
-    """Few keys become an IN list. Many keys become a range and a Bloom filter."""
+    """Neither an IN list nor a range of keys loses rows that are equal under the collation."""
     spark = tables.spark
     _skip_without_collations(spark)
     table = tables.create(f"(id INT, k STRING COLLATE {collation}) USING parquet")
@@ -72,7 +72,7 @@ def test_keys_of_a_collated_column_through_the_data_source(tables):
 
 
 def test_collated_keys_of_a_column_that_is_not(tables):
-    """A join can compare with the collation of its keys, though the column has none."""
+    """Collated keys do not prune a column without collation, because the join may use theirs."""
     table = tables.create("(id INT, k STRING) USING parquet", "INSERT INTO {t} VALUES (1, 'a')")
     keyed = tables.create("(id INT, k STRING) USING parquet PARTITIONED BY (k)")
     tables.spark.sql(f"INSERT INTO {keyed} VALUES (1, 'a')")
@@ -84,10 +84,10 @@ def test_collated_keys_of_a_column_that_is_not(tables):
         assert "collation" in str(splitlib.explain(loaded))
 
 
-# Time zones
+# Tests of time zones.
 
-# In Havana and São Paulo, some midnights occur twice or not at all. Arrow does not accept the odd
-# zone names.
+# In Havana and São Paulo, clocks change at midnight, so a midnight can be missing or occur twice.
+# ``ODD_ZONES`` are names that Spark accepts and Arrow does not.
 ZONES = ["UTC", "Asia/Tokyo", "America/New_York", "America/Sao_Paulo", "America/Havana"]
 ODD_ZONES = ["GMT+8", "PST", "Z", "+8:00"]
 INSTANTS = [
@@ -99,7 +99,7 @@ INSTANTS = [
 
 @pytest.fixture(scope="module")
 def moments(tables):
-    """Create local times of each zone as timestamps with and without time zone, and as dates."""
+    """Create a table of the local times of each zone, as TIMESTAMP, TIMESTAMP_NTZ and DATE."""
     table = tables.create("(id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, day DATE) USING parquet")
     for number, zone in enumerate(ZONES):
         with changed(tables.spark, {"spark.sql.session.timeZone": zone}):
@@ -152,7 +152,7 @@ def test_keys_of_times_through_the_data_source(tables, moments, zone):
 
 
 def test_many_local_times_that_clocks_skip(tables):
-    """A local time that does not exist in the session's time zone still equals itself."""
+    """A TIMESTAMP_NTZ key matches even if clocks skip this time in the session's time zone."""
     table = tables.create("(id INT, ntz TIMESTAMP_NTZ) USING parquet")
     tables.spark.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP_NTZ'2024-03-10 02:30:00')")
     skipped = dt.datetime(2024, 3, 10, 2, 30)
@@ -164,7 +164,7 @@ def test_many_local_times_that_clocks_skip(tables):
             assert rows(tables.native(table, how).filtered_by(keys).load()) == {(1, skipped): 1}
 
 
-# Conditions
+# Tests of conditions.
 
 TEXTS = ["it's", 'a"b', "back\\slash", "\\'", "line\nend", "%_", "plain", "a\\nb"]
 
@@ -226,11 +226,11 @@ def test_conditions_prune_partitions(tables, condition, partitions):
         assert "not used" in str(report) or partitions < 11
 
 
-# Column names
+# Tests of column names.
 
 
 def test_names_of_key_columns(tables):
-    """Names with dots, in another case, and of struct fields."""
+    """Join keys may have dots in their names, another case, or be fields of a struct."""
     spark = tables.spark
     table = tables.create("(`v.a` INT, `k.b` INT) USING parquet PARTITIONED BY (`k.b`)")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")

@@ -1,4 +1,4 @@
-"""Tables of the session's catalog, read without Spark's internals."""
+"""splitlib reads tables of the session's catalog without access to Spark's internals."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_over_spark_connect(over_connect, tmp_path):
 
 @pytest.fixture(scope="module")
 def database(spark):
-    """Create a database and make it the current one."""
+    """Create a database, which is the current one during the tests of this module."""
     spark.sql("CREATE DATABASE public_session")
     spark.sql("USE public_session")
     yield "public_session"
     for table in spark.catalog.listTables():
         if not table.isTemporary:
             spark.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} {table.name}")
-    # DROP DATABASE fails with this metastore, so only the tables are dropped.
+    # DROP DATABASE fails in this metastore, so only the tables are dropped.
     spark.sql("USE default")
 
 
@@ -110,9 +110,9 @@ def test_changes_while_it_is_open(spark, database):
 
 
 def test_directories_below_partitions_of_hive(spark, database, tmp_path):
-    """Hive on Tez writes UNION ALL to subdirectories.
+    """A partition with subdirectories is read only if Spark's own reader reads the table.
 
-    Hive's and Spark's readers treat them differently.
+    Hive on Tez writes such subdirectories for UNION ALL. Hive's reader fails on them.
     """
     setting = "spark.sql.hive.convertMetastoreParquet"
     for form in ("TEXTFILE", "PARQUET"):

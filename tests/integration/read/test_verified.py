@@ -1,4 +1,4 @@
-"""With ``verify_files``, reading a file that changed after the listing is an error."""
+"""With ``verify_files``, a scan fails if a file has changed since splitlib listed it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from benchmarks.tpcds.settings import changed
 pytestmark = pytest.mark.spark
 
 CHANGED = r"f\.parquet has changed since it was listed: its modification time was 20\d\d-"
-# Spark wraps errors of subqueries in exceptions without a PySpark class.
+# If a subquery fails, Spark may raise a Java exception for which PySpark has no class.
 ERRORS = (PySparkException, Py4JJavaError)
 
 
 @pytest.fixture
 def root(tmp_path):
-    """Create a table of directories ``k=0`` to ``k=3`` with one file of two rows each."""
+    """Create partitions ``k=0`` to ``k=3``. Each has one file of two rows."""
     for k in range(4):
         write(tmp_path / f"k={k}", [10 * k, 10 * k + 1])
     return tmp_path
@@ -35,7 +35,7 @@ def write(directory, values):
 
 
 def touch(root, k):
-    """Set the file's modification time one minute later."""
+    """Increase the modification time of a partition's file by one minute."""
     path = root / f"k={k}" / "f.parquet"
     stat = path.stat()
     os.utime(path, (stat.st_atime, stat.st_mtime + 60))
@@ -65,7 +65,7 @@ def test_files_that_are_the_same(spark, root, how):
     df = load(spark, root, how)
     expected = [(10, 1), (11, 1), (20, 2), (21, 2)]
     assert sorted(map(tuple, df.collect())) == expected
-    touch(root, 3)  # This file is not read.
+    touch(root, 3)  # The scan does not read this partition.
     assert sorted(map(tuple, df.collect())) == expected
     assert "verify_files" in str(splitlib.explain(df))
 
@@ -92,7 +92,7 @@ def test_each_query_compares(spark, root):
 
 
 def test_rows_that_a_file_has_no_more(spark, root):
-    """The emptied file has no rows to read, but the scan must still fail."""
+    """A scan fails even if the changed file no longer has any rows."""
     df = load(spark, root)
     write(root / "k=1", [])
     with pytest.raises(ERRORS, match=r"f\.parquet has changed since .* its size was \d"):

@@ -1,4 +1,7 @@
-"""Cached results are not used for queries of other files, and become stale when a table changes."""
+"""Spark's cache works for DataFrames of splitlib.
+
+Cached rows are not used for scans of other files. They are stale after the table changes.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ Make = Callable[[], DataFrame]
 
 @pytest.fixture(autouse=True)
 def fact(spark: SparkSession, metastore: HiveMetastore) -> Iterator[Path]:
-    """Create a fact of five partitions with eight rows each, and a dimension.
+    """Create a fact table of five partitions with eight rows each, and a dimension.
 
-    Return the fact's directory.
+    Return the directory of the fact table.
     """
     spark.sql(
         "CREATE TABLE c_fact USING parquet PARTITIONED BY (day) "
@@ -52,7 +55,7 @@ def _reader(spark: SparkSession, reader: TableReader) -> DataFrame:
 
 @pytest.fixture(params=[(_query, "hive"), (_reader, "hive"), (_reader, "session")])
 def make(request, spark: SparkSession, metastore) -> Make:
-    """Return a function that plans the same query again, with ``read`` or ``sql``."""
+    """Return a function that plans the same join at every call, with ``read`` or with ``sql``."""
     plan, connector = request.param
     reader = splitlib.read(spark).table("default.c_fact", **way_of(metastore, connector))
     return lambda: plan(spark, reader)
@@ -63,7 +66,7 @@ def rows_of(df: DataFrame) -> list[str]:
 
 
 def plain(spark: SparkSession) -> list[str]:
-    """Return the rows that Spark reads with empty caches."""
+    """Return the rows of the join in a new session of plain Spark, without cached rows."""
     session = spark.newSession()
     session.catalog.refreshTable("c_fact")
     return rows_of(session.sql(JOIN))
@@ -94,7 +97,7 @@ def add_file(spark: SparkSession, root: Path) -> None:
 
 
 def replace_file(spark: SparkSession, root: Path) -> None:
-    """Replace a file by another one with the same name."""
+    """Replace a data file of the fact table by another one with the same name."""
     old = min((root / "day=3").glob("*.parquet"))
     (old.parent / f".{old.name}.crc").unlink(missing_ok=True)
     pq.write_table(pa.table({"v": [100]}), old)
@@ -119,9 +122,9 @@ def test_a_query_planned_anew_reads_what_is_there_now(spark, fact, make, change)
 
 @pytest.mark.parametrize("change", [drop_partition, insert, insert_overwrite])
 def test_what_changes_the_table_makes_a_cached_result_stale(spark, fact, make, change):
-    """A stale result is recomputed from the planned files.
+    """After a change of the table, Spark computes the cached rows again from the planned files.
 
-    If a file is gone, the error names it.
+    If a file is gone, the query fails, and the error names the file.
     """
     planned = make().cache()
     before = rows_of(planned)
@@ -142,7 +145,7 @@ def test_refreshing_the_table_refreshes_results_and_loses_no_files(spark, fact, 
     before = rows_of(planned)
     buffers = planned._jdf.queryExecution().withCachedData()
     insert(spark, fact)
-    assert rows_of(planned) == before  # The result is computed again from the planned files.
+    assert rows_of(planned) == before  # The planned files do not include the new one.
     spark.sql(refresh.format(fact))
     assert not buffers.cacheBuilder().isCachedColumnBuffersLoaded()
     assert rows_of(planned) == before

@@ -1,4 +1,7 @@
-"""Overwriting a table that the query reads fails with Spark's error whenever Spark refuses it."""
+"""A DataFrame of splitlib cannot overwrite a table that it reads.
+
+The error is the same as in plain Spark.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ JOIN = "FROM {0}_fact f JOIN {0}_dim d ON f.day = d.id WHERE d.name = 'n3'"
 
 @dataclass(frozen=True)
 class Star:
-    """A fact of five partitions and its dimension."""
+    """A fact table of five partitions and its dimension."""
 
     spark: SparkSession
     metastore: HiveMetastore
     name: str
 
     def query(self, table: str) -> str:
-        """Return a join that selects the columns of one table."""
+        """Return a join of the two tables that selects the columns of one of them."""
         columns = "f.v, f.day" if table == "fact" else "d.id, d.name"
         return f"SELECT {columns} {JOIN.format(self.name)}"
 
     def read(self, connector: str = "hive") -> DataFrame:
-        """Return the fact, read with splitlib."""
+        """Return the fact table, read with splitlib and filtered by the dimension."""
         dim = self.spark.table(f"{self.name}_dim").where("name = 'n3'")
         reader = splitlib.read(self.spark).table(
             f"default.{self.name}_fact", **way_of(self.metastore, connector)
@@ -49,7 +52,7 @@ class Star:
 
 
 def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str) -> Star:
-    """Create the tables of a star."""
+    """Create a fact table and its dimension, in a format such as ``USING parquet``."""
     fact = "SELECT id AS v, CAST(id % 5 AS int) AS day FROM range(40)"
     if kind.startswith("USING"):
         spark.sql(f"CREATE TABLE {name}_fact {kind} PARTITIONED BY (day) AS {fact}")
@@ -63,7 +66,7 @@ def created(spark: SparkSession, metastore: HiveMetastore, name: str, kind: str)
 
 @pytest.fixture(scope="module")
 def stars(spark: SparkSession, metastore: HiveMetastore) -> Iterator[dict[str, Star]]:
-    """A star of each kind, shared by all tests. Refused writes do not change the tables."""
+    """Create the tables in each format. All tests share them, because refused writes keep them."""
     yield {k: created(spark, metastore, f"i_{k}", kind) for k, kind in KINDS.items()}
     for kind in KINDS:
         spark.sql(f"DROP TABLE IF EXISTS i_{kind}_fact")
@@ -87,7 +90,7 @@ def insert_from_view(rows: DataFrame, table: str) -> None:
 
 
 def refusal(write: Callable[[DataFrame, str], None], rows: DataFrame, table: str) -> str | None:
-    """Assert that the write fails with an AnalysisException. Return its error condition."""
+    """Assert that a write fails with an AnalysisException. Return the error condition."""
     with pytest.raises(AnalysisException) as caught:
         write(rows, table)
     return caught.value.getCondition()
@@ -159,9 +162,9 @@ def test_a_table_of_a_named_catalog_that_the_session_knows(spark, metastore, sta
 
 
 def test_the_directory_of_a_table_that_the_session_does_not_know(spark, metastore, tmp_path):
-    """The session knows only the table's location.
+    """The overwrite is refused if a table has the location of the directory that is read.
 
-    Spark compares locations to detect the overwrite.
+    splitlib reads the directory by path, and the session has a table there.
     """
     path = tmp_path / "events"
     spark.range(6).selectExpr("id AS v", "id % 3 AS k").write.partitionBy("k").parquet(str(path))
@@ -197,7 +200,7 @@ def test_a_pruned_scan_is_pruned_further(stars, spark, kind):
     for way, rows in {"sql": once, "hive": star.read(), "session": star.read("session")}.items():
         joined = rows.join(dim, F.col("day") == F.col("id"))
         again = splitlib.optimize(joined)
-        # Once a Hive SerDe scan has a list of partitions, it cannot be pruned further.
+        # A Hive SerDe scan that is already limited to some partitions cannot be pruned again.
         assert bool(splitlib.explain(again).reasons) == ((kind, way) == ("serde", "session"))
         assert sorted(map(str, again.collect())) == sorted(map(str, joined.collect()))
         assert again.count() == 8

@@ -1,4 +1,4 @@
-"""Long texts from the JVM arrive in parts and are joined without loss."""
+"""splitlib reads long texts from the JVM in several parts, and joins these without loss."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +9,7 @@ from splitlib.spark.jvm.scala import scala_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest_spark]
 
-# Lone surrogates are excluded because they are not characters.
+# Without a partner, a UTF-16 surrogate is not a character, so the texts do not contain any.
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=8)
 
 

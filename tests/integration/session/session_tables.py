@@ -1,4 +1,4 @@
-"""Tables of the session's catalog, read by splitlib and by plain Spark."""
+"""Helpers to compare tables that the ``session`` connector reads to plain Spark."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.support.thrift_client import thrift_client
 
 
 class SessionTables(FilteredTables):
-    """Tables that can also be opened through the ``session`` connector."""
+    """Creates tables, and reads them with the ``session`` connector and with plain Spark."""
 
     metastore: HiveMetastore
 
     def session_reader(self, table, **settings):
-        """Return a reader of the table with the ``session`` connector."""
+        """Return a reader that reads the table with the ``session`` connector."""
         return self.reader(table, "session", **settings)
 
     def same_in_session(self, table, dimension=None, on=None, **settings):
-        """Assert that the ``session`` connector gives Spark's schema and rows.
+        """Assert that the ``session`` connector gives the same schema and rows as plain Spark.
 
         Return the number of rows.
         """
@@ -31,7 +31,7 @@ class SessionTables(FilteredTables):
         return splitlib.load_table(table, spark=self.spark)
 
     def altered(self, table, **properties):
-        """Set table properties that SQL statements may not set."""
+        """Set table properties through Thrift, because Spark rejects some of them in SQL."""
         client = MetastoreClient(parse_uris(self.metastore.uri))
         described = client.get_table(*table.split("."))
         client.close()
@@ -41,6 +41,6 @@ class SessionTables(FilteredTables):
 
 
 def values_of(table, **settings):
-    """Return the partition values of all splits of an open table."""
+    """Enumerate the splits of an open table. Return the partition values of each split."""
     enumerator = DynamicFileEnumerator(table, SplitConfig(**settings))
     return [split.partition_values for split in enumerator.enumerate_splits()]

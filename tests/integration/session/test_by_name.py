@@ -1,4 +1,4 @@
-"""Partition requests to the session's catalog by full name, by name prefix, or for all names."""
+"""The ``session`` connector requests partitions by full name or name prefix, or lists all names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY = {(region or None, day) for region, day in ROWS}
 
 @pytest.fixture(scope="module", params=MADE_BY)
 def visits(request, tables):
-    """The name of a table with one partition for each value tuple in :data:`EVERY`."""
+    """Create a table with one partition per tuple in :data:`EVERY`, and return its name."""
     rows = [(i, *row) for i, row in enumerate(ROWS)]
     visited = tables.spark.createDataFrame(rows, "a INT, region STRING, day STRING")
     visited.createOrReplaceTempView("visited")
@@ -44,14 +44,14 @@ def visits(request, tables):
 
 
 def keys(*rows, fields=("region", "day")):
-    """Return join keys for the first ``fields``, one tuple per key."""
+    """Return join keys, one tuple per key. Shorter tuples have only the first of ``fields``."""
     fields = fields[: len(rows[0])]
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     return DynamicFilteringData.from_arrow(pa.table(columns, names=list(fields)))
 
 
 def enumerated(table, *filters):
-    """Return the values of partitions with splits, the metrics and the request method."""
+    """Return the values of partitions with splits, the metrics, and the kind of request."""
     enumerator = DynamicFileEnumerator(table)
     for data in filters:
         enumerator.set_dynamic_filtering_data(data)
@@ -176,7 +176,7 @@ def test_no_partition_has_a_value(tables, visits):
     with tables.open(visits) as table:
         found, metrics, plan = enumerated(table, keys(("nowhere", DAYS[0])))
         assert (found, metrics.metastore_requests, plan) == (set(), 1, "by name")
-        # Missing partitions are remembered, so the catalog is not queried again.
+        # splitlib caches that the partition does not exist, and does not request it again.
         _, again, _ = enumerated(table, keys(("nowhere", DAYS[0])))
         assert again.metastore_requests == 0
         none = keys(("eu", DAYS[0])), keys(("eu", DAYS[1]))
@@ -200,7 +200,7 @@ def test_names_that_are_known_are_not_asked_for(tables, visits):
 
 
 def test_a_catalog_that_gives_none_by_name(tables, visits, monkeypatch):
-    """If requests by full name fail, the first key still allows a request by prefix."""
+    """If the catalog cannot return partitions by full name, they are requested by name prefix."""
     monkeypatch.setattr(HivePartitions, "of", lambda *_: None)
     with tables.open(visits) as table:
         found, metrics, plan = enumerated(table, keys(("eu", DAYS[0]), ("eu", "no day")))
@@ -218,15 +218,15 @@ def test_a_catalog_that_only_lists_all(tables, visits, monkeypatch):
 
 
 def fails(*_):
-    """Fail as a metastore that refuses a request."""
+    """Raise the error of a metastore that rejects a request."""
     raise PySparkException("too many partitions")
 
 
 @pytest.mark.parametrize("columns", ["region STRING", "region STRING, day STRING", None])
 def test_a_table_that_was_dropped_and_perhaps_created_anew(tables, columns):
-    """If the table was replaced, missing partition names raise ``TableNotFound``.
+    """If a partition is missing because its table was dropped, ``TableNotFound`` is raised.
 
-    They must not mean that no partition matches.
+    Without this check, the query would return no rows.
     """
     name = tables.create(MADE_BY["hive"], "INSERT INTO {t} VALUES (1, 'eu', 'd'), (2, 'us', 'd')")
     with tables.open(name) as table:
@@ -239,7 +239,7 @@ def test_a_table_that_was_dropped_and_perhaps_created_anew(tables, columns):
 
 
 def test_a_partition_that_came_since(tables):
-    """A name that had no partition before is found once all names are listed."""
+    """A new partition is found by a later listing, even if an earlier request did not find it."""
     name = tables.create(MADE_BY["spark"], "INSERT INTO {t} VALUES (1, 'eu', 'd')")
     with tables.open(name) as table:
         assert enumerated(table, keys(("us", "d")))[0] == set()
@@ -282,7 +282,10 @@ def test_the_same_as_of_all_names(tables, visits, way, filters):
 
 @pytest.mark.parametrize("made_by", ["hive", "spark"])
 def test_keys_whose_names_are_escaped(tables, made_by):
-    """In an escaped key name, Hive lowercases the letters but not the hex digits of the escapes."""
+    """Partitions are requested by the right names if the names of their keys are escaped.
+
+    Hive converts the letters of a key name to lower case, but not the escapes such as ``%3D``.
+    """
     odd, other = "x=Y", 'A/:"%3D é'
     columns = f"`{odd}` STRING, `{other}` STRING"
     definition = f"(a INT) PARTITIONED BY ({columns}) STORED AS PARQUET"
@@ -302,8 +305,8 @@ def test_keys_whose_names_are_escaped(tables, made_by):
     spark = tables.spark
     condition = f"`{odd}` = 'p' AND `{other}` = 'r'"
     assert [r.a for r in tables.session_reader(name).where(condition).load().collect()] == [2]
-    # Avoid literals in a projection: Spark would push them to the metastore, which rejects such
-    # names.
+    # The dimension has rows instead of literals. Spark would push literals to the metastore as a
+    # filter, and the metastore rejects a filter with such names.
     dimension = spark.createDataFrame([("p", "q")], f"`{odd}` STRING, `{other}` STRING")
     for how in ("session", "auto", "paths"):
         loaded = tables.reader(name, how).filtered_by(dimension, [odd, other]).load()
@@ -318,7 +321,7 @@ def test_keys_whose_names_are_escaped(tables, made_by):
 
 
 def test_a_table_of_the_active_session(tables, monkeypatch):
-    """Use the active session of the caller's thread, else the default session."""
+    """Without ``spark=``, the active session of the thread is used, or else the default session."""
     name = tables.create("(a INT, k INT) USING parquet PARTITIONED BY (k)")
 
     def opened():

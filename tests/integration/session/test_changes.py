@@ -1,4 +1,4 @@
-"""Session tables that change after they were opened, and sources that fail."""
+"""Session tables that change after splitlib opened them, and catalogs or storages that fail."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_storage_that_does_not_answer(tables):
             with pytest.raises(splitlib.SourceUnavailable, match="ConnectException") as caught:
                 values_of(opened, retry_attempts=1)
             assert len(str(caught.value)) < 600
-        # The unreachable storage is not needed for the other partitions.
+        # The other partition can be read, because it is not in the unreachable storage.
         loaded = tables.session_reader(table).where("k = 1").load()
         assert loaded.count() == 1
     root = tables.directory(table).as_uri()
@@ -106,7 +106,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("name", "kind"), FAILURES)
 def test_errors_of_the_jvm(spark, name, kind):
-    """The class of any exception in the cause chain selects the error. The message is one line."""
+    """A Java exception becomes the error that fits its class or the class of one of its causes."""
     jvm = spark._jvm
     inner = getattr(jvm, name)("it\nfails here")
     outer = jvm.java.lang.RuntimeException("around it " * 100, inner)

@@ -1,4 +1,4 @@
-"""The ``session`` connector gives the rows and the schema of ``spark.table``."""
+"""The ``session`` connector returns the same rows and schema as ``spark.table``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD = ["", " ", "a b ", "%", "%25", "a/b=c", "é", "日本", "line\nend", "\t", 
 
 @pytest.mark.parametrize("made_by", ["hive", "spark"])
 def test_odd_values(tables, made_by):
-    """Empty text and null are the same partition, which is read as null."""
+    """Partition values with unusual text are read correctly. Empty text is read as null."""
     rows = [*enumerate(ODD), (len(ODD), None)]
     tables.spark.createDataFrame(rows, "a INT, k STRING").createOrReplaceTempView("odd")
     table = tables.create(
@@ -59,7 +59,7 @@ def test_keys_in_upper_case(tables):
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("form", ["PARQUET", "TEXTFILE"])
 def test_a_value_that_is_none_of_its_type(tables, ansi, form):
-    """Spark fails on such a value or reads null. splitlib must do the same."""
+    """If a partition value does not fit its type, splitlib fails or reads null, as Spark does."""
     table = tables.create(f"(a INT) PARTITIONED BY (k INT) STORED AS {form}")
     for text in ("1", "one", "02"):
         tables.add_partition(table, [text], rows=None)
@@ -80,12 +80,12 @@ def test_a_value_that_is_none_of_its_type(tables, ansi, form):
             return
         one = DynamicFilteringData.from_values({"k": [1]})
         loaded = tables.session_reader(table).filtered_by(one).load()
-    # Values that cannot be compared are kept.
+    # The partition ``k=one`` cannot be compared with the key, so it is kept.
     assert splitlib.explain(loaded).metrics.partitions_matched == 2
 
 
 def outcome(work):
-    """Return the sorted rows, or ``"an error"`` if the call fails."""
+    """Call ``work``. Return the sorted rows, or ``"an error"`` if the call raises one."""
     try:
         return sorted(map(tuple, work()), key=repr)
     except Exception:
@@ -140,13 +140,14 @@ def test_formats(tables, form, buckets):
 
 @pytest.mark.parametrize("form", SERDES)
 def test_serdes(tables, form):
-    """splitlib reads every SerDe format through Spark's Hive reader."""
+    """Tables of every SerDe format have the right rows, through Spark's Hive reader."""
     written = tables.create(
         "(b STRING) PARTITIONED BY (k INT) " + SERDES["text" if form == "regex" else form],
         "INSERT INTO {t} SELECT concat('s', id), id % 5 FROM range(20)",
     )
     table = written
-    if form == "regex":  # The regex SerDe cannot write.
+    # The regex SerDe cannot write, so the text SerDe writes the files.
+    if form == "regex":
         table = tables.create(f"(b STRING) PARTITIONED BY (k INT) {SERDES[form]}")
         for k in range(5):
             location = tables.directory(written) / f"k={k}"
@@ -159,12 +160,12 @@ def test_serdes(tables, form):
 
 
 def test_a_filter_of_paths_that_the_session_names(tables):
-    """Spark's file listing applies the session's path filter. So does splitlib's."""
+    """splitlib applies the path filter of the session's Hadoop settings, as Spark does."""
     table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     tables.add_partition(table, ["1"], rows=[1])
     tables.add_partition(table, ["2"], rows=[2])
     (data,) = (tables.directory(table) / "k=2").glob("*.parquet")
-    # Spark treats this name as data, but Parquet's filter hides it.
+    # Without the filter, Spark reads a file of this name. The filter below hides it.
     data.rename(data.with_name("_x=1.parquet"))
     name = "mapreduce.input.pathFilter.class"
     with changed(tables.spark, {name: "org.apache.parquet.hadoop.util.HiddenFileFilter"}):
@@ -174,7 +175,7 @@ def test_a_filter_of_paths_that_the_session_names(tables):
 
 
 def test_partitions_in_other_storages(tables):
-    """The storage of a pruned partition does not need to exist."""
+    """A partition that is pruned may be in a storage that does not exist."""
     table = tables.create("(a INT) PARTITIONED BY (k INT) STORED AS PARQUET")
     tables.add_partition(table, ["1"], rows=[1])
     tables.spark.sql(f"ALTER TABLE {table} ADD PARTITION (k = 2) LOCATION '{ELSEWHERE}'")
@@ -215,7 +216,10 @@ def test_a_provider_that_spark_does_not_have(tables, provider):
 
 @pytest.mark.parametrize("form", ["PARQUET", "TEXTFILE"])
 def test_conditions_on_partition_columns_that_come_later(tables, form):
-    """In a SerDe table, Spark treats such conditions as filters of the partition list."""
+    """A condition on a partition column of a loaded DataFrame returns the right rows.
+
+    In a SerDe table, Spark uses such a condition to select partitions.
+    """
     table = tables.create(
         f"(a INT) PARTITIONED BY (k INT, s STRING) STORED AS {form}",
         "INSERT INTO {t} SELECT id, id % 8, concat('s', id % 3) FROM range(48)",
@@ -231,6 +235,6 @@ def test_conditions_on_partition_columns_that_come_later(tables, form):
             tables.spark.table(table).where(condition).collect()
         )
     assert loaded.schema == plain.schema
-    # The rows are deterministic, so they can be the dimension of another read.
+    # splitlib accepts the loaded rows as a dimension, because they are deterministic.
     other = tables.session_reader(table).filtered_by(loaded.where("k = 2"), "k").load()
     assert splitlib.explain(other).metrics.partitions_matched == 3

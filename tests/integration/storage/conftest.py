@@ -9,6 +9,6 @@ from tests.support.s3_server import S3Server
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    """An S3 server shared by all tests of the process. Each test uses its own bucket."""
+    """Start an S3 server for all tests of the process. The tests use different buckets."""
     with S3Server().running() as server:
         yield server

@@ -1,4 +1,4 @@
-"""``allowed_locations`` and ``verify_files`` on S3, with requests counted at the server."""
+"""``allowed_locations`` and ``verify_files`` with tables on S3. The test server counts requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_nothing_is_asked_of_a_place_outside(bucket: S3Server) -> None:
 
 
 def test_what_lies_between_is_not_told(bucket: S3Server) -> None:
-    """Directories share one listing only if everything between them is allowed."""
+    """One request may list two directories only if all locations between them are allowed."""
     places = [f"s3://walled/t/k={k}" for k in (0, 2)]
     storage = Storage(bucket.options)
     for allowed, listings in ((["s3://walled/t"], 1), (places, 2)):

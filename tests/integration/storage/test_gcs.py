@@ -1,6 +1,7 @@
 """Tables on Google Cloud Storage.
 
-Its API is compatible with S3, so the S3 test server stands in for it.
+The tests use the S3 test server instead, because the listing API of Google Cloud Storage is
+compatible with S3.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def pond(s3: S3Server) -> S3Server:
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, pond: S3Server) -> S3Server:
-    """Redirect Google's clients to the test server."""
+    """Make the clients for Google Cloud Storage use the test server. Reset its counters."""
     options: dict[str, Any] = {"base_url": pond.endpoint, "client_options": {"allow_http": True}}
     monkeypatch.setattr("obstore.store.GCSStore", partial(GCSStore, **options))
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
@@ -60,7 +61,7 @@ def test_neighbours_come_in_pages(here: S3Server, scheme: str, keys: range, most
         path for one in enumerator.select_files() for path in one.files.files["path"].to_pylist()
     ]
     assert sorted(found) == [f"{scheme}://pond/t/k={k:03}/{n}.parquet" for k in keys for n in "ab"]
-    # The pages, and the requests that list the partitions.
+    # Up to two requests list the partitions, and each page of files is one request.
     assert len(here.listings) <= most + 2
     assert (here.others, set(here.keys)) == (0, {""})
 

@@ -1,6 +1,6 @@
-"""Schemes that only Hadoop supports are listed through Spark's own filesystems.
+"""If only Hadoop supports a scheme, splitlib lists files through Spark's Hadoop filesystems.
 
-These tests use ``viewfs``, which mounts local directories. ``make interop`` tests HDFS itself.
+These tests use ``viewfs`` with mounted local directories. ``make interop`` tests HDFS.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _clusters = count()
 
 @pytest.fixture
 def cluster(spark, tmp_path):
-    """The root ``viewfs://NAME``.
+    """Return the root ``viewfs://NAME`` of a new filesystem.
 
-    Its ``/data`` is mounted on a directory with a partitioned table ``t``.
+    Its ``/data`` is mounted on a local directory with a partitioned table ``t``.
     """
-    name = f"cluster{next(_clusters)}"  # Hadoop caches the filesystem of each name.
+    name = f"cluster{next(_clusters)}"  # Hadoop caches filesystems by name.
     for number, value in enumerate(NAMES):
         directory = tmp_path / "t" / f"k={value}"
         directory.mkdir(parents=True)
@@ -105,7 +105,7 @@ def test_what_is_missing(spark, cluster, tmp_path):
     with pytest.raises(splitlib.TableNotFound):
         splitlib.read(spark).table(f"{cluster}/data/none", connector="files").load()
     shutil.rmtree(tmp_path)
-    # A missing mount point is not reported as a missing directory.
+    # If the filesystem itself does not exist, the error names it.
     with pytest.raises(splitlib.SplitlibError, match="nobody"):
         storage.level("viewfs://nobody/data/t")
 

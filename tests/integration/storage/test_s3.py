@@ -1,4 +1,4 @@
-"""Listing requests for tables on S3, counted at the server, and the files they find."""
+"""Tables on S3: all files are found, with few listing requests. The test server counts them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ["k=a%2Fb", "k=a b", "k=ü", "k=a#b", "k=a?b", "k=*", "k=a+b", "k=%", "k
 
 @pytest.fixture(scope="module")
 def lake(s3: S3Server) -> S3Server:
-    """A bucket with a table of many partitions, and with other unusual keys."""
+    """Return the server. Its bucket ``lake`` has a table of 900 partitions, and unusual names."""
     objects = {
         f"t/k={k:04d}/part-{n}.parquet": b"x" * 10 for k in range(PARTITIONS) for n in range(FILES)
     }
@@ -35,7 +35,7 @@ def lake(s3: S3Server) -> S3Server:
     objects |= {"marked/": b"", "marked/k=1/": b"", "marked/k=1/f": b"x", "marked/k=2/": b""}
     objects |= {"slashes//k=1/f": b"x", "below/k=1/sub/f": b"x", "below/k=1/_x/f": b"x"}
     s3.fill("lake", objects)
-    # The first listing of a store also probes how its pages end.
+    # The first listing makes one more request, to find out where a page of the store may end.
     Storage(s3.options).directories("s3://lake")
     s3.forget()
     return s3
@@ -60,8 +60,8 @@ def of_metastore(
 def create(metastore, monkeypatch):
     """Return a function that creates metastore tables with partitions on S3.
 
-    The tables' own location is replaced in the client's responses: the metastore cannot reach S3
-    and refuses such a location.
+    The metastore cannot reach S3 and rejects a table location there. So the location is replaced
+    when splitlib's client receives the table.
     """
     told = MetastoreClient.get_table
 
@@ -83,9 +83,9 @@ def _create(metastore: HiveMetastore, name: str, values: Sequence[str]) -> None:
 
 
 def least(keys: list[int]) -> int:
-    """Return the minimum number of listing pages that cover the partitions of the keys.
+    """Return the minimum number of listing pages that contain all files of the partitions.
 
-    A page of 1,000 files that starts at one partition covers 500 partitions.
+    A page has 1,000 files, and thus 500 adjacent partitions.
     """
     pages, reached = 0, -1
     for key in keys:
@@ -118,8 +118,8 @@ def test_hardly_more_requests_than_s3_permits(lake, keys, more):
         found, enumerator = selected(table, keys)
     assert found == FILES * len(keys)
     metrics = enumerator.metrics
-    # One request lists the partitions, the others their files. The first pages show how many files
-    # a partition has.
+    # One request lists the partitions. The others list files. ``more`` of these are not needed, but
+    # splitlib first has to learn how many files a partition has.
     assert len(lake.listings) <= 1 + least(list(keys)) + more
     assert (metrics.storage_requests, lake.others) == (len(lake.listings), 0)
     assert metrics.files_listed == found
@@ -134,14 +134,14 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
 
     def with_statistics(*arguments):
         found = told(*arguments)
-        # Many engines write this statistic, but not for every partition.
+        # Many engines store this statistic, but not for all partitions.
         for partition in found[:3]:
             partition.parameters["numFiles"] = "2"
         return found
 
     monkeypatch.setattr(MetastoreClient, "get_partitions_by_names", with_statistics)
-    # There are too many partitions to request them by name. All names are listed, which shows which
-    # partitions are neighbours.
+    # So many partitions cannot be requested by name. All names are listed instead, and show which
+    # partitions are adjacent.
     with of_metastore(metastore, lake, name, partitions_per_request=200) as table:
         lake.forget()
         found, enumerator = selected(table, range(300))
@@ -159,7 +159,10 @@ def test_the_metastores_statistics_tell_how_many_partitions_to_list_together(
     ids=["neighbours", "scattered", "far apart", "two places", "one"],
 )
 def test_partitions_by_name_take_no_more_pages_than_others(lake, metastore, create, keys):
-    """The first page shows how many partitions lie between the requested ones."""
+    """Partitions requested by name need the minimum number of listing pages.
+
+    The first page shows how many partitions there are between the requested ones.
+    """
     name = f"s3_named_{len(keys)}_{max(keys)}"
     create(name, [f"{k:04d}" for k in range(PARTITIONS)])
     with of_metastore(metastore, lake, name) as table:

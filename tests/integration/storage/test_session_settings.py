@@ -1,4 +1,4 @@
-"""The session's storage settings also apply to the driver's own clients."""
+"""splitlib's storage clients use the Hadoop settings of the Spark session, such as S3 keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_table_on_s3_needs_no_options(session, s3):
     ) as table:
         splits = list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
     assert [split.path for split in splits] == ["s3a://told/t/k=1/f", "s3a://told/t/k=2/f"]
-    with pytest.raises(splitlib.SplitlibError) as refused:  # The table does not exist.
+    with pytest.raises(splitlib.SplitlibError) as refused:  # The directory does not exist.
         splitlib.read(session).table("s3a://told/none", connector="files").load()
     assert "secret-of-the-session" not in str(refused.value)
 
@@ -119,7 +119,7 @@ def test_buckets_have_options_of_their_own(session, s3):
             ) as table:
                 assert list(splitlib.DynamicFileEnumerator(table).enumerate_splits())
             assert set(s3.keys) == {key or "key-of-the-bucket"}
-        # Partitions of one table in different buckets.
+        # One table can have partitions in buckets with different credentials.
         files, _ = Storage(options).list_files(
             ["s3a://own.bucket/t/k=1", "s3a://general/t/k=1", "s3a://own.bucket/t/k=2"]
         )
@@ -142,8 +142,8 @@ def test_without_settings_clients_look_for_themselves(spark):
     [
         ({}, {}),
         ({"access.key": "k"}, {}),
-        # With this provider, Hadoop requests credentials from the instance and ignores configured
-        # keys.
+        # With this credentials provider, Hadoop ignores configured keys. It requests credentials
+        # from the cloud instance.
         (
             {
                 "access.key": "k",

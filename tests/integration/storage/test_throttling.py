@@ -1,4 +1,4 @@
-"""A store that answers 503 "SlowDown" to too many concurrent requests."""
+"""splitlib sends fewer concurrent requests to a store that rejects them with 503 "SlowDown"."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def proxy(tmp_path_factory):
 
 
 def test_fewer_listings_are_in_flight_and_every_file_is_found(proxy):
-    # With so many files expected in each partition, no page contains two partitions.
+    # With 999 expected files per partition, splitlib lists each partition with its own request.
     enumeration = Enumeration(proxy.endpoint, PARTITIONS, range(PARTITIONS), files_each=999)
-    # The first listing of a bucket also probes how its pages end.
+    # The first listing makes one more request, to find out where a page of the store may end.
     Storage(storage_options(proxy.endpoint)).directories(f"s3://{BUCKET}")
     proxy.begin(Behaviour(delay_seconds=0.02, most_at_once=AT_ONCE))
-    enumeration.run()  # ``run`` checks the number of files.
+    enumeration.run()  # It also checks the number of files.
     counts = proxy.counts()
-    # 32 requests start at once. Without a lower concurrency later, refusals would outnumber
-    # answers.
+    # splitlib starts with 32 concurrent requests. If it did not send fewer later, more requests
+    # would be refused than answered.
     assert 0 < counts.refused < PARTITIONS
-    # Refused requests count too.
+    # The metrics also count the refused requests.
     assert enumeration.enumerator.metrics.storage_requests == counts.listings
     notes = enumeration.enumerator.explain().notes
     assert f"{counts.refused} requests to the storage failed and were retried" in notes

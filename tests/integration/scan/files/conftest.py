@@ -1,11 +1,11 @@
-"""Fixtures of the file scan tests."""
+"""Fixtures for the tests of scans over explicit files."""
 
 import pytest
 
 
 @pytest.fixture(scope="module")
 def spark(spark):
-    """The shared session in a time zone with daylight saving time, with Spark's dynamic pruning."""
+    """Return the shared session, with Spark's dynamic pruning and New York's time zone."""
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "true")
     yield spark

@@ -1,4 +1,4 @@
-"""Helpers that create files, and scans over explicit files with given partition values."""
+"""Helpers that create data files, and scans over given files with given partition values."""
 
 import os
 
@@ -41,7 +41,7 @@ def files_table(*paths_and_partitions):
 
 
 def absent_files(count, partitions, size=1000):
-    """Return entries of files that do not exist. Any access to one fails."""
+    """Return a list of files that do not exist. An attempt to read one of them fails."""
     return pa.table(
         {
             "path": [f"file:/nowhere/k={i % partitions}/{i}.parquet" for i in range(count)],
@@ -64,7 +64,7 @@ def scan(files, partitions=None, partition_schema=None, data_schema=A, source="p
 
 
 def by_number(tmp_path, count=3):
-    """Create partitions ``k=i``, each with the one row ``a=i``."""
+    """Create a scan over ``count`` partitions ``k=i``. Each has one row, ``a=i``."""
     paths = [(write(tmp_path / f"k={i}" / "f.parquet", a=[i]), i) for i in range(count)]
     return scan(files_table(*paths), {"k": [str(i) for i in range(count)]}, keys("k int")), paths
 

@@ -1,4 +1,4 @@
-"""Both scans return the given partition values, whatever the directory names contain."""
+"""Scans return the partition values that they are given, and ignore the names of directories."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from tests.integration.scan.files.given_files import files_table, keys, rows, sc
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
+    # PySpark imports pandas to create a DataFrame from Arrow data, and then emits this warning.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
@@ -73,7 +73,7 @@ def test_values_of_another_type_are_refused(spark, how, tmp_path):
 
 @pytest.mark.parametrize("threshold", ["48MB", "1b"])
 def test_values_keep_their_order(spark, how, tmp_path, threshold):
-    """Values keep their order even if there are so many that Spark distributes them in a job."""
+    """Every file keeps its own values, even if Spark distributes the values in a job."""
     paths = [(write(tmp_path / f"{i}.parquet", a=[i]), 36 - i) for i in range(37)]
     many = scan(files_table(*paths), {"k.`K": [str(i) for i in range(37)]}, keys("`k.``K` int"))
     spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", threshold)
@@ -86,7 +86,7 @@ def test_values_keep_their_order(spark, how, tmp_path, threshold):
 
 
 def test_directories_mean_nothing(spark, how, tmp_path):
-    """A directory may hold files of several partitions, and a file may be in two partitions."""
+    """A directory can have files of several partitions, and a file can belong to two partitions."""
     one, two, both, nested = (
         write(tmp_path / name, a=[i])
         for i, name in enumerate(["one.parquet", "two.parquet", "both.parquet", "k=9/deep.parquet"])

@@ -1,4 +1,4 @@
-"""Cases that only the scan by paths has to handle."""
+"""Tests that concern only scans that read files by path (``spark_scan="paths"``)."""
 
 import json
 
@@ -20,7 +20,7 @@ from tests.integration.scan.files.given_files import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
+    # PySpark imports pandas to create a DataFrame from Arrow data, and then emits this warning.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
@@ -48,7 +48,7 @@ def test_rows_of_a_file_without_a_partition_are_an_error(spark, tmp_path):
 
 
 def test_spark_connect_reads_by_paths(spark, over_connect, tmp_path):
-    """A separate process is needed: a process supports only one kind of session."""
+    """The script runs in another process, because a process can have only one kind of session."""
     paths = [(write(tmp_path / d / f"{i} f%20.parquet", a=[i]), i) for i, d in enumerate(NASTY)]
     nasty = scan(
         files_table(*paths),

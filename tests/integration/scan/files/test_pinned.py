@@ -1,4 +1,4 @@
-"""The cost of the pinned scan, and Spark's plans of queries over it."""
+"""The pinned scan, whose file list is fixed, is cheap, and Spark plans queries over it well."""
 
 import pyarrow as pa
 import pytest
@@ -23,13 +23,13 @@ from tests.integration.scan.files.given_files import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
+    # PySpark imports pandas to create a DataFrame from Arrow data, and then emits this warning.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 
 def test_pinning_looks_at_nothing(spark):
-    """The files do not exist, so any access to one would fail."""
+    """Planning a pinned scan starts no job and accesses no file. The files do not even exist."""
     metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
 
     def counts():
@@ -55,7 +55,7 @@ def test_calls_to_the_jvm_do_not_grow_with_files(spark, monkeypatch):
     send = client.send_command
 
     def counted(command, *args, **kwargs):
-        # Python's garbage collector releases JVM objects at arbitrary times.
+        # Do not count memory commands: garbage collection sends them at any time.
         if not command.startswith(MEMORY_COMMAND_NAME):
             calls.append(1)
         return send(command, *args, **kwargs)
@@ -137,7 +137,7 @@ def test_refreshing_does_not_unpin(spark, tmp_path):
     frame.cache()
     try:
         frame.count()
-        # A write refreshes the cached plans that read this path.
+        # A write to a path makes Spark refresh cached plans that read below this path.
         frame.write.mode("append").parquet(str(tmp_path / "copy"))
         spark.catalog.refreshByPath(str(tmp_path))
         assert rows(frame) == [(0, 0), (1, 1), (2, 2)]

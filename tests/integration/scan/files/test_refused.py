@@ -1,4 +1,4 @@
-"""Files, columns and sources that cannot be read as given are refused."""
+"""Scans refuse files, columns and formats that they cannot read exactly."""
 
 import pyarrow as pa
 import pytest
@@ -10,8 +10,8 @@ from tests.integration.scan.files.given_files import absent_files, keys, scan
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),  # Parsing the schemas needs a session.
-    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
+    pytest.mark.usefixtures("spark"),  # PySpark needs a session to parse the schemas.
+    # PySpark imports pandas to create a DataFrame from Arrow data, and then emits this warning.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 

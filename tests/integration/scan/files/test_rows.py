@@ -1,4 +1,4 @@
-"""Both scans return the rows of exactly the given files."""
+"""A scan returns the rows of exactly the files that it is given."""
 
 import gzip
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.integration.scan.files.given_files import (
 
 pytestmark = [
     pytest.mark.spark,
-    # PySpark emits this warning when it imports pandas to create a DataFrame from Arrow data.
+    # PySpark imports pandas to create a DataFrame from Arrow data, and then emits this warning.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
@@ -121,7 +121,7 @@ def test_char_and_varchar_are_those_of_a_table(spark, how):
     long_first = found if "long" in str(found[0]) else found[::-1]
     chars = scan(
         files_table(*((path, i) for i, path in enumerate(long_first))),
-        # Another engine may write the values without padding.
+        # Another engine may write CHAR values without padding, as here.
         {"pc": ["long", "x"], "pv": [None, "x"]},
         declared(("pc", "char(4)"), ("pv", "varchar(4)")),
         declared(("c", "char(5)"), ("v", "varchar(5)")),
