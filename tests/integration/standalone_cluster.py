@@ -17,14 +17,14 @@ from pyspark.sql import SparkSession
 _DEPLOY = "org.apache.spark.deploy"
 _HOST = "127.0.0.1"
 _DEADLINE = 120.0
-"""Maximum waiting time, in seconds."""
+"""Maximum time to wait for the cluster, in seconds."""
 
 
 class Cluster:
-    """The processes of a cluster, and a session on it.
+    """A running cluster, and a session on it.
 
     Args:
-        spark: The session.
+        spark: Session on the cluster.
         workers: Worker processes. Each is the parent of its executors.
     """
 
@@ -37,7 +37,7 @@ class Cluster:
         _wait(lambda: len(self._addresses()) == 3)  # The list includes the driver.
 
     def kill_now(self, number: int) -> None:
-        """Kill executors, without waiting for the effect."""
+        """Kill up to ``number`` executors. Do not wait until Spark detects their loss."""
         pids = [pid for worker in self._workers for pid in _children(worker.pid)]
         for pid in pids[:number]:
             os.kill(pid, signal.SIGKILL)
@@ -56,7 +56,7 @@ class Cluster:
 
 @contextmanager
 def standalone_cluster(scratch: Path, settings: dict[str, str]) -> Iterator[Cluster]:
-    """Start master, workers and session. Stop them all after the block."""
+    """Start a master, two workers and a session. Stop all of them after the block."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port = probe.getsockname()[1]

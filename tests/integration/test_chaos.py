@@ -1,4 +1,7 @@
-"""The chaos tool, which makes services fail during a read, passes some cases and detects bugs."""
+"""The chaos tool, which makes services fail during reads, must detect planted bugs.
+
+It also runs a few of its cases.
+"""
 
 from __future__ import annotations
 

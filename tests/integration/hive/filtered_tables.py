@@ -56,7 +56,7 @@ class FilteredTables(HiveTables):
         with thrift_client(self.metastore) as thrift:
             thrift.add_partition(partition)
         if absent and not any(path.iterdir()):
-            path.rmdir()  # The metastore creates the directory, but the test must not have one.
+            path.rmdir()  # The metastore has created an empty directory.
         self.spark.catalog.refreshTable(table)
 
     def same(self, table, dimension, on, *, null_safe=False, where=None, ways=HOW, **settings):

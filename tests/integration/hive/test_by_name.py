@@ -21,7 +21,7 @@ DAYS = ["2024-01-01", "2024-01-02", "2024-10-01"]
 
 @pytest.fixture(scope="module")
 def visits(spark, metastore):
-    """Open a table of 33 partitions without nulls and two with nulls. Each has one file."""
+    """Create and open a table of 33 partitions without nulls, and two with nulls."""
     rows = [f"('{day}', '{place}')" for day in DAYS for place in PLACES]
     rows += ["(NULL, 'a')", "('2024-01-01', NULL)", "('2024-01-01', '')"]
     spark.sql("DROP TABLE IF EXISTS visits")

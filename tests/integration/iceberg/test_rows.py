@@ -1,4 +1,4 @@
-"""Spark reads the same rows of Iceberg tables with splitlib as PyIceberg's own scan."""
+"""With splitlib, Spark reads the same rows of Iceberg tables as PyIceberg's own scan."""
 
 from __future__ import annotations
 

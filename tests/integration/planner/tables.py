@@ -35,7 +35,7 @@ FACTS = ("p_sales", "p_returns", "p_upper", "p_text", "p_two")
 _TABLES = (*FACTS, "p_days", "p_weeks")
 
 INNER = "SELECT f.*, d.name FROM p_sales f JOIN p_days d ON f.day = d.id WHERE d.name = 'n3'"
-"""A join of which splitlib keeps one of 21 partitions."""
+"""A join for which splitlib keeps one of 21 partitions."""
 
 TWICE = """SELECT a.v, b.v FROM p_sales a JOIN p_days d ON a.day = d.id AND d.week = 1
   JOIN p_sales b ON a.s = b.s JOIN p_days e ON b.day = e.id AND e.name = 'n7'"""

@@ -195,7 +195,7 @@ def test_the_table_itself_is_elsewhere(
     ],
 )
 def test_statements_that_are_not_understood(spark: SparkSession, statement: str) -> None:
-    """A statement raises an error before it runs if splitlib cannot find out what it reads."""
+    """A statement raises an error before it runs if splitlib cannot check its tables."""
     for table in (FACTS, DAYS):
         with pytest.raises(splitlib.LocationNotAllowed, match="cannot be checked"):
             splitlib.sql(spark, statement.format(table))

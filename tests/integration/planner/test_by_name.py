@@ -57,7 +57,7 @@ def tables(spark: SparkSession, metastore: HiveMetastore) -> Iterator[None]:
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of tables whose partition names the test has listed completely."""
+    """Record the tables for which all partition names are listed during the test."""
     found = []
     names = CatalogPartitions.names
 

@@ -235,8 +235,8 @@ def test_many_keys(spark: SparkSession, fact: str, literals: str, condition: str
         by_string = "SELECT f.id FROM fact f JOIN dim d ON f.s = d.s WHERE d.id <> 1"
         planned = checked(spark, by_string)
         if literals == "4" and "JDBC" in str(splitlib.explain(planned)):
-            # So many keys become a range. The database may order strings differently from Spark, so
-            # a range of strings is not added.
+            # With at most 4 literals, these keys become a range. The database may order strings
+            # differently from Spark, so it does not receive a range of strings.
             assert condition_of(planned) is None
         else:
             assert condition_of(planned) is not None

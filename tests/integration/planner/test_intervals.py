@@ -1,6 +1,6 @@
 """Joins on an interval, such as ``f.day BETWEEN d.lo AND d.hi``, prune partitions.
 
-A partition is kept exactly if at least one row of the dimension has an interval that contains it.
+A partition is kept if and only if its value is within an interval of the dimension.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def kept(spark: SparkSession, query: str) -> int:
     planned = splitlib.sql(spark, query)
     assert rows_of(planned) == rows_of(spark.sql(query))
     (scan,) = explained(planned).scans
-    if scan.partitions_kept is None:  # Only Spark has dropped the null partition.
+    if scan.partitions_kept is None:  # Spark itself drops the null partition.
         assert scan.reasons == ("the keys match every partition that is read.",)
         return len(DAYS)
     return scan.partitions_kept

@@ -340,7 +340,7 @@ def test_never_prunes(spark: SparkSession, way: Way, name: str) -> None:
 
 def test_what_a_join_as_of_looks_into_is_pruned(spark: SparkSession) -> None:
     left, right = spark.sql("SELECT id, d FROM p_days WHERE week = 2"), spark.table("p_sales")
-    joined = left._joinAsOf(  # The pandas API on Spark calls it for ``merge_asof``.
+    joined = left._joinAsOf(  # The pandas API on Spark uses this method.
         right,
         leftAsOfColumn=left["id"] * 10,
         rightAsOfColumn=right["v"],

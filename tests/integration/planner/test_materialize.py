@@ -147,7 +147,7 @@ def test_dimension_is_read_for_what_the_query_reads(way: Way) -> None:
     """
     join = "FROM {} f JOIN p_days d ON f.day = d.id WHERE d.week = 2"
     one = way.sql(f"SELECT f.v {join.format('p_sales')}")
-    assert unread(one) == [[False, True, False, True]]  # id, name, week, d
+    assert unread(one) == [[False, True, False, True]]  # The columns are id, name, week and d.
     two = f"SELECT name {join.format('p_sales')} UNION ALL SELECT d {join.format('p_returns')}"
     assert unread(way.sql(two)) == [[False] * 4] * 2
 

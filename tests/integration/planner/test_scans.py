@@ -63,7 +63,7 @@ DEAD = """
     SELECT t.kind, t.v FROM traded t JOIN p_days d ON t.day = d.id
     WHERE t.kind = 's' AND d.week = 2
 """
-"""A union of which the condition excludes one branch.
+"""A query whose condition excludes one branch of a union.
 
 Spark drops this branch only after it has listed its table.
 """

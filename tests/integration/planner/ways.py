@@ -1,4 +1,4 @@
-"""Lets a test read the same tables from the session's catalog or from a named catalog."""
+"""Run a test's queries on tables of the session's catalog or of a named catalog."""
 
 from __future__ import annotations
 

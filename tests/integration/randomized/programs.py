@@ -212,7 +212,7 @@ def _step(spark: SparkSession, step: Step, frame: Frames) -> Callable[[], DataFr
 
 
 def _copy_of_a_file(spark: SparkSession, table: str) -> None:
-    """Copy a file of the table's first partition. Thus its rows are twice in the table."""
+    """Copy a file of the table's first partition. The table then contains its rows twice."""
     files = sorted(location(spark, table).glob("*/*.parquet"))
     if files:
         shutil.copy(files[0], files[0].with_name(f"copy-{files[0].name}"))

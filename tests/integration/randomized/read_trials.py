@@ -58,7 +58,7 @@ _FUNCTIONS = {
     "n": (("CAST({} AS date)", "d"), ("CAST({} AS timestamp)", "t"), ("hour({})", "i")),
     "b": (("NOT {}", "b"),),
 }  # fmt: skip
-# Tables and kinds with which errors are more likely occur several times, to be drawn more often.
+# Tables and kinds that often reveal errors are listed several times, so they are drawn more often.
 _TABLES = (*KEYS, "q_text", "q_text", "q_time", "q_zoneless", "q_date", "q_double", "q_float")
 _MORE = ("t", "t", "n", "d", "g", "f", "lc", "ci", "rt", "uc")
 _PATTERNS = ("'a%'", "'%a'", "'_'", "'%''%'", r"'a\\\\%'", r"'a\\%%'", "'a!%' ESCAPE '!'")

@@ -16,7 +16,7 @@ QUICK: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Otherwise Spark fails if it pushes the result of a subquery to the ORC reader and it is null.
+    # If Spark pushes the result of a subquery to the ORC reader, a null result fails the query.
     "spark.sql.orc.filterPushdown": "false",
 }
 

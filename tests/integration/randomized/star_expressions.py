@@ -102,7 +102,7 @@ class Scope:
 
 
 class Expressions:
-    """Draws comparisons and conditions as SQL text, and counts what they contain."""
+    """Draws comparisons and conditions as SQL text, and counts the features that they use."""
 
     def __init__(self, drawn: random.Random, ingredients: Counter[str]) -> None:
         self._random = drawn
@@ -174,7 +174,7 @@ class Expressions:
         return self._compared(one[0], other[0], one[1])
 
     def _converted(self, scope: Scope) -> list[tuple[str, str, str]]:
-        """Return columns, also converted, as tuples of SQL text, its kind and the conversion."""
+        """Return each column as it is and with each conversion: SQL text, kind, conversion."""
         found = []
         for kind in LITERALS:
             for name in scope.keys(kind):

@@ -23,7 +23,7 @@ ZONES = (
     "+05:45",
 )
 
-# Possible values of settings, of which one is drawn. The first settings make rules duplicate, move
+# Spark settings and their possible values. The first settings make optimizer rules duplicate, move
 # or merge scans.
 _SETTINGS = {
     "spark.sql.optimizer.dynamicPartitionPruning.enabled": ("true", "false"),
@@ -135,8 +135,8 @@ def _settings(drawn: random.Random, ingredients: Counter[str]) -> dict[str, str]
         "spark.sql.session.timeZone": drawn.choice(ZONES),
         "spark.sql.ansi.enabled": drawn.choice(("true", "false")),
     }
-    # This setting is drawn often. With it, Spark scans a table once per branch of a union that the
-    # table is joined with.
+    # If a table is joined with a union, this setting makes Spark scan the table once per branch. It
+    # is drawn more often than the other settings.
     if drawn.random() < 0.5:
         settings["spark.sql.optimizer.pushDownJoinThroughUnion.enabled"] = "true"
     if drawn.random() < 0.5:

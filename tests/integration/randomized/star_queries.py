@@ -17,7 +17,7 @@ class StarQueries:
 
     Args:
         drawn: Random generator. With the same seed, it draws the same queries.
-        ingredients: Counter of what the queries contain; None for a new counter.
+        ingredients: Counter of the features that the queries use; None for a new counter.
         more_facts: Views to use like fact tables: the kind of each column, by name of the view;
             None for no views.
         named: Named catalog, with database, from which some tables are read; None to use only

@@ -29,7 +29,7 @@ def runner(spark: SparkSession, metastore: HiveMetastore) -> Iterator[DirectoryR
 
 @pytest.mark.parametrize("start", range(0, DIRECTORIES, _AT_A_TIME))
 def test_same_rows_and_types(start: int, runner: DirectoryRunner) -> None:
-    """The connectors ``files``, ``session`` and ``hive`` and ``splitlib.sql`` agree with Spark."""
+    """Three connectors and ``splitlib.sql`` return the rows and types of plain Spark."""
     compared = [runner.compare(SEED + start + i) for i in range(_AT_A_TIME)]
     different = [
         f"{one.directory}\n{way}: {text}"
@@ -41,7 +41,7 @@ def test_same_rows_and_types(start: int, runner: DirectoryRunner) -> None:
 
 
 def test_most_are_compared(runner: DirectoryRunner) -> None:
-    """splitlib reads more directories than it refuses. Else the other test proves little."""
+    """splitlib reads more directories than it refuses. If not, the other test proves little."""
     if not runner.verdicts:  # This test runs without the other one.
         runner.compare(SEED)
         runner.compare(SEED + 1)

@@ -162,7 +162,7 @@ def test_conditions_where_backticks_are_regular_expressions(spark, sales):
 
 
 def test_partitions_by_condition_where_backticks_are_regular_expressions(spark, sales):
-    """A condition that is added to a JDBC table uses ``IDENTIFIER``, because names are patterns."""
+    """A condition for a JDBC table uses ``IDENTIFIER``, so that column names are not patterns."""
     source = spark.sql("SELECT CAST(id AS INT) AS id, id % 5 AS g FROM RANGE(50)")
     with changed(spark, REGEX_NAMES):
         url = "jdbc:derby:memory:like_table;create=true"

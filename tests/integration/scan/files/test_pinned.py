@@ -1,4 +1,4 @@
-"""The pinned scan, whose file list is fixed, is cheap, and Spark plans queries over it well."""
+"""A pinned scan has a fixed list of files. Creating it is cheap, and Spark optimizes it well."""
 
 import pyarrow as pa
 import pytest
