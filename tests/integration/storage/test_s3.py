@@ -118,8 +118,8 @@ def test_hardly_more_requests_than_s3_permits(lake, keys, more):
         found, enumerator = selected(table, keys)
     assert found == FILES * len(keys)
     metrics = enumerator.metrics
-    # One request lists the partitions, and the others list files. Up to ``more`` more
-    # requests show how many files a partition has.
+    # One request lists the partitions, and the others list files. Up to ``more`` extra requests are
+    # needed to learn how many files a partition has.
     assert len(lake.listings) <= 1 + least(list(keys)) + more
     assert (metrics.storage_requests, lake.others) == (len(lake.listings), 0)
     assert metrics.files_listed == found
