@@ -1,7 +1,7 @@
-"""Check the locations that Spark itself would read for a query against ``allowed_locations``.
+"""Check that Spark would read a query's files only from the ``allowed_locations``.
 
-Scans that splitlib lists are checked when they are listed. All other scans are checked here, before
-the query is returned or executed.
+splitlib checks the locations of the tables that it lists itself while it lists them. This module
+checks all other scans of a query, before the query is returned or executed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from splitlib.storage import only_within, refuse_files_outside, refuse_outside
 _SETTING: Final = "allowed_locations"
 _CACHED: Final = "InMemoryRelation"
 _IN_SPARK: Final = "unset allowed_locations; or, if you trust the query, run it without splitlib."
-# Parts of a plan's text whose files ``DataFrame.inputFiles`` does not list.
+# Operators in the text of a plan whose files are missing from ``DataFrame.inputFiles``.
 _OUT_OF_SIGHT: Final = re.compile(r"\bsubquery#\d+|\b(?:RelationV2|BatchScan)\b")
 _AT_ONCE: Final = 1000
 """Maximum number of partitions requested in one call."""
@@ -64,7 +64,7 @@ def allowed_by(spark: SparkSession) -> SplitConfig:
 def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> None:
     """Check all locations that a query reads, in a classic or Spark Connect session.
 
-    Without access to Spark's internals, Spark has to list the files of the query for this.
+    Without access to Spark's internals, this check makes Spark list the files of the query.
 
     Args:
         df: The query.
@@ -87,10 +87,12 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
                 "allowed_locations.",
                 hint=_IN_SPARK,
             )
-    elif not ran_a_command(df):  # planning it again would execute the command again
+    # Planning the result of a command again would execute the command again.
+    elif not ran_a_command(df):
         catalyst = Catalyst(df.sparkSession)
         plan = analyzed_plan(df)
-        if partitions:  # the optimizer removes relations that are in the plan but are not read
+        if partitions:
+            # The optimizer removes relations that the query names but does not read.
             plan = catalyst.optimized(catalyst.analyzed(df))
             if any(catalyst.kind(leaf) == _CACHED for leaf in catalyst.all_leaves(plan)):
                 refuse_scans(catalyst, analyzed_plan(df), config)
@@ -98,7 +100,7 @@ def refuse_query(df: DataFrame, config: SplitConfig, *, partitions: bool) -> Non
 
 
 def refuse_dataframe(df: DataFrame, config: SplitConfig) -> None:
-    """Check all locations of a DataFrame that was not checked before, including partitions.
+    """Check all locations that a DataFrame reads, including the locations of partitions.
 
     Raises:
         LocationNotAllowed: if a location is not allowed or not known. The message names it.
@@ -125,7 +127,8 @@ def refuse_condition(
         rows = spark.createDataFrame([], schema).where(condition)
         if internals_unavailable(spark) is not None:
             refuse_query(rows, config, partitions=True)
-        else:  # not optimized, since the optimizer drops subqueries if there are no rows
+        else:
+            # The analyzed plan, because the optimizer drops subqueries if there are no rows.
             refuse_scans(Catalyst(spark), analyzed_plan(rows), config)
 
 
@@ -135,11 +138,11 @@ def refuse_scans(
     """Check all locations that a plan reads.
 
     Args:
-        catalyst: The plans of the session.
+        catalyst: Access to the plans of the session.
         plan: Any resolved plan.
         config: The configuration with ``allowed_locations``.
         partitions: Whether to check all partitions of catalog tables, and the files of Delta and
-            Iceberg tables that the plan reads. If false, only the tables' own directories are
+            Iceberg tables that the plan reads. If false, only the directories of the tables are
             checked.
 
     Raises:
@@ -172,14 +175,14 @@ def refuse_scans(
 def refuse_statement(
     spark: SparkSession, text: str, config: SplitConfig, *, has_parameters: bool
 ) -> None:
-    """Check the locations that a statement reads, and reject kinds of statements not known here.
+    """Check the locations that a statement reads, and reject unknown kinds of statements.
 
-    Queries are accepted here, also as part of INSERT or CREATE TABLE AS. They are checked when they
-    are planned, or by :func:`refuse_written_query`.
+    Queries are not checked here, nor are the queries of INSERT and CREATE TABLE AS. They are
+    checked when they are planned, or by :func:`refuse_written_query`.
 
     Args:
         spark: The session that will run the statement.
-        text: The statement, with its parameter markers.
+        text: SQL text of the statement, with its parameter markers.
         config: The configuration with ``allowed_locations``.
         has_parameters: Whether there are values for parameter markers.
 
@@ -209,12 +212,13 @@ def refuse_statement(
             f"The locations that {what} reads cannot be checked against allowed_locations.",
             hint=_IN_SPARK,
         )
-    # Delta may read files of the target, to keep the rows that do not meet the condition.
+    # For INSERT … REPLACE WHERE, Delta may read files of the target, to keep the rows that do not
+    # meet the condition.
     if command.replaces_by_condition:
         refuse_scans(catalyst, analyzed_plan(catalyst.dataframe(command.target)), config)
     if command.kind != "query":
         analyzed = catalyst.analyzed_statement(command.node)
-        if analyzed.resolved():  # otherwise Spark will raise the error
+        if analyzed.resolved():  # otherwise Spark raises an error when the statement runs
             refuse_scans(catalyst, analyzed, config)
 
 
@@ -233,12 +237,12 @@ def refuse_written_query(spark: SparkSession, text: str, config: SplitConfig) ->
 
 
 def is_query(text: str) -> bool:
-    """Return whether a statement begins with SELECT or VALUES, and so is not a command."""
+    """Return whether a statement begins with SELECT or VALUES, and is therefore not a command."""
     return _QUERY.match(text) is not None
 
 
 def _named_files(catalyst: Catalyst, leaf: Any) -> list[str] | None:
-    """Return :func:`named_files`; an error is raised as `LocationNotAllowed`."""
+    """Return the result of :func:`named_files`, and convert its error to LocationNotAllowed."""
     try:
         return named_files(catalyst, leaf)
     except RuntimeError as error:
@@ -257,9 +261,9 @@ def _refuse_partitions(partitions: PartitionsByName) -> None:
 
 
 def _refuse_python(catalyst: Catalyst, leaf: Any, allowed: Sequence[str]) -> None:
-    """Reject a data source in Python, unless its option ``allowedLocations`` has the same value.
+    """Reject a Python data source unless its option ``allowedLocations`` equals the setting.
 
-    Spark does not pass the session's settings to such sources.
+    Spark does not pass the session's settings to Python data sources, so the option is needed.
     """
     given = catalyst.option_of_source(leaf, option_name(_SETTING)) or ""
     if [place.strip() for place in given.split(",")] != list(allowed):

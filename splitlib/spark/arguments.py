@@ -73,7 +73,7 @@ def _arrow_table(value: Any) -> pa.Table | None:
             return pa.table(value)
         if hasattr(value, "to_arrow"):
             return pa.table(value.to_arrow())
-        # pandas before 2.2, without __arrow_c_stream__
+        # DataFrames of pandas before 2.2 have no __arrow_c_stream__.
         if hasattr(value, "columns") and type(value).__module__.startswith("pandas."):
             return pa.Table.from_pandas(value, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -88,10 +88,11 @@ def given_pairs(on: Any) -> dict[str, str]:
     """Return a mapping from fact columns to key columns.
 
     Args:
-        on: A mapping, one name, several names, or pairs of names.
+        on: A mapping, one name, several names, or pairs of names. A single name stands for columns
+            with equal names.
 
     Raises:
-        InvalidFilter: if ``on`` is empty or anything else.
+        InvalidFilter: if ``on`` is empty or is not one of these.
     """
     if isinstance(on, str):
         return {on: on}
@@ -122,9 +123,9 @@ def _shown(item: Any) -> str:
 
 
 def keys_of_table(table: pa.Table, on: Mapping[str, str], columns: pa.Schema) -> pa.Table:
-    """Return the key columns with the names of the fact columns.
+    """Return the key columns of a table, renamed to the names of the fact columns.
 
-    Text is converted if the fact column is an integer or a date.
+    Keys given as text are converted if the fact column is an integer or a date.
 
     Args:
         table: The table with the keys.

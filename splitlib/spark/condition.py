@@ -32,26 +32,29 @@ def condition(
 ) -> JoinCondition:
     """Return a filter for the fact table that follows from an inner or semi join.
 
-    Sources that do not know the join prune by the filter: Delta and Iceberg tables skip partitions
-    and files, and a database receives it as a ``WHERE`` clause. The dimension runs during this
-    call, to collect its distinct keys. Up to ``condition_literals`` keys are listed one by one.
-    More keys become ranges that skip the gaps between keys. Far more keys become one range.
-    Strings never become ranges here, because a metastore or a database may sort them differently.
-    A string column with more than ``condition_literals`` keys is left out of the filter.
-    ``splitlib.sql`` knows the source of each scan, so Delta and Iceberg get ranges of strings too.
+    Sources that cannot see the join can prune by this filter: Delta and Iceberg tables skip
+    partitions and files, and a database receives the filter as a ``WHERE`` clause. This call runs
+    the dimension to collect its distinct keys.
 
-    Each key is compared by ``=`` with a literal of the dimension column's type. So Spark applies
-    the same type conversions as for the join.
+    Up to ``condition_literals`` keys are listed one by one. More keys become ranges that skip the
+    gaps between keys. Far more keys become one range. Strings never become ranges here, because a
+    metastore or a database may sort them differently. A string column with more than
+    ``condition_literals`` keys is left out of the filter. :func:`splitlib.sql` can determine the
+    source of each scan, so it uses ranges of strings for Delta and Iceberg.
+
+    The filter compares the fact column with literals of the dimension column's type. Spark
+    therefore applies the same type conversions as in the join.
 
     Args:
         dimension: DataFrame with the keys. Its rows must be the same when it is joined.
-        on: Fact column to dimension column, as a mapping or pairs, or only the name if both are
-            the same. Fact columns may have an alias (``t.dt``). A name that contains a dot or a
-            backtick must be in backticks.
-        null_safe: Whether the join is ``<=>``: null keys match nulls.
+        on: Mapping or pairs from fact columns to dimension columns, or one name if both columns
+            have the same name. A fact column may be qualified by an alias (``t.dt``). A name that
+            contains a dot or a backtick must be in backticks.
+        null_safe: Whether the join compares by ``<=>``, so that null keys match nulls.
 
     Raises:
-        NonDeterministicDimension: see :func:`splitlib.freeze`.
+        NonDeterministicDimension: if the dimension may return other rows when it is joined. Pass
+            it to :func:`splitlib.freeze` first.
         InvalidFilter: if a column does not exist, or if the name of a fact column contains
             ``${…}``, which Spark replaces in SQL text.
         LocationNotAllowed: if the dimension reads outside of ``allowed_locations``.
@@ -68,13 +71,13 @@ def merge_condition(
 ) -> str:
     """Return SQL to add with ``AND`` to the ``ON`` of a MERGE, to prune its target.
 
-    The equality of the columns in ``on`` implies the text, so it does not change any WHEN clause.
-    With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
+    The SQL is true for every pair of rows whose columns in ``on`` are equal. So it does not change
+    the rows that match. With WHEN NOT MATCHED BY SOURCE, Spark still reads the whole target.
 
     Args:
         source: Source of the MERGE. Its rows must be the same when the MERGE runs.
-        on: Column of the target, with its alias, to column of the source, such as
-            ``{"t.dt": "dt"}``.
+        on: Mapping from columns of the target, qualified by its alias, to columns of the source,
+            such as ``{"t.dt": "dt"}``.
         null_safe: As for :func:`condition`.
 
     Raises:
@@ -108,7 +111,7 @@ def _condition(
     found = writer.of(data)
     padded = [name for name in usable if _may_be_padded(columns[pairs[name]].field)]
     if padded and found.is_exact and not data.is_empty:
-        # A join with a CHAR column compares the key as it is, but Spark pads a literal.
+        # In a join with a CHAR column, Spark compares the key as it is. A literal is padded.
         return found.inexact(f"{', '.join(padded)}: Spark pads literals if the column is CHAR")
     return found
 
@@ -119,7 +122,7 @@ def _may_be_padded(key: StructField) -> bool:
 
 
 def _column(spark: SparkSession, name: str) -> str:
-    """Return a fact column as SQL. Names are always quoted, since they may be SQL keywords."""
+    """Return the name of a fact column as SQL text. It is quoted, as it may be an SQL keyword."""
     if has_variable(name) and spark.conf.get("spark.sql.variable.substitute", "true") == "true":
         raise InvalidFilter(
             f"Column {name!r} cannot be used in SQL text: Spark replaces `${{…}}` there.",

@@ -20,20 +20,21 @@ from splitlib.spark.planner.optimize import plan
 
 @in_its_session
 def replan(df: DataFrame) -> DataFrame:
-    """Plan a query again, for the tables as they are now.
+    """Plan a query again, to read the current partitions and files of its tables.
 
-    splitlib plans a DataFrame once: the partitions and files that it reads, and the rows of its
-    small dimensions, stay as they were when it was planned. A result of :func:`splitlib.sql` is
-    also analyzed again. This raises an error if the session has changed: the current catalog or
-    database, a temporary view, function or variable that the query names, or a setting that changes
-    its meaning. The conditions of a :class:`splitlib.spark.read.reader.TableReader` are checked in
-    the same way. A result of :func:`splitlib.optimize` or
-    :meth:`splitlib.spark.read.reader.TableReader.load` is planned again from the same input
-    DataFrames.
+    splitlib plans a DataFrame once. The partitions and files that it reads, and the rows of its
+    small dimensions, are fixed at that time.
+
+    A result of :func:`splitlib.sql` is analyzed again from its text. The session must not have
+    changed: the current catalog and database, the temporary views, functions and variables that
+    the query names, and settings that affect its result. The conditions of a
+    :class:`splitlib.spark.read.reader.TableReader` are checked in the same way. A result of
+    :func:`splitlib.optimize` or :meth:`splitlib.spark.read.reader.TableReader.load` is planned
+    again from the same input DataFrames.
 
     Args:
-        df: A DataFrame that one of these functions has returned. If you derived other DataFrames
-            from it, derive them again from the new one.
+        df: A DataFrame returned by one of these functions. If you derived other DataFrames from
+            ``df``, derive them again from the result.
 
     Raises:
         ConfigError: if ``df`` was not planned by splitlib or is the result of a command, or if the
@@ -51,7 +52,7 @@ def replan(df: DataFrame) -> DataFrame:
 
 @in_its_session
 def explain(df: DataFrame) -> Any:
-    """Return a report on what was pruned by which filter, and why other filters were not used.
+    """Return a report on the pruned partitions and files, and on why scans were not pruned.
 
     ``str()`` formats the report. Its type depends on the DataFrame:
 
@@ -59,12 +60,12 @@ def explain(df: DataFrame) -> Any:
       :class:`~splitlib.enumeration.report.ScanReport` on the selected files.
     - Result of :func:`splitlib.optimize` or :func:`splitlib.sql`: a
       :class:`~splitlib.spark.plan_report.PlanReport` on the pruned scans.
-    - Any other DataFrame: a ``PlanReport`` on what :func:`splitlib.optimize` would do. This
-      collects the keys of its dimensions.
+    - Any other DataFrame: a ``PlanReport`` on the scans that :func:`splitlib.optimize` would
+      prune. To create it, this call collects the keys of the dimensions.
 
-    If a table got a condition instead of a list of files, its scan is planned now to count the
-    matching files, if its data source can. For a command this is not done, as the command has
-    already changed the table.
+    Some tables are pruned by a condition instead of a list of files. This call plans their scans,
+    to report the number of matching files if the data source provides it. After a command the
+    files are not counted, because the command has already changed the table.
     """
     df = given_dataframe(df)
     report = reports.get(df)
@@ -78,9 +79,9 @@ def explain(df: DataFrame) -> Any:
 
 
 def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
-    """Add to the report the file counts of tables that got a condition.
+    """Add file counts to the report, for the tables that are pruned by a condition.
 
-    Each such table is planned now, with and without its condition.
+    Each of these tables is planned twice, with its condition and without.
     """
     catalyst = Catalyst(df.sparkSession)
     leaves = catalyst.distinct(catalyst.all_leaves(analyzed_plan(df)))
@@ -91,7 +92,8 @@ def _with_files(df: DataFrame, report: PlanReport) -> PlanReport:
     scans = []
     for scan in report.scans:
         named = by_name[scan.table]
-        if scan.condition is None or len(named) != 1:  # as two snapshots of one table
+        # Several leaves have the same name if a query reads two snapshots of one table.
+        if scan.condition is None or len(named) != 1:
             scans.append(scan)
             continue
         table = catalyst.dataframe(named[0])

@@ -51,8 +51,8 @@ _SKIPPED_NAME: Final = r"/(\.[^/]*|_[^/=]*|[^/]*\._COPYING_)$"
 class FileScan:
     """Exactly the files to read, each with its partition.
 
-    A file may belong to several partitions. Its rows are then read once for each. Empty files are
-    dropped, and paths are normalized to Hadoop's spelling.
+    If a file belongs to several partitions, its rows are read once for each of them. Empty files
+    are dropped, and paths are normalized to Hadoop's spelling.
 
     Raises:
         UnsupportedTable: if the names of a data column and a key are equal or differ only in case.
@@ -65,20 +65,24 @@ class FileScan:
     options: Mapping[str, str]
     """Options of the data source. Options that select files are dropped."""
     data_schema: StructType
-    """Columns in the files. Spark receives their metadata unchanged: CHAR padding, defaults."""
+    """Columns in the files. Spark receives the metadata of the columns unchanged, such as the
+    lengths of CHAR columns and default values."""
     partition_schema: StructType
-    """Partition columns. No fields = the table is not partitioned."""
+    """Partition columns; without fields if the table is not partitioned."""
     partitions: pa.Table
     """One row per partition, one column per key. Values are text as in a Hive directory name
-    (unescaped, null for the null partition) or have the key's type. No columns = one partition."""
+    (unescaped, null for the null partition) or have the key's type. Without columns, there is one
+    partition."""
     files: pa.Table
-    """Files with the columns of ``FILE_SCHEMA``. A path has Hadoop's spelling, is not URI-encoded,
-    and is local without a scheme. ``partition`` is the number of a row of ``partitions``."""
+    """Files with the columns of ``FILE_SCHEMA``. Paths have Hadoop's spelling and are not
+    URI-encoded. A path without a scheme is local. ``partition`` is a row number of
+    ``partitions``."""
     by_field_id: bool = False
-    """Whether columns are found by the field ids in their metadata; see
-    :func:`splitlib.spark.scan.why_no_field_ids`."""
+    """Whether Spark finds columns in files by the field ids in their metadata, not by name. Not
+    all sessions can; see :func:`splitlib.spark.scan.why_no_field_ids`."""
     row_index: str | None = None
-    """Name of a last column with the row's position in its file, from 0. Only for Parquet."""
+    """Name of an additional last column with the position of each row in its file, from 0; None
+    for no such column. Only for Parquet."""
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     """Options of the fsspec filesystems of the files, by protocol; see :func:`own_storage`."""
 
@@ -93,18 +97,19 @@ class FileScan:
 
 
 def own_storage(table: Table) -> dict[str, Mapping[str, Any]]:
-    """Return the storage options of a table that a scan passes to Spark's tasks, by protocol.
+    """Return the table's storage options that a scan passes to Spark's tasks, by protocol.
 
-    For a protocol without options, the session's own configuration is used.
+    For a protocol without options, tasks use the session's own configuration.
     """
     found = {protocol: table.storage_options(protocol) for protocol in _OWN_STORAGES}
     return {protocol: options for protocol, options in found.items() if options}
 
 
 def foreign_storage(table: Table) -> str | None:
-    """Return the scheme of a table whose storage options no scan can use; None if there are none.
+    """Return the scheme of a table's location if a scan cannot use the table's storage options.
 
-    Hadoop's Google client accepts neither tokens nor keys as text, and supports only ``gs``.
+    The result is None if the table has no such options. Hadoop's Google client, for example,
+    accepts neither tokens nor keys as text.
     """
     place = located(table.metadata.location or "/")
     own = (*_OWN_STORAGES, "file")

@@ -1,4 +1,4 @@
-"""Write join keys as a SQL condition, for sources that do not know the join."""
+"""Write join keys as an SQL condition, for data sources that cannot see the join."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_LITERALS = (
     *(ArrayType, MapType, StructType, VariantType),
     *(DayTimeIntervalType, YearMonthIntervalType),
 )
-# A literal for each type. Other types use 0.
+# A value of each type for the condition that is always false. Other types use 0.
 _ZEROS: Final = {
     StringType: "",
     BinaryType: b"",
@@ -50,14 +50,14 @@ _ALTERNATIVES_FOR_A_DATABASE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class JoinCondition:
-    """A filter that follows from a join: it holds for every row with a partner.
+    """A filter that follows from a join: it is true for every row that the join matches.
 
     Attributes:
         sql: The filter as SQL, on one line and in parentheses where needed. Its meaning depends
             neither on parser settings nor on the time zone.
-        is_exact: Whether only rows with a partner match. False for string keys without a fixed
-            length, since the fact's column may be CHAR: Spark pads the literals of the filter, but
-            not the keys of the join.
+        is_exact: Whether the filter is true only for rows that the join matches. False for string
+            keys without a fixed length, since the fact's column may be CHAR: Spark pads the
+            literals of the filter, but not the keys of the join.
     """
 
     sql: str
@@ -70,7 +70,7 @@ class JoinCondition:
         return F.expr(self.sql)
 
     def inexact(self, why: str) -> JoinCondition:
-        """Return the same condition, marked as inexact for a reason."""
+        """Return the same condition, marked as inexact, with a reason for :meth:`explain`."""
         return replace(self, is_exact=False, _told=(*self._told, why))
 
     def explain(self) -> str:
@@ -80,12 +80,12 @@ class JoinCondition:
 
 
 class Operand(NamedTuple):
-    """An expression with which keys are compared."""
+    """An SQL expression that is compared with the keys."""
 
     sql: str
-    """A column, or an expression over a column."""
+    """SQL text of a column, or of an expression over a column."""
     kind: DataType
-    """Type of the literals."""
+    """Type of the literals that are written for the keys."""
 
 
 def has_literals(kind: DataType) -> bool:
@@ -131,7 +131,7 @@ class ConditionWriter:
         self.literals = 0
 
     def of(self, data: DynamicFilteringData) -> JoinCondition:
-        """Return the condition that rows with these keys satisfy."""
+        """Return a condition that is true for all rows with these keys."""
         columns = tuple(self._operands)
         if data.is_empty:
             never = self._never(data) if self._for_command else "false"
@@ -159,7 +159,7 @@ class ConditionWriter:
         return all_of(f"{column} {sign} {literal}" for sign in ("<", ">"))
 
     def _can_list(self, rows: pa.Table) -> bool:
-        """Whether the tuples can be listed one by one."""
+        """Whether there are few enough tuples of keys to list them one by one."""
         if self._for_database and rows.num_columns > 1:
             return bool(rows.num_rows <= self._alternatives)
         return bool(rows.num_rows * rows.num_columns <= self._most)
@@ -206,7 +206,7 @@ class ConditionWriter:
         return any_of(found), " ".join(filter(None, (number, *ends)))
 
     def _between(self, name: str, low: pa.Scalar, high: pa.Scalar, brackets: str) -> str:
-        """Return a condition for a range; null = open end."""
+        """Return a condition for a range. A null bound means that the range has no bound there."""
         if low.is_valid and low.equals(high):
             return self._equals(name, low)
         signs = (">=" if brackets[0] == "[" else ">", "<=" if brackets[1] == "]" else "<")
@@ -225,12 +225,13 @@ class ConditionWriter:
         literal = sql_literal(value, kind)
         is_plain = self._plain_strings or collation_of(kind) is not None
         if _is_string(kind) and not is_plain and _is_misread(value.as_py()):
-            # Same value, but not a literal: Spark evaluates the comparison itself.
+            # CONCAT does not change the value, but makes it depend on the column. So the
+            # comparison is not sent to the source, and Spark evaluates it.
             literal = f"CONCAT({literal}, REPEAT({column}, 0))"
         return f"{column} {sign} {literal}"
 
     def _has_range(self, name: str) -> bool:
-        """Whether the reader of the condition sorts the column as the ranges do."""
+        """Whether the reader of the condition sorts the column in the same order as the ranges."""
         kind = self._operands[name].kind
         return not _is_string(kind) or (self._plain_strings and collation_of(kind) is None)
 

@@ -28,11 +28,12 @@ _LOST: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "Checkpoint block")
 
 
 def kept_rows(df: DataFrame, *, is_opaque: bool = False) -> DataFrame:
-    """Compute the rows of ``df`` now, and return them with the same columns.
+    """Compute the rows of ``df`` now, and return a DataFrame of these rows.
 
     Args:
         df: Any query.
-        is_opaque: Whether to hide the rows from the optimizer, even that there are none.
+        is_opaque: Whether to hide the rows from the optimizer, so that it cannot simplify the plan
+            even if there are no rows.
     """
     return interruptibly(df.sparkSession, lambda: _kept(df, is_opaque=is_opaque))
 
@@ -57,7 +58,10 @@ def _kept(df: DataFrame, *, is_opaque: bool) -> DataFrame:
 
 
 def _safe(spark: SparkSession, stored: DataFrame, *, is_opaque: bool) -> DataFrame:
-    """Move the rows of a local checkpoint to a safer place, if there is one."""
+    """Move the rows of a local checkpoint to the driver or to the checkpoint directory.
+
+    If the rows are too large for the driver and no directory is set, they stay on the executors.
+    """
     catalyst = Catalyst(spark)
     leaf: Any = analyzed_plan(stored)
     if catalyst.stored_bytes(leaf) <= DRIVER_BYTES:

@@ -23,7 +23,7 @@ def local_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
 def typed_columns(
     spark: SparkSession, values: pa.Table, schema: StructType, **more: pa.ChunkedArray
 ) -> DataFrame:
-    """Return the columns of ``values``, by position, with the names and types of ``schema``.
+    """Return ``values`` as a DataFrame with the names and types of ``schema``, by position.
 
     Spark casts text to the type of the field, in the session's time zone. Text that does not parse
     becomes null. The rows stay in the same order.

@@ -13,8 +13,8 @@ from itertools import count
 from typing import Any
 
 Path = tuple[int, ...]
-"""Path from the root of a plan to a node: a child number per level, or -1 - i for the plan of the
-i-th subquery in the node's expressions."""
+"""Path from the root of a plan to a node, with one number per level. Number i is the i-th child,
+and -1 - i is the plan of the i-th subquery in the node's expressions."""
 
 
 class UnknownPlan(ValueError):
@@ -30,7 +30,7 @@ class Place:
     number: int
     """Index into Catalyst's ``node.expressions()``."""
     inside: tuple[int, ...] = ()
-    """Child numbers from that expression down to this one."""
+    """Child numbers on the way from that expression down to this one; empty for itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,10 @@ class Expression:
 
     @property
     def shape(self) -> object:
-        """Value that is equal for equal attributes and casts, and unique for other expressions."""
+        """Value to compare expressions by: equal attributes and equal casts have equal shapes.
+
+        The shape of any other expression is unique. Casts with strings count as other expressions.
+        """
         match self.kind:
             case "AttributeReference":
                 return self.attribute_id
@@ -94,7 +97,7 @@ class Node:
     _parsed: dict[str, tuple[Expression, ...]] = field(default_factory=dict, repr=False)
 
     def expressions(self, name: str) -> tuple[Expression, ...]:
-        """Return the expressions in one argument; empty if the argument has none."""
+        """Return the expressions in the constructor argument of this name; empty if none."""
         if not self._parsed:
             number = count()
             for argument, value in self.fields.items():
@@ -144,7 +147,7 @@ def catalyst_object(argument: Any) -> str:
 
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """Yield the parts of a condition that ``AND`` joins."""
+    """Yield the parts of a condition that are combined with ``AND``."""
     if condition.kind == "And":
         for child in condition.children:
             yield from conjuncts(child)
@@ -161,7 +164,7 @@ def _node(objects: Iterator[dict[str, Any]], path: Path) -> Node:
     fields = next(objects)
     children = tuple(_node(objects, (*path, i)) for i in range(fields["num-children"]))
     if _matches_nothing(fields):
-        # All rows of the left child are kept, and the right child is not read.
+        # Such a join keeps all rows of the left child, and does not read the right child.
         fields, children = {**fields, "class": "MatchesNothing"}, children[:1]
     plans = [found for value in fields.values() for found in _nested_plans(value)]
     subqueries = tuple(_node(iter(plan), (*path, -1 - i)) for i, plan in enumerate(plans))

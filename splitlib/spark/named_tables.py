@@ -1,4 +1,8 @@
-"""Tables of named catalogs in the text of a query: placeholders until keys are known."""
+"""Replace tables of named splitlib catalogs in the text of a query by temporary views.
+
+Each view is a placeholder without rows. After the join keys are collected, the planner replaces the
+placeholder by a scan of the matching files.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,8 @@ from splitlib.spark.time_zones import session_time_zone
 from splitlib.table import Table
 
 _PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"
-# A string without an end extends to the end of the text, so that the search stays linear.
+# A string without a closing quote extends to the end of the text, so that the search takes linear
+# time.
 _TOKEN: Final = re.compile(
     r"""[rR]'[^']*'?|[rR]"[^"]*"?"""
     r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
@@ -55,8 +60,8 @@ _CHANGES: Final = re.compile(
 )
 _WORDS_BEFORE: Final = 6
 _LONGEST_WORD: Final = 10
-# Only global temporary views have names of several parts. So the view can keep the last part of
-# the table's name, which may qualify columns. All sessions share these views.
+# Global temporary views have a database, so a view can have the last part of the table's name. A
+# query may qualify columns by this part. All sessions share these views.
 _VIEWS = "global_temp"
 _one_at_a_time = threading.Lock()
 
@@ -118,7 +123,11 @@ class NamedTable:
 
     @classmethod
     def open(cls, spark: SparkSession, name: str) -> Self:
-        """Open the table as it is now; raise the same errors as :func:`splitlib.load_table`."""
+        """Open the current version of a table.
+
+        Raises:
+            SplitlibError: the same errors as :func:`splitlib.load_table`.
+        """
         spark_conf = settings_of(spark)
         config = SplitConfig.resolve(spark_conf=spark_conf)
         table = open_table(name, spark=spark, spark_conf=spark_conf, config=config)
@@ -143,7 +152,7 @@ class NamedTable:
         filters: Sequence[DynamicFilteringData] = (),
         static: Sequence[PartitionFilter | DynamicFilteringData] = (),
     ) -> tuple[DataFrame, ScanReport]:
-        """Return the rows of the matching files, and a report."""
+        """Return a DataFrame of the matching files, and a report on the selection of files."""
         zone = session_time_zone(self.spark)
         return pruned_rows(self.spark, self.table.in_time_zone(zone), self.config, filters, static)
 
@@ -154,17 +163,18 @@ def named_tables(
 ) -> Iterator[tuple[str, Mapping[str, NamedTable]]]:
     """Replace the tables of named catalogs in a query by temporary views.
 
-    Yield the new text, and the tables with placeholders by the root path of their placeholder. The
-    views exist until the context exits: Spark must analyze the query inside of it.
+    Yield the new text, and a mapping from the root path of each placeholder to its table. The views
+    are dropped when the context exits, so Spark must analyze the query inside the context.
 
     Args:
         spark: Session of the query.
-        query: Any SQL.
-        opened: Gets the open tables, and closes them after the query is planned.
+        query: Any SQL text.
+        opened: Stack to which the open tables are added. The caller closes it after the query is
+            planned.
 
     Raises:
-        SplitlibError: as :func:`splitlib.load_table`; ``UnsupportedTable`` if the query is a
-            statement that changes such a table.
+        SplitlibError: the same errors as :func:`splitlib.load_table`.
+        UnsupportedTable: if the query is a statement that changes a table of a named catalog.
     """
     catalogs = named_catalogs(settings_of(spark))
     names = {name for name in catalogs if not spark.conf.get(f"spark.sql.catalog.{name}", None)}
@@ -183,7 +193,7 @@ def named_tables(
                 hint="write to the table through a Spark catalog.",
                 table=".".join(piece.parts),
             )
-    # A statement runs at once and is not planned, so it gets the table instead of a placeholder.
+    # Spark runs a statement at once, without the planner, so its views read the whole tables.
     prunable = internals_unavailable(spark) is None and not is_statement(spark, query)
     with _one_at_a_time:
         views: dict[tuple[str, ...], str] = {}
@@ -205,7 +215,10 @@ def named_tables(
 
 
 def _view_of(rows: DataFrame, name: str) -> str:
-    """Create a view and return its name, which differs from ``name`` if that is taken."""
+    """Create a global temporary view and return its name.
+
+    The name is ``name``, or a generated one if a view of this name exists.
+    """
     try:
         rows.createGlobalTempView(name)
     except AnalysisException:
@@ -225,12 +238,13 @@ def _with_views(
             continue
         *_, last = piece.parts[:3]
         if len(piece.parts) > 3:
-            # For a column with the full table name, the last part of the name is enough.
+            # A column qualified by the full table name. The last part of that name is enough.
             texts[i] = quoted(last, *piece.parts[3:])
             continue
         texts[i] = quoted(_VIEWS, view)
         if view != last:
-            # Columns may be qualified by the table's name, so add it as alias if there is none.
+            # Columns may be qualified by the table's name, so add the name as an alias. If the
+            # query has its own alias here, the text cannot be parsed and the alias is removed.
             without, texts[i] = texts[i], f"{texts[i]} AS {quoted(last)}"
             if internals_unavailable(spark) is None and not can_be_parsed(spark, "".join(texts)):
                 texts[i] = without

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from splitlib.enumeration.report import ScanReport
 
 plan_again_by: WeakKeyDictionary[DataFrame, Callable[[DataFrame], DataFrame]] = WeakKeyDictionary()
-"""Function that plans a DataFrame again, for each one that is not the result of a command."""
+"""Function that plans a DataFrame again, for each planned DataFrame. Results of commands are
+missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class RowFilter:
     """A Bloom filter of the keys of a smaller table, tested on rows of a scan.
 
     Attributes:
-        columns: Columns of the scan that are joined with the smaller table.
+        columns: Columns of the scan that are join keys of the smaller table.
         nbytes: Size of the filter, in bytes.
         rows_sampled: Number of rows that were tested; 0 if there are too many keys for a filter.
         rows_kept: Number of tested rows that the filter keeps.
@@ -72,7 +73,7 @@ class ScanPruning:
         table: Name of the table.
         filters: Join keys that were used on the scan.
         partitions_total: Number of partitions of the table; None if unknown, because only some
-            partitions were requested by name or because the scan is not read.
+            partitions were requested or because the query does not read the scan.
         partitions_kept: Number of partitions to read; None if the scan was not pruned.
         files: Number of files to read; None if Spark or the data source selects them at run time.
         nbytes: Total size of the files to read, in bytes; None if unknown.
@@ -82,12 +83,12 @@ class ScanPruning:
         condition: Join keys as an SQL condition, for a table that splitlib does not list; None if
             there is no condition.
         strip: Picture of the partitions in catalog order: ``#`` for a kept partition, ``.`` for a
-            pruned one. If there are many partitions, one character covers several, and is ``#`` if
-            any of them is kept.
-        asked_for: How partitions were requested if not all were requested, as in
-            :attr:`splitlib.ScanReport.asked_for`.
+            pruned one. If there are many partitions, one character stands for several, and is
+            ``#`` if any of them is kept.
+        asked_for: Description of the request for partitions, as in
+            :attr:`splitlib.ScanReport.asked_for`; empty if all partitions were requested.
         row_filter: Bloom filter on the rows of the scan; None if none was built.
-        reasons: Why joins do not prune the scan, or why it is left to Spark.
+        reasons: Reasons why joins do not prune the scan, or why splitlib leaves it to Spark.
     """
 
     table: str
@@ -122,7 +123,7 @@ class PlanReport:
 
     Attributes:
         scans: Report on each scan.
-        reasons: Why the whole query is left to Spark.
+        reasons: Reasons why splitlib leaves the whole query to Spark.
         seconds: Time for planning, including the collection of keys.
         catalog_requests: Number of requests to the session's catalog for names and details of
             partitions.
@@ -140,7 +141,7 @@ class PlanReport:
     listed_later: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON."""
+        """Return the report as dictionaries, lists and plain values, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -232,8 +233,9 @@ def remember(
     Args:
         df: The planned DataFrame.
         report: Report on its planning.
-        plan_again: Plan the same query again, given ``df``. The function must not reference ``df``:
-            this would keep both in memory forever. None if the query cannot be planned again.
+        plan_again: Function that plans the same query again and receives ``df``; None if the query
+            cannot be planned again. The function must not hold a reference to ``df``, which would
+            keep both in memory forever.
     """
     reports[df] = report
     if plan_again is not None:

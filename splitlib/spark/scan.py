@@ -1,6 +1,7 @@
-"""Read explicit files as a DataFrame: pinned through Spark's internals, or by its public API.
+"""Read a given list of files as a DataFrame, through Spark's internals or its public API.
 
-With ``verify_files``, the size and time of each file are compared when the query runs.
+With ``verify_files``, the query compares the size and modification time of each file with the
+listed ones when it runs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 _FILE: Final = "__splitlib_file"
-# A literal per type that Spark can cast to the type without producing null.
+# For each type, a literal that Spark casts to the type without producing null.
 _ZEROS: Final[dict[type, bool | int | str | date | Decimal]] = {
     **dict.fromkeys((ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType), 0),
     BooleanType: False,
@@ -104,12 +105,12 @@ class FileGroup:
         return pa.concat_tables([FILE_SCHEMA.empty_table(), *self._files])
 
     def values(self, none: pa.Table) -> pa.Table:
-        """Return one row per partition in use, or ``none`` if there are no partitions."""
+        """Return one row per used partition, or the table ``none`` if there are no values."""
         return pa.concat_tables(self._values) if self._values else none
 
 
 def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """Return the rows of the scan. No file is opened or listed before tasks read it.
+    """Return a DataFrame of the scan's files. Only the tasks that read a file open it.
 
     Args:
         spark: A session whose internals are available.
@@ -123,15 +124,15 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
 
 
 def paths_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
-    """Return the rows of the scan, read from a list of paths.
+    """Return a DataFrame of the scan's files, which Spark's public reader gets as a list of paths.
 
-    Spark stats and lists every path during this call. Partition values are joined by file path. A
-    row from a file without a partition fails the query.
+    Spark requests the status of every path during this call. The file path of each row is joined
+    with the partition values. A row from a file without a partition fails the query.
 
     Raises:
         ConfigError: if Spark reads the format without the hidden column that names the file.
         RuntimeError: if Spark would read other files than the given ones.
-        ValueError: for a scan that finds columns by field id.
+        ValueError: if the scan finds columns by field id.
     """
     if scan.by_field_id:
         raise ValueError("Spark's public reader finds columns by name")
@@ -170,14 +171,14 @@ def with_row_index(rows: DataFrame, name: str) -> DataFrame:
 
 def without_globs(paths: pa.Array) -> list[str]:
     """Escape glob characters in paths, because Spark's readers expand globs."""
-    # The option `__globPaths__=false` would also work, but not on Spark Connect.
+    # The option `__globPaths__=false` does the same, but has no effect on Spark Connect.
     literal: list[str] = pc.replace_substring_regex(paths, r"([\[\]{}*?\\])", r"\\\1").to_pylist()
     return literal
 
 
 def _as_spark_spells(rows: DataFrame, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the URI-encoded form of each path, as in Spark's ``_metadata.file_path``."""
-    # inputFiles has `file:///`, the metadata column has `file:/`.
+    # A local path starts with `file:///` in inputFiles, but with `file:/` in the metadata column.
     encoded = canonical_paths(pa.array(rows.inputFiles(), pa.string()))
     read = [unquote(uri) for uri in encoded.to_pylist()]
     if differing := set(read) ^ set(paths.to_pylist()):
@@ -193,11 +194,11 @@ def with_partition_columns(
 
     Args:
         rows: Rows of files, with Spark's hidden metadata column.
-        keys: Partition columns, then the file's encoded path. A file in several partitions has
-            several rows.
+        keys: Partition columns, followed by the file's encoded path. A file in several partitions
+            has several rows.
         schema: The partition columns.
-        row_index: Name of a last column with the position of each row in its file; None = no
-            such column.
+        row_index: Name of an additional last column with the position of each row in its file;
+            None for no such column.
     """
     columns = rows.columns
     file_path = rows.metadataColumn("_metadata")["file_path"]
@@ -215,8 +216,9 @@ def with_partition_columns(
         message = F.concat(F.lit("splitlib has no partition for file "), F.col(row_file))
         return F.when(F.col(file).isNotNull(), value).otherwise(F.raise_error(message))
 
-    # Both checks are needed. Without the filter, a query of data columns only would not check.
-    # With plain keys, a condition on a key would let Spark turn this into an inner join.
+    # Both checks are needed. Without the filter, a query that reads only data columns would have no
+    # check. If the keys had no check, a condition on a key would make Spark use an inner join,
+    # which drops the rows.
     return joined.where(known(F.lit(True))).select(
         *(F.col(quoted(name)) for name in columns),
         *(
@@ -249,7 +251,7 @@ def _unused(columns: list[str]) -> str:
 
 
 def _padded(column: Column, field: StructField) -> Column:
-    """Pad a key of type CHAR, as Spark pads the columns of files."""
+    """Pad a key of type CHAR with blanks, as Spark does for the columns in files."""
     length = char_length(field)
     if length is None:
         return column
@@ -268,7 +270,7 @@ def verified(
         files: Columns ``path``, ``size`` in bytes, and ``modified`` in milliseconds since the
             epoch. A time of 0 is unknown and not compared. Paths may repeat.
         storage: Storage options, as in :class:`splitlib.spark.file_scan.FileScan`.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
     """
     of_each = files.group_by("path").aggregate([("size", "max"), ("modified", "max")])
     if not of_each.num_rows:
@@ -283,7 +285,8 @@ def verified(
             [StructField(_SIZE, LongType()), StructField(_MODIFIED, LongType())]
         ),
         partitions=pa.table({_SIZE: size, _MODIFIED: modified}),
-        # Small sizes make Spark pack many files into a task. Scans skip files of size 0.
+        # With a size of 1, Spark packs many files into one task. Empty files keep the size 0,
+        # because scans skip them.
         files=pa.table([path, pc.min_element_wise(size, 1), modified, number], schema=FILE_SCHEMA),
         storage=storage,
     )
@@ -292,10 +295,10 @@ def verified(
 
 
 def _is_changed() -> Column:
-    """Return a condition that is false if the file is unchanged, and else raises."""
+    """Return a condition that is false if the file is unchanged, and otherwise raises an error."""
     size, listed_size = F.col("length"), F.col(_SIZE)
     time, listed_time = F.unix_millis("modificationTime"), F.col(_MODIFIED)
-    # Clients round times up or down, and some report only whole seconds for an object.
+    # Storage clients round times up or down, and some report only whole seconds.
     same_time = [F.abs(time - listed_time) <= 1, listed_time == 0]
     in_seconds = (time % 1000 == 0) | (listed_time % 1000 == 0)
     same_time.append(in_seconds & (F.floor(time / 1000) == F.floor(listed_time / 1000)))
@@ -324,7 +327,7 @@ def _error(what: str, listed: Column, found: Column, unit: str) -> Column:
 
 
 def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFrame:
-    """Return the rows of the scan: nullable data columns, then the partition columns as given.
+    """Return a DataFrame of the scan: nullable data columns, then the partition columns.
 
     Paths with scheme ``s3`` or ``s3n`` are read with the file system for ``s3a``, unless the
     session configures one for them.
@@ -332,8 +335,9 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
     Args:
         spark: Session to read with.
         scan: The files to read.
-        how: ``pinned`` never lists or stats a file but needs Spark's internals. ``paths`` uses
-            the public API only. ``auto`` uses ``pinned`` if the internals are available.
+        how: ``pinned`` needs Spark's internals, and makes no storage request before tasks read the
+            files. ``paths`` uses the public API only. ``auto`` uses ``pinned`` if the internals
+            are available, otherwise ``paths``.
 
     Raises:
         ConfigError: for ``pinned`` without Spark's internals.
@@ -346,7 +350,7 @@ def scan_files(spark: SparkSession, scan: FileScan, how: str = "auto") -> DataFr
 
 
 def why_no_field_ids(spark: SparkSession, how: str) -> str | None:
-    """Return why :func:`scan_files` cannot find columns by field id; None if it can."""
+    """Return the reason why :func:`scan_files` cannot find columns by field id; None if it can."""
     why_not = internals_unavailable(spark, how)
     # For columns found by field id, Spark 4.0 uses the types of the file instead of the schema. It
     # also reads a struct as null if the file has none of its fields.

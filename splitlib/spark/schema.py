@@ -1,4 +1,4 @@
-"""Convert a table's schema to the ``StructType`` that ``spark.table`` shows.
+"""Convert a table's schema to the ``StructType`` that ``spark.table`` would have.
 
 Spark represents CHAR and VARCHAR as strings. Their metadata contains the declared type, such as
 ``char(5)``, or a whole nested type such as ``struct<c:char(5)>``.
@@ -27,7 +27,7 @@ _CHAR = re.compile(r"char\((\d+)\)")
 
 
 def spark_schema(metadata: TableMetadata) -> StructType:
-    """Return the columns of a table: Spark's schema from the catalog, else derived from Arrow."""
+    """Return a table's columns, from Spark's schema in the catalog or from the Arrow schema."""
     if metadata.spark_schema is not None:
         fields = StructType.fromJson(json.loads(metadata.spark_schema)).fields
         # Files may lack any column, even one that the table declares as required.
@@ -36,9 +36,10 @@ def spark_schema(metadata: TableMetadata) -> StructType:
 
 
 def partition_fields(metadata: TableMetadata, values: pa.Table) -> StructType:
-    """Return the partition columns as ``spark.table`` shows them. Some may be NOT NULL.
+    """Return the partition columns that ``spark.table`` would have. Some may be NOT NULL.
 
-    A NOT NULL column becomes nullable if it has a null: Spark would read the null as 0, or fail.
+    A NOT NULL column becomes nullable if one of its values is null. Otherwise Spark would read the
+    null as 0, or fail.
 
     Args:
         metadata: Metadata of the table.
@@ -59,7 +60,7 @@ def _has_no_null(metadata: TableMetadata, values: pa.Table, key: StructField) ->
     field = metadata.schema.field(key.name)
     if pa.types.is_string(field.type) and not isinstance(key.dataType, StringType):
         return False  # only Spark can parse this type
-    # text that is not a value of the type is parsed as null
+    # parse() returns null for text that is not a value of the type.
     return bool(parse(values[key.name].combine_chunks(), field).values.null_count == 0)
 
 

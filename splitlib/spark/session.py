@@ -1,4 +1,4 @@
-"""Read splitlib's settings from a session, and compare the state that queries depend on."""
+"""Read splitlib's settings from a session, and detect changes of the session between plannings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OF_DIRECTORIES = (
     "spark.sql.timestampType",
 )
 _SQL: Final = "spark.sql."
-# Settings that change how a query runs, but not its result. Most of them are also settings that
-# Spark does not store with views.
+# Prefixes of settings that change how a query runs, but not its result. Spark does not store most
+# of them with views, either.
 _HOW: Final = (
     "spark.sql.adaptive.",
     "spark.sql.autoBroadcastJoinThreshold",
@@ -79,7 +79,8 @@ class SessionState:
     temporary: Mapping[str, str]
     """Fingerprint of each temporary view, function and variable that the query may name."""
     path: str
-    """Databases in which Spark looks up names without a database, or an empty string."""
+    """Databases in which Spark looks up names without a database; empty if Spark does not support
+    ``SET PATH``."""
 
     @classmethod
     def of(cls, spark: SparkSession, text: str = "") -> Self:

@@ -23,13 +23,13 @@ from splitlib.spark.session import SessionState
 
 @in_its_session
 def optimize(df: DataFrame) -> DataFrame:
-    """Return a DataFrame with the same rows that reads fewer partitions, if joins allow it.
+    """Return a DataFrame with the same rows that reads only the partitions that joins need.
 
-    The keys of the dimensions are collected now, and the matching partitions are listed. If nothing
-    can be pruned, ``df`` itself is returned. :func:`splitlib.explain` reports what was pruned, and
-    why other scans were not. Other than the errors below, only errors of Spark itself are raised.
+    This call collects the keys of the dimensions and lists the matching partitions. If nothing can
+    be pruned, it returns ``df`` itself. :func:`splitlib.explain` reports the pruned scans, and why
+    other scans were not pruned. Spark's own errors are raised unchanged.
 
-    The query is planned once; :func:`splitlib.replan` plans it again.
+    The query is planned once. Use :func:`splitlib.replan` to plan it again.
 
     Raises:
         TooManyPartitions: if more than ``max_partitions`` partitions of a pruned table remain.
@@ -46,15 +46,16 @@ def optimize(df: DataFrame) -> DataFrame:
 def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame:
     """Run ``spark.sql(query, …)`` with :func:`optimize` applied to the query.
 
-    A command runs once. The queries in MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS are
-    optimized before the command runs. The table to change is pruned to the matching partitions.
+    Commands run during this call. The queries in MERGE, UPDATE, DELETE, INSERT and CREATE TABLE AS
+    are optimized before the command runs. The table to change is pruned to the matching partitions.
 
     The query can also use tables of named splitlib catalogs, such as ``lake.db.t``. For this,
     ``spark.splitlib.catalog.lake.*`` must define ``lake``, and Spark must not have a catalog of
     that name.
 
     Raises:
-        SplitlibError: if a table of a named catalog cannot be read; and as :func:`optimize`.
+        SplitlibError: if a table of a named catalog cannot be read, and the errors of
+            :func:`optimize`.
         ConfigError: if ``allowed_locations`` is set on Spark Connect and the text does not begin
             with SELECT or VALUES: the tables that a command reads cannot be determined there.
     """
@@ -65,7 +66,8 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
         with named_tables(spark, query, opened) as (text, tables):
             allowed, has_parameters = allowed_by(spark), bool(args or kwargs)
             refuse_statement(spark, text, allowed, has_parameters=has_parameters)
-            # A command with parameters is not planned: they would have to be bound in each part.
+            # A command with parameters is not planned, since splitlib would have to bind the
+            # parameters in each part of it.
             command = None if has_parameters else planned_command(spark, text, tables)
             if command is None or command.plan is None:
                 refuse_written_query(spark, text, allowed)
@@ -87,11 +89,11 @@ def sql(spark: SparkSession, query: str, *args: Any, **kwargs: Any) -> DataFrame
 
 
 def _copied(value: Any) -> Any:
-    """Copy a mutable parameter, so that later changes do not affect a new planning."""
+    """Copy a mutable parameter, so that changes by the caller do not affect ``replan``."""
     return copy(value) if isinstance(value, (dict, list)) else value
 
 
 def _again(df: DataFrame) -> DataFrame:
-    """Optimize ``df`` again, after Spark has listed its directories again."""
+    """Make Spark list the directories of ``df`` again, then optimize it again."""
     refresh(df)
     return optimize(df)

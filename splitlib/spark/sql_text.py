@@ -18,10 +18,11 @@ from pyspark.sql.types import DataType, StringType, TimestampType
 from splitlib.errors import UnsupportedTable
 from splitlib.model import INITIAL_DEFAULT, LOGICAL_TYPE
 
-# Suffix of Spark's literals of each type.
+# Suffix that Spark's literals of each integer type have.
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 
-# Text that every parser reads unchanged, and that catalogs pass on unchanged. ${…} is a variable.
+# Text that needs no escapes in a literal, for any parser or catalog. Without "$", since Spark
+# replaces variables such as ${name}.
 _PLAIN = re.compile(r"[^'\\$\x00-\x1f\x7f]*")
 _VARIABLE = re.compile(r"\$\{\S+?\}")
 _IN_BACKTICKS = re.compile(r"`((?:[^`]|``)+)`")
@@ -86,7 +87,9 @@ def default_literal(field: pa.Field) -> str | None:
 
 
 def bare_literals(values: pa.Array, kind: pa.DataType) -> list[str] | None:
-    """Return literals that have the right type without a cast; None if a value has none.
+    """Return literals that have the right type without a cast.
+
+    The result is None if one of the values has no such literal.
 
     Used for conditions that a catalog passes on to a metastore, which does not accept casts.
     """
@@ -141,7 +144,7 @@ def _bare_literal(value: pa.Scalar, kind: pa.DataType) -> str | None:
 def _string_literal(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return f"'{text}'"
-    # As bytes, because the escaping of quotes depends on session settings.
+    # The text is written as bytes, because session settings affect how quotes are escaped.
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
@@ -161,13 +164,16 @@ def _text_of(value: pa.Scalar) -> str:
 
 
 def text_literal(text: str, kind: DataType) -> Column:
-    """Return a value given as text, to preserve decimals and times exactly, as a literal column."""
+    """Return a value as a literal column. Text as input preserves decimals and times exactly."""
     plain = F.lit(text)
     return plain if kind == StringType() else plain.cast(kind)
 
 
 def sql_type(kind: DataType) -> str:
-    """Return the SQL name of a type. A setting decides what TIMESTAMP means, so it is not used."""
+    """Return the SQL name of a type, which is the same type under all settings.
+
+    The name TIMESTAMP is not used, since a setting decides which type it means.
+    """
     return "timestamp_ltz" if kind == TimestampType() else kind.simpleString()
 
 

@@ -27,7 +27,8 @@ _NAMES = (
     "session.token",
 )
 _AZURE = "fs.azure."
-# Prefixes of settings whose names contain buckets or accounts. All settings below are read.
+# Prefixes of settings whose names contain a bucket, an account or more parts. All settings with
+# these prefixes are read.
 _BELOW = (
     _S3A_BUCKET,
     "fs.azure.account.",
@@ -45,13 +46,13 @@ _CLIENT_CREDENTIALS = "ClientCredsTokenProvider"
 
 
 def storage_options_of(spark: SparkSession) -> OptionsByProtocol:
-    """Return fsspec options that follow from the session's Hadoop settings.
+    """Return the fsspec options that correspond to the session's Hadoop settings.
 
-    S3 uses ``fs.s3a.*``, Azure ``fs.azure.*`` and Google ``fs.gs.*``. Unset options are omitted, so
-    that the client applies its defaults. S3 buckets and Azure accounts with their own settings get
-    their own options.
+    The options for S3 come from ``fs.s3a.*``, for Azure from ``fs.azure.*``, and for Google from
+    ``fs.gs.*``. Options that are not set are omitted, so that the client applies its defaults. S3
+    buckets and Azure accounts with their own settings get their own options.
 
-    For schemes without an fsspec implementation, such as HDFS without Hadoop's libraries, a classic
+    For schemes that fsspec does not support, such as HDFS without Hadoop's libraries, a classic
     session provides its Hadoop filesystems.
     """
     settings = _settings(spark)
@@ -91,7 +92,7 @@ def _by_account(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Translate S3A settings into options of s3fs. The names lack the prefix ``fs.s3a.``."""
+    """Translate S3A settings, given without the prefix ``fs.s3a.``, into options of s3fs."""
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     options: dict[str, Any] = {}
     provider = given.get("aws.credentials.provider", "")
@@ -105,7 +106,8 @@ def s3_options(settings: Mapping[str, str]) -> dict[str, Any]:
     if endpoint := given.get("endpoint"):
         is_secure = given.get("connection.ssl.enabled", "true").lower() == "true"
         scheme = "https" if is_secure else "http"
-        # The global endpoint is the default. s3fs would treat it as a server other than AWS.
+        # The global endpoint is the default. If it is set, s3fs treats it as a server other than
+        # AWS.
         if endpoint.rpartition("/")[2] != "s3.amazonaws.com":
             options["endpoint_url"] = endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
     if region := given.get("endpoint.region"):
@@ -138,7 +140,7 @@ def azure_options(settings: Mapping[str, str]) -> dict[str, Any]:
 def google_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """Translate settings of Hadoop's GCS connector into options of gcsfs.
 
-    These are the key file or anonymous access, and the project.
+    The options are the project, and either a key file or anonymous access.
     """
     given = {name: value.strip() for name, value in settings.items() if value.strip()}
     options: dict[str, Any] = {}
