@@ -1,9 +1,9 @@
 """Set the active session of a thread, and run Spark jobs in threads of a session.
 
 Spark's parser, expressions and optimizer read their settings from the *active* session of the JVM
-thread. Without an active session they use the defaults. Each Python thread has its own JVM thread.
-A new JVM thread has no active session, and in the first one the first session is active, even if
-the call uses another session.
+thread. Without an active session they use the default settings. Each Python thread has its own JVM
+thread. In the first JVM thread, the session that was created first is active, even if a call uses
+another session. Later threads start without an active session.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CANCEL_AGAIN_SECONDS: Final = 0.2
 
 
 def setting_names(spark: SparkSession) -> list[str]:
-    """Return the names of all settings, in one call. PySpark makes one call for each setting."""
+    """Return the names of all settings, in one JVM call. PySpark makes one call per setting."""
     names = scala_of(spark).text(spark._jsparkSession.conf().getAll().keys(), "\n")
     return names.split("\n")
 
@@ -46,7 +46,7 @@ def hadoop_settings(
     Args:
         spark: The session.
         names: Names of settings.
-        prefixes: Prefixes of further settings. All settings with one of them are returned.
+        prefixes: Prefixes of further settings to return.
     """
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     found = {name: configuration.get(name) for name in names}
@@ -57,7 +57,7 @@ def hadoop_settings(
 
 
 def all_settings(spark: SparkSession) -> dict[str, str]:
-    """Return all settings of the session, in one call."""
+    """Return all settings of the session, in one JVM call."""
     found = scala_of(spark).text(spark._jsparkSession.conf().getAll(), _BETWEEN)
     pairs = (pair.partition(" -> ") for pair in found.split(_BETWEEN))
     return {name: value for name, _, value in pairs}
@@ -74,11 +74,11 @@ _here = _Here()
 
 @contextmanager
 def active(spark: object) -> Iterator[None]:
-    """Make a session active in this thread, and restore the previous one at the end.
+    """Make a session active in this thread, and restore the previous one when the context exits.
 
     Args:
-        spark: A session of any class. Without access to Spark's internals, nothing is changed:
-            Spark's public functions activate their session themselves.
+        spark: A session of any class. Without access to Spark's internals, nothing changes, because
+            only Spark's public functions are called, and these activate their session themselves.
     """
     if not _has_internals(spark) or _here.session is spark:
         yield
@@ -102,8 +102,8 @@ def in_its_session(
 ) -> Callable[Concatenate[T, P], R]:
     """Decorate a function so that the session of its first argument is active while it runs.
 
-    The first argument is a session, a DataFrame or an object with a session as ``spark``. For any
-    other argument no session is activated, and the function itself has to reject it.
+    The first argument is a session, a DataFrame, or an object whose attribute ``spark`` is a
+    session. With any other argument, no session is activated, and the function has to reject it.
     """
 
     @wraps(function)
@@ -115,10 +115,11 @@ def in_its_session(
 
 
 class SessionThreads(ThreadPoolExecutor):
-    """Thread pool for one session. Its jobs get the job properties of the submitting thread.
+    """Thread pool in whose threads a session is active.
 
-    If waiting for the threads is interrupted, for example by Ctrl-C, their Spark jobs are
-    cancelled.
+    Spark jobs get the local properties of the thread that first calls :meth:`submit`, such as its
+    job group. If the wait for the threads is interrupted, for example by Ctrl-C, their Spark jobs
+    are cancelled.
 
     Args:
         spark: The session that is active in the threads.
@@ -142,10 +143,10 @@ class SessionThreads(ThreadPoolExecutor):
         _here.session = self._spark
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """See :class:`concurrent.futures.Executor`."""
+        """Run a function in a thread of the pool, as :class:`concurrent.futures.Executor` does."""
         if self._properties is None:
             context: Any = self._spark.sparkContext
-            # Job groups, tags, pools and descriptions. A copy, since the caller may change them.
+            # Copy the job group, tags, pool and description, since the caller may change them.
             self._properties = context._jsc.sc().getLocalProperties().clone()
         future = super().submit(fn, *args, **kwargs)
         self._submitted.append(future)
@@ -172,9 +173,9 @@ class SessionThreads(ThreadPoolExecutor):
 def interruptibly(spark: SparkSession, work: Callable[[], R]) -> R:
     """Return the result of a function that runs Spark jobs, and cancel the jobs on Ctrl-C.
 
-    Ctrl-C interrupts Python's main thread. If the main thread itself waited for the JVM, its
-    connection would be busy, and the call that cancels the job would have to wait. So the function
-    runs in another thread.
+    Ctrl-C interrupts only Python's main thread. If the main thread waited for the JVM, the call
+    that cancels the jobs would have to wait for the same connection. So the function runs in
+    another thread.
     """
     if threading.current_thread() is not threading.main_thread() or not _has_internals(spark):
         return work()

@@ -27,7 +27,8 @@ _NOT_YET = (
 )
 _PRUNING = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
 _OWN_SETTINGS = {
-    # This plan is only inspected, so it does not need the subqueries of Spark's dynamic pruning.
+    # splitlib only inspects this plan. Subqueries that Spark adds for its own dynamic pruning would
+    # be in the way.
     _PRUNING: "false",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
@@ -95,16 +96,16 @@ class Catalyst(Relations):
         return constructor.newInstance(self._jvm.array_of("java.lang.Object", [False] * number))
 
     def analyzed_statement(self, parsed: Any) -> Any:
-        """Return a parsed statement with all names resolved that can be. Does not execute it."""
+        """Resolve the names in a parsed statement, as far as possible, without executing it."""
         return self.session.sessionState().analyzer().execute(parsed)
 
     def optimized(self, analyzed: Any) -> Any:
-        """Return the optimized plan, without the rules that prune partitions. Lists no files."""
+        """Return the optimized plan, without the rules that list files to prune partitions."""
         datasets = self._jvm.class_("org.apache.spark.sql.classic.Dataset")
         return datasets.ofRows(self.own_session, analyzed).queryExecution().optimizedPlan()
 
     def can_be_analyzed(self, command: Any) -> bool:
-        """Return whether Spark resolves all names in a command. Does not execute the command."""
+        """Return whether Spark can resolve all names in a command, without executing it."""
         skip = self._jvm.object_(f"{_EXECUTION}.CommandExecutionMode").SKIP()
         try:
             self.session.sessionState().executePlan(command, skip).assertAnalyzed()
@@ -119,9 +120,9 @@ class Catalyst(Relations):
     def dataframe_of_part(self, plan: Any) -> DataFrame:
         """Return a DataFrame of a part of an optimized plan. Other parts may run concurrently.
 
-        All parts share one scan object for each DataSource V2 table. Spark adds its runtime filters
-        to this object, without synchronization, and they stay there. So for such tables Spark's
-        dynamic pruning is off.
+        For a DataSource V2 table, all parts share one scan object. Spark's dynamic pruning adds
+        filters to this object without synchronization, and never removes them. So it is turned off
+        for parts that read such a table.
         """
         scanned = any(self.kind(leaf) == SCANNED_TABLE for leaf in self.all_leaves(plan))
         return dataframe_of_plan(self.spark, plan, self._without_pruning if scanned else None)
@@ -148,7 +149,7 @@ class Catalyst(Relations):
 
     @cached_property
     def own_session(self) -> Any:
-        """Clone of the session with splitlib's own optimizer settings. Users do not see it."""
+        """Clone of the session with splitlib's own optimizer settings, for internal use only."""
         clone = self.session.cloneSession()
         excluded = clone.conf().get(_EXCLUDED, "")
         clone.conf().set(_EXCLUDED, ",".join(filter(None, (excluded, *_NOT_YET))))
@@ -178,7 +179,8 @@ class Conjunct:
     reads: frozenset[str]
     """Names of the columns that the expression reads."""
     later: str | None
-    """Reason why the result may differ when the rows are read, as a clause; None if it cannot."""
+    """Reason why the condition may give another result when the rows are read, as a clause; None if
+    it always gives the same result."""
 
     @property
     def text(self) -> str:
@@ -224,7 +226,7 @@ def rows_that_may_match(
         df: The rows.
         column: Name of the column to test.
         bloom_filter: The filter, as Spark serializes it.
-        or_null: Keep rows with a null in ``column``, too.
+        or_null: Whether to keep rows with a null in ``column`` as well.
     """
     catalyst = Catalyst(df.sparkSession)
     plan = analyzed_plan(df)

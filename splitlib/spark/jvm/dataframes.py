@@ -59,7 +59,7 @@ def dataframe_of_plan(spark: SparkSession, plan: Any, clone: Any = None) -> Data
     Args:
         spark: The session of the DataFrame.
         plan: The plan, with all names resolved.
-        clone: A clone of the JVM session whose settings apply; None means the session itself.
+        clone: Clone of the JVM session to run the plan with; None for the session itself.
     """
     datasets = jvm_of(spark).class_("org.apache.spark.sql.classic.Dataset")
     return _dataframe(spark, datasets.ofRows(clone or spark._jsparkSession, plan))
@@ -71,7 +71,7 @@ def dataframe_of_relation(spark: SparkSession, relation: Any) -> DataFrame:
 
 
 def _dataframe(spark: SparkSession, dataset: Any) -> DataFrame:
-    # Imported late, since a PySpark with only the Connect client does not have this module.
+    # Imported here, because a PySpark with only the Connect client does not have this module.
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     return ClassicDataFrame(dataset, spark)

@@ -1,4 +1,7 @@
-"""Convert Java exceptions to splitlib errors, with the first line of the innermost message."""
+"""Convert Java exceptions to splitlib errors.
+
+The message of the error is the first line of the message of the innermost Java exception.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
     """Convert errors raised by calls to the JVM to a :class:`SplitlibError`.
 
     Args:
-        spark: The session to activate for the calls; None if they do not depend on a session.
+        spark: Session to make active during the calls; None if they do not depend on a session.
     """
     try:
         with active(spark):
@@ -76,9 +79,10 @@ def errors_of_the_jvm(spark: SparkSession | None = None) -> Iterator[None]:
 
 
 def readable(error: Exception) -> Exception:
-    """Convert py4j's error to a splitlib error with the Java message; return others unchanged.
+    """Convert py4j's error to a splitlib error, and return any other error unchanged.
 
-    The first line of py4j's own message does not contain the message of the Java exception.
+    The splitlib error has the message of the Java exception, which is missing in the first line of
+    py4j's own message.
     """
     return _translated(error) if isinstance(error, Py4JJavaError) else error
 

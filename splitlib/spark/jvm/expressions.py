@@ -28,7 +28,7 @@ class Expressions:
         self._jvm = scala.jvm
 
     def alias(self, expression: Any, name: str, like: Any = None) -> Any:
-        """Name an expression. Its id is that of the attribute ``like``, or a new one if None."""
+        """Name an expression. It gets the id of the attribute ``like``, or a new id if None."""
         ids = self._jvm.object_(f"{EXPRESSIONS}.NamedExpression")
         new_id = ids.newExprId() if like is None else like.exprId()
         nil, none = self.scala.nil, self.scala.none
@@ -62,11 +62,16 @@ class Expressions:
         return self._jvm.object_(f"{EXPRESSIONS}.Literal").FalseLiteral()
 
     def hashed(self, values: Sequence[Any]) -> Any:
-        """Return one XxHash64 of all values together."""
+        """Return one XxHash64 expression over all values."""
         return self._expression("XxHash64", self.scala.seq(values))
 
     def might_contain(self, bloom_filter: bytes, values: Sequence[Any]) -> Any:
-        """Test the common hash of all values with a Bloom filter, as Spark serializes it."""
+        """Return a condition that tests the common hash of all values with a Bloom filter.
+
+        Args:
+            bloom_filter: The filter, as Spark serializes it.
+            values: The expressions to hash.
+        """
         binary = self._jvm.object_(f"{_TYPES}.BinaryType")
         literal = self._expression("Literal", bloom_filter, binary)
         return self._expression("BloomFilterMightContain", literal, self.hashed(values))
@@ -86,7 +91,7 @@ class Expressions:
     def named_as(self, expression: Any, output: Any) -> Any:
         """Rename the attributes of an expression to their names in ``output``.
 
-        The query may spell a name in another case.
+        Without this, the names may differ in case, because a query can spell them in any case.
 
         Args:
             expression: An expression over attributes with the ids of those in ``output``.
@@ -109,9 +114,10 @@ class PlanText(NamedTuple):
     """Text of an analyzed plan."""
 
     volatile: str | None
-    """Reason why functions may return different values in each run, as a clause; None if not."""
+    """Reason why the plan may return other rows in each run, as a clause; None if there is none."""
     operators: str
-    """One line for each operator, with subqueries. Spark shortens long lists of expressions."""
+    """One line for each operator of the plan and of its subqueries. Spark shortens long lists of
+    expressions."""
     aggregates: str
     """Expressions of aggregates and windows, not shortened, one on each line."""
 

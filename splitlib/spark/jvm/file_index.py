@@ -1,7 +1,7 @@
 """Create Spark's ``InMemoryFileIndex`` over known files, without listing any directory.
 
-Normally the index lists its root directories. Here each index gets a private cache, in which each
-root is already listed: with the given files, or as empty.
+An index lists its root directories unless a cache has their files. So each index gets a private
+cache that has an entry for each root: the given files, or no files.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from splitlib.model import FILE_SCHEMA
 from splitlib.spark.jvm.listing import FILE_STATUS, PATH, file_statuses
 from splitlib.spark.jvm.scala import Scala
 
-# Spark considers two indexes equal if their roots are equal, and then reads only one of them or
-# uses cached rows. So the root of a scan ends with a digest of its files and partition values.
-# The scheme is http because listing it is an error. Spark treats other missing roots as empty, so
-# REFRESH TABLE on a view of the scan would silently drop the files. With http it fails.
+# If two indexes have equal roots, Spark considers them equal, and reads only one of them or uses
+# cached rows. So the root of a scan ends with a digest of its files and partition values.
+# The scheme is http because Spark fails when it lists such a root. With another scheme, Spark would
+# treat the missing root as empty, and REFRESH TABLE on a view of the scan would drop the files.
 PINNED_ROOT: Final = "http://pinned-by-splitlib/"
 """Prefix of the made-up root directories of pinned scans."""
 
@@ -51,8 +51,8 @@ def pinned_index(
         keys: The ``StructType`` of the partition columns.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
         name: A name that no index of other files has.
-        known: The same files as their filesystem lists them, a ``Seq[FileStatus]`` with the
-            filesystem's spelling of paths and the block locations. None if not known.
+        known: The same files as returned by their filesystem, a ``Seq[FileStatus]`` with paths in
+            the filesystem's spelling and block locations; None if the files were not listed.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -64,7 +64,7 @@ def pinned_index(
     cache = _private_cache(scala)
     cache.putLeafFiles(root, statuses)
     directories = scala.nil if rows is None else _numbered_directories(scala, rows)
-    # Without partitions Spark would only return files whose parent directory is the root.
+    # Without this option and without partitions, Spark returns only files directly in the root.
     options = {"recursiveFileLookup": "true"} if rows is None else {}
     make = _indexes(scala, session, keys, cache, directories, options)
     index = make(scala.seq([root]))
@@ -100,9 +100,9 @@ def _indexes(
         scala: The Scala objects of the session's JVM.
         session: The JVM session of the index.
         keys: The ``StructType`` of the partition columns; None to infer them from directory names.
-        cache: A ``FileStatusCache`` in which the roots are listed already.
-        directories: Directories of the partitions, a ``Seq[PartitionPath]``; None if there are
-            none.
+        cache: A ``FileStatusCache`` that has the files of the roots.
+        directories: Directories of the partitions, a ``Seq[PartitionPath]``; None without
+            partitions.
         options: Options of the data source.
     """
     class_ = scala.jvm.class_(_SPARK + "InMemoryFileIndex")
@@ -158,7 +158,10 @@ def _numbered_directories(scala: Scala, rows: Any) -> Any:
 
 
 def _group_by_partition(scala: Scala, index: Any, statuses: Any) -> None:
-    """Set the files of each partition of an index. A file's owner is its partition's number."""
+    """Set the files of each partition of an index.
+
+    The field ``owner`` of each ``FileStatus`` is the number of the file's partition.
+    """
     functions = scala.functions
     owner = functions.method(FILE_STATUS, "getOwner")
     to_path = functions.then(owner, functions.constructor(PATH, "java.lang.String"))

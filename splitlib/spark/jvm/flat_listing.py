@@ -35,12 +35,13 @@ _HIDDEN_BELOW: Final = r"/(?:_[^=/]*(?:/|$)|\.)|\._COPYING_(?:/|$)"
 
 
 class FlatListing(NamedTuple):
-    """Files of the directories in which the common listing found any."""
+    """Files found by one listing of the common parent of several directories."""
 
     found: Listing
     """The files; ``partition`` is an index into ``directories``."""
     directories: list[int]
-    """Positions of these directories in the request. The state of all others is unknown."""
+    """Positions, in the request, of the directories in which files were found. Other directories
+    may be empty or may not exist."""
     pages: int
     """Number of S3 requests made."""
 
@@ -61,10 +62,10 @@ def is_on_s3(directory: str) -> bool:
 
 
 def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing | None:
-    """Return the direct files of several directories, from one listing of their common parent.
+    """List the common parent of several directories, and return the files directly in them.
 
     The result is None if the directories have to be listed one by one: if :func:`files_below`
-    returns None, if a directory occurs twice, or if one is the parent of all others.
+    returns None, if a directory occurs twice, or if one directory contains all others.
 
     Args:
         scala: The Scala objects of the session's JVM.
@@ -94,10 +95,10 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
 
 
 def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | None:
-    """Return all files below a directory, or None if it should not be listed recursively.
+    """Return all files below a directory on S3, at any depth.
 
-    The result is None if the directory is not on S3, if ``allowed_locations`` is set, or if Hadoop
-    has a path filter.
+    The result is None if the directory must not be listed recursively: if it is not on S3, if
+    ``allowed_locations`` is set, or if Hadoop is configured with a path filter.
 
     Args:
         scala: The Scala objects of the session's JVM.
@@ -117,7 +118,7 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
     except JVM_ERRORS:
         _log.info("The common listing failed. Directories are listed one by one.", exc_info=True)
         return Below(None, 1)
-    if statuses is None:  # S3A has read one page beyond the limit, and requested the next
+    if statuses is None:  # S3A has read one page beyond the limit, and has requested another one
         return Below(None, pages + 2)
     files = files_of(scala, statuses, scala.seq([statuses.size()]))
     # If the last page was full, one more request may have followed.
@@ -125,7 +126,7 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
 
 
 def _above(directories: list[str]) -> str | None:
-    """Return the common parent of the directories, or None without one below the bucket."""
+    """Return the common parent of the directories; None if it is a bucket or does not exist."""
     stores = {directory.partition("://")[0] for directory in directories}
     rest = commonpath([directory.partition("://")[2] for directory in directories])
     return f"{stores.pop()}://{rest}" if len(stores) == 1 and "/" in rest else None
@@ -135,8 +136,8 @@ def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
     """Return all files below a path, a ``Seq[FileStatus]``, or None for more than ``most``."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
-    # The iterator takes a permit once or twice for each file. Without permits it stops, silently or
-    # with an error. So if permits are left at the end, the listing is complete.
+    # The iterator takes one or two permits for each file. When no permit is left, it stops,
+    # silently or with an error. So if permits are left at the end, the listing is complete.
     permits = jvm.class_("java.util.concurrent.Semaphore")(2 * most + 2)
     take = functions.method("java.util.concurrent.Semaphore", "tryAcquire")
     take = functions.bound(take, 0, permits)
@@ -164,13 +165,14 @@ def _of_each(scala: Scala, told: Listing, directories: list[str]) -> Listing:
 
 
 def fill_listing_cache(scala: Scala, conf: Any, index: Any, partition: str, pages: int) -> int:
-    """Add the files of all directories of a table to Spark's cache, if it takes few S3 requests.
+    """List all files of a table with few S3 requests, and add them to Spark's cache of listings.
 
     Args:
         scala: The Scala objects of the session's JVM.
         conf: The session's Hadoop configuration.
         index: A ``CatalogFileIndex``.
-        partition: The name of any partition. If its files are in the cache, nothing is listed.
+        partition: Name of any partition, such as ``dt=1``. If its files are in the cache, nothing
+            is listed.
         pages: Maximum number of S3 requests.
 
     Returns:

@@ -1,6 +1,6 @@
 """Look up JVM classes and objects by name, with a cache, and pass Python functions to the JVM.
 
-Each call to the JVM takes 0.3 ms.
+A call to the JVM takes about 0.3 ms, so callers should make few of them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def jvm_of(spark: SparkSession) -> Jvm:
 
 
 def has_threads_of_its_own(spark: SparkSession) -> bool:
-    """Return whether each Python thread has its own JVM thread, and so its own local settings."""
+    """Return whether each Python thread has its own JVM thread, with its own active session."""
     return isinstance(spark.sparkContext._gateway, ClientServer)
 
 
@@ -82,7 +82,7 @@ def _jvm(gateway: Any) -> Jvm:
 class Functions:
     """Converts Java methods and constructors to method handles and Scala functions.
 
-    Each method is looked up once.
+    Results are cached.
     """
 
     def __init__(self, jvm: Jvm) -> None:
@@ -95,7 +95,7 @@ class Functions:
         self.calling = cache(self._calling)
 
     def _method(self, class_: str, name: str, *arguments: str) -> Any:
-        """Return the handle of a public method. Its first argument is the object."""
+        """Return the handle of a public method. Its first argument is the object to call it on."""
         found = self._jvm.reflected(class_).getMethod(name, self._classes(arguments))
         return self.handle(found)
 
@@ -105,7 +105,7 @@ class Functions:
         return self._lookup.unreflectConstructor(found)
 
     def _calling(self, class_: str, name: str) -> Any:
-        """Return a Scala function from an object to the result of a method without arguments."""
+        """Return a Scala function that calls a method without arguments on an object."""
         return self.function(self.method(class_, name))
 
     def declared(self, class_: Any, name: str, *arguments: Any) -> Any:
@@ -121,7 +121,10 @@ class Functions:
         return found
 
     def handle(self, method: Any) -> Any:
-        """Return the handle of a method. Unless the method is static, the object comes first."""
+        """Return the handle of a ``java.lang.reflect.Method``.
+
+        Unless the method is static, the first argument of the handle is the object to call it on.
+        """
         return self._lookup.unreflect(method)
 
     def bound(self, handle: Any, position: int, *values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Hadoop's filesystems: read files, and translate storage options into their settings."""
+"""Read files with Hadoop's filesystems, and translate fsspec's options into Hadoop settings."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _CLIENT_NAMES: Final = {
     "endpoint_url": "endpoint_url",
     "use_ssl": "use_ssl",
 }
-# Plans show scheme names, which contain a digest of the settings. The random key makes it
-# impossible to find the credentials by comparing digests.
+# Spark's plans show scheme names, which contain a digest of the settings. The digest uses this
+# random key, so that nobody can guess credentials and compare digests.
 _OF_THIS_PROCESS: Final = secrets.token_bytes(32)
 
 
 def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
-    """Return the Hadoop settings for one container; empty means the session's own settings apply.
+    """Translate options of adlfs into Hadoop settings for one container.
 
     Options without a counterpart in ABFS are ignored. If the options name another account, the
-    result is empty.
+    result is empty, and the session's own settings apply.
 
     Args:
         options: Options of adlfs.
@@ -68,7 +68,7 @@ def abfs_settings(options: Mapping[str, Any], authority: str) -> dict[str, str]:
 
 
 def _abfs_identity(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the authentication settings. If several are given, the order of adlfs decides."""
+    """Return the settings for authentication, by the first method that adlfs would use."""
     if key := given.get("account_key"):
         return {
             "account.auth.type": "SharedKey",
@@ -93,7 +93,7 @@ def _abfs_identity(given: Mapping[str, str]) -> dict[str, str]:
 def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
     """Translate options of s3fs into settings of S3A, without the prefix ``fs.s3a.bucket.NAME.``.
 
-    Options without a counterpart in S3A are ignored. For those, the session's settings apply.
+    Options without a counterpart in S3A are ignored, and the session's settings apply instead.
     """
     client = {k: v for k, v in (options.get("client_kwargs") or {}).items() if v is not None}
     # As in s3fs, its own options take precedence over ``client_kwargs``.
@@ -110,7 +110,7 @@ def s3a_settings(options: Mapping[str, Any]) -> dict[str, str]:
     if region := client.get("region_name"):
         found["endpoint.region"] = str(region)
     elif endpoint:
-        # The region with which botocore signs requests to other servers than AWS by default.
+        # For servers other than AWS, botocore signs requests with this region by default.
         found["endpoint.region"] = "us-east-1"
     style = ((options.get("config_kwargs") or {}).get("s3") or {}).get("addressing_style", "auto")
     if endpoint or style != "auto":
@@ -134,15 +134,15 @@ class _Client(NamedTuple):
 def scan_options(
     storage: Mapping[str, Mapping[str, Any]], roots: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return Hadoop options with which one scan accesses its buckets. Names are case-sensitive.
+    """Return Hadoop options with the storage settings of one scan. Names are case-sensitive.
 
-    Other scans of the same buckets are not affected. Two scans with equal settings and buckets get
-    equal options. Spark does not log or show these options.
+    The options do not affect other scans of the same buckets. Two scans with equal settings and
+    buckets get equal options. Spark neither logs nor shows these options.
 
     Args:
         storage: Options of fsspec filesystems, by protocol. Without options for a protocol, the
             session's settings apply.
-        roots: Scheme and bucket of the paths.
+        roots: Pairs of scheme and bucket, from the paths of the scan.
     """
     found: dict[str, dict[str, dict[str, str]]] = {}
     for scheme, bucket in sorted(set(roots)):
@@ -154,8 +154,8 @@ def scan_options(
         if any(buckets.values()):
             options |= _reached(scheme, buckets)
     if options:
-        # Hadoop's cache has to hold the inner file system. The view's own cache ends with the view,
-        # which is created for each file.
+        # A view file system is created for each file, and its own cache ends with it. Without that
+        # cache, Hadoop's global cache keeps the inner file system.
         options["fs.viewfs.enable.inner.cache"] = "false"
     return options
 
@@ -279,7 +279,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has 
 
     def _place(self, path: str) -> tuple[Any, Any]:
         """Return Hadoop's ``Path`` and its ``FileSystem``."""
-        # The slash keeps the path of a root such as ``hdfs://namenode`` from being empty.
+        # Without the slash, the path of a root such as ``hdfs://namenode`` would be empty.
         place = self._scala.jvm.class_(PATH)(f"{path}/")
         return place, place.getFileSystem(self._conf)
 

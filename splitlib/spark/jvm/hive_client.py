@@ -1,9 +1,9 @@
 """Request partitions by name from the Hive client inside Spark's catalog.
 
-Spark's catalog API returns one partition, all partitions, or those that match a filter. A metastore
-without direct SQL rejects filters on keys that are not strings. Hive's client can request any
-number of partitions by name, which every metastore supports. This client is not public in Spark, so
-callers need a fallback.
+Spark's catalog API returns one partition, all partitions, or the partitions that match a filter. A
+metastore without direct SQL rejects filters on keys that are not strings. Every metastore can
+return any number of partitions by name, through Hive's client. Spark does not expose this client in
+its public API, so callers need a fallback.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class HivePartitions:
             names: Names of partitions. Partitions that no longer exist are skipped.
 
         Raises:
-            Py4JError: if the metastore raises an error, or this Spark lacks the methods used.
+            Py4JError: if the metastore raises an error, or Spark lacks one of the internal methods.
         """
         jvm, functions = self._scala.jvm, self._scala.functions
         # Send all names in one call. Partition names escape line breaks.

@@ -1,7 +1,7 @@
-"""Spark's internal classes that splitlib uses, with their constructors and methods.
+"""List the internal classes of Spark that splitlib uses, with their constructors and methods.
 
-They are the same in Spark 4.0 to 4.3. New calls have to be added here. Members that differ between
-versions cannot be listed here: the calling code looks them up.
+All listed members exist in Spark 4.0 to 4.3 with the same types. If you call another one, add it
+here. Members that differ between versions are not listed, and their callers look them up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
-# By package and class, with the JVM's names. ``new`` is a constructor.
+# Members by package and class. The names of classes are those of the JVM. ``new`` is a constructor.
 _KNOWN: Final = {
     "org.apache.spark.sql.classic": {
         "SparkSession": """
@@ -364,12 +364,12 @@ class Member(NamedTuple):
 
 
 def known_classes() -> list[str]:
-    """Return the full names of all classes."""
+    """Return the full names of all listed classes."""
     return [f"{package}.{name}" for package, classes in _KNOWN.items() for name in classes]
 
 
 def known_members() -> Iterator[Member]:
-    """Yield all constructors and methods of these classes."""
+    """Yield all listed constructors and methods."""
     types = {name.rpartition(".")[2]: name for name in known_classes()} | _TYPES
     for package, classes in _KNOWN.items():
         for class_, members in classes.items():

@@ -1,6 +1,7 @@
-"""List many directories with the session's filesystems, in one call with one Arrow result.
+"""List many directories with the session's filesystems in one JVM call, as an Arrow table.
 
-Files also travel in the other direction: a table of files becomes Hadoop's ``FileStatus[]``.
+In the other direction, :func:`file_statuses` converts an Arrow table of files to Hadoop's
+``FileStatus[]``.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ class Listing(NamedTuple):
     """Data files of some directories."""
 
     files: pa.RecordBatch
-    """The files, with :data:`splitlib.model.FILE_SCHEMA`; ``partition`` is the position of the
-    directory."""
+    """The files, with the columns of :data:`splitlib.model.FILE_SCHEMA`. ``partition`` is the
+    position of the file's directory in the request."""
     statuses: Any
     """The same files as returned by their filesystem, a ``Seq[FileStatus]``."""
     missing: tuple[int, ...] = ()
@@ -109,12 +110,12 @@ class Listing(NamedTuple):
 
 
 def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads: int) -> Listing:
-    """Return the data files directly in some directories. Spark's rules decide what is data.
+    """Return the data files directly in some directories, without files that Spark skips.
 
     Args:
         scala: The Scala objects of the session's JVM.
         session: The JVM session whose settings and credentials are used.
-        conf: The session's Hadoop configuration. A parameter, since creating it is slow.
+        conf: The session's Hadoop configuration. Callers create it once, because this is slow.
         paths: A ``Seq[Path]`` of directories, in their filesystems' spelling.
         threads: Maximum number of concurrent listings. Local directories use at most one thread
             for each processor.
@@ -226,9 +227,9 @@ def _exists(path: Any, conf: Any) -> bool:
 
 
 def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listing:
-    """Keep the files that are directly in their directory and whose names are those of data files.
+    """Keep the data files that are directly in their directory, and drop all other files.
 
-    Spark's listing includes files of subdirectories, but Spark does not read them as part of the
+    Spark's listing includes files in subdirectories, but Spark does not read them as part of the
     partition.
 
     Args:

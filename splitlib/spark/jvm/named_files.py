@@ -1,6 +1,6 @@
-"""Find the files that table metadata names: Delta, Iceberg, and sinks of streaming queries.
+"""Find the files that are listed in the metadata of a table, and may be outside of its directory.
 
-These files may be outside of the directory of the table.
+Delta and Iceberg tables have such metadata, and so do the file sinks of streaming queries.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BETWEEN: Final = "\0"
 def leaves_that_read(relations: Relations, plan: Any) -> Iterator[Any]:
     """Yield the leaves of a plan and of its subqueries that read data.
 
-    A command of Delta is one leaf of a plan. The leaves of its target and source are yielded
-    instead.
+    In a plan, a command of Delta is a leaf itself. The leaves of the command's target and source
+    are yielded instead.
     """
     for leaf in relations.all_leaves(plan):
         if str(leaf.getClass().getName()).startswith(_DELTA_COMMANDS):
@@ -45,11 +45,12 @@ def leaves_that_read(relations: Relations, plan: Any) -> Iterator[Any]:
 
 
 def named_files(relations: Relations, leaf: Any) -> list[str] | None:
-    """Return the files that a leaf reads, if the metadata of its table names them.
+    """Return the files that a leaf reads, if they are listed in the metadata of its table.
 
     Args:
         relations: The relations of the session.
-        leaf: A leaf whose source is ``located``. A leaf of an optimized plan may read fewer files.
+        leaf: A leaf for which ``kind_of_source`` returns ``located``. In an optimized plan, a leaf
+            may read fewer files than its table has.
 
     Returns:
         The paths of the files; None for a leaf that reads directories of the catalog.

@@ -1,7 +1,7 @@
-"""Create Spark relations over known files, and find the files that a planned query reads.
+"""Create Spark relations over given files, and count the files that a query would read.
 
-Creating a relation lists and opens no file. :mod:`splitlib.spark.jvm.file_index` creates the file
-indexes of relations.
+To create a relation, no directory is listed and no file is opened. The file indexes of the
+relations come from :mod:`splitlib.spark.jvm.file_index`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _SCAN: Final = "org.apache.spark.sql.connector.read.Scan"
 _FILES: Final = "resultDataFiles"
 _BYTES: Final = "totalDataFileSize"
 PINNED_OPTIONS: Final = {"ignoreMissingFiles": "false"}
-"""Options of every pinned scan: a missing file is an error, whatever the session's setting."""
+"""Options of every pinned scan. They override the session's setting, so that a missing file is an
+error."""
 _BY_FIELD_ID: Final = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Reading a file without field ids is an error. With ``true`` all its columns would be null.
@@ -57,10 +58,10 @@ class PlannedFiles(NamedTuple):
 
 
 def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
-    """Return the files that a query with one scan would read now.
+    """Return number and size of the files that a query with one scan would read now.
 
-    Spark plans the scan for this, as at the start of each query. If planning fails, the result is
-    empty: the query itself will raise the error.
+    For this, Spark plans the scan as at the start of a query. If planning fails, number and size
+    are None, and the query itself will raise the error.
 
     Args:
         catalyst: The plans of the session.
@@ -147,7 +148,8 @@ def pinned_leaf(
         files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
         partitions: Columns that identify each partition. They are part of the digest.
         rows: Partition values, an ``Array[InternalRow]``; None if the files have no partitions.
-        known: See :func:`splitlib.spark.jvm.file_index.pinned_index`.
+        known: The same files as returned by their filesystem, as for
+            :func:`splitlib.spark.jvm.file_index.pinned_index`; None if not listed.
 
     Raises:
         RuntimeError: if Spark would not read exactly these files.
@@ -173,9 +175,10 @@ def pinned_leaf(
 
 
 def relation_of_directory(spark: SparkSession, location: str) -> DataFrame:
-    """Return a relation over a directory, without columns and without listing it.
+    """Return a relation over a directory, without columns. The directory is not listed.
 
-    The relation is not for reading. Spark searches plans for the directories of their relations.
+    The relation is never read. It is added to plans because Spark searches them for the directories
+    of their relations, for example before it overwrites a directory.
     """
     scala, session = scala_of(spark), spark._jsparkSession
     index = index_of_directory(scala, session, location)
@@ -233,16 +236,16 @@ def case_insensitive(scala: Scala, options: Any) -> Any:
 
 
 def with_pinned_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of a data source with ``PINNED_OPTIONS``, which replace the same options.
+    """Return the options of a data source, with ``PINNED_OPTIONS`` added.
 
-    Names of options are case-insensitive.
+    Options that differ from these only in the case of their names are replaced.
     """
     pinned = {name.lower() for name in PINNED_OPTIONS}
     return {k: v for k, v in options.items() if k.lower() not in pinned} | PINNED_OPTIONS
 
 
 def _own_storage(scan: FileScan) -> dict[str, str]:
-    """Return Hadoop options for a scan that has its own storage options; else none."""
+    """Return Hadoop options for a scan with its own storage options; empty for other scans."""
     if not scan.storage:
         return {}
     found = pc.extract_regex(scan.files["path"], r"^(?P<root>[^:/]+://[^/]+)/")
@@ -253,8 +256,8 @@ def _own_storage(scan: FileScan) -> dict[str, str]:
 def _finding_by_id(session: Any) -> Any:
     """Return a clone of a session that finds Parquet columns by field id.
 
-    Spark only has session settings for this, no options of the data source. A relation always reads
-    with its own session. So later changes to the user's session do not affect the clone.
+    Spark has only session settings for this, and no options of the data source. A relation reads
+    with the settings of the session that it was created with.
     """
     clone = session.cloneSession()
     for setting, value in _BY_FIELD_ID.items():
@@ -286,8 +289,8 @@ def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning:
         spark: The session that reads.
         files: The files.
         partitions: Columns that identify each partition.
-        meaning: Anything else that decides the partition values, such as their types. The session's
-            time zone is added.
+        meaning: Text with everything else that affects the partition values, such as their types.
+            The session's time zone is added to it.
     """
     columns = [files[name] for name in ("path", "size", "modified")]
     if partitions.num_columns:
@@ -298,6 +301,6 @@ def _digest(spark: SparkSession, files: pa.Table, partitions: pa.Table, meaning:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    # The session's time zone decides which instant a text means.
+    # Spark parses timestamps in partition values in the session's time zone.
     meaning = f"{meaning} {session_time_zone(spark)} "
     return hashlib.sha256(meaning.encode() + sink.getvalue().to_pybytes()).hexdigest()

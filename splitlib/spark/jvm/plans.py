@@ -26,7 +26,8 @@ class Plans(Expressions):
     def __init__(self, scala: Scala) -> None:
         super().__init__(scala)
         self._nodes: dict[str, dict[Path, Any]] = {}
-        """Nodes by path, for each root's py4j id. Roots are kept, so their ids are not reused."""
+        """Nodes by path, for each root plan, by its py4j id. The root itself is included, so that
+        its id is not reused."""
 
     def tree(self, plan: Any) -> Node:
         """Return a plan as a tree of Python objects."""
@@ -57,7 +58,7 @@ class Plans(Expressions):
         return frozenset(int(a.exprId().id()) for attributes in read for a in attributes)
 
     def kind(self, node: Any) -> str:
-        """Return the name of a node's class. ``nodeName`` may add the table, which is cut off."""
+        """Return the name of a node's class, without the table name that ``nodeName`` may add."""
         return str(node.nodeName()).partition(" ")[0]
 
     def leaves(self, plan: Any) -> list[Any]:
@@ -101,7 +102,7 @@ class Plans(Expressions):
         return bool(plan.deterministic())
 
     def same_result(self, one: Any, other: Any) -> bool:
-        """Return whether two plans have the same result, by Spark's ``sameResult``."""
+        """Return whether Spark's ``sameResult`` finds that two plans have the same result."""
         return bool(one.sameResult(other))
 
     def semantic_hash(self, plan: Any) -> int:
@@ -148,13 +149,14 @@ class Plans(Expressions):
         return self._joined(left, right, "Inner", condition)
 
     def beside(self, plan: Any, others: Sequence[Any]) -> Any:
-        """Add relations to a plan without changing its rows. The relations are not read.
+        """Add relations to an analyzed plan without changing its rows. The relations are not read.
 
-        Each relation is added by an anti join with a condition that is always false. The optimizer
-        removes such joins first. But the analyzed plan still contains the relations, and Spark
-        searches it for tables before it overwrites one, and when it drops outdated cached results.
+        Spark searches the analyzed plan for tables before it overwrites one, and when it drops
+        outdated cached results. Each relation is added by an anti join whose condition is always
+        false. The optimizer removes such joins first.
         """
-        if plan.nodeName() == "ResolvedHint":  # the hint is for the join above
+        # A hint applies to the join above it, so it has to stay at the top.
+        if plan.nodeName() == "ResolvedHint":
             return plan.withNewChildren(self.scala.seq([self.beside(plan.child(), others)]))
         never = self.never()
         for other in others:

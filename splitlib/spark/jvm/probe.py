@@ -1,8 +1,9 @@
 """Check whether a session's Spark has the internal classes that splitlib uses.
 
-The version number is not enough: vendors ship builds with the same number and other internals. So
-the check looks up all classes, constructors and methods in the session's JVM. Then it lists an
-index of a made-up file. Each step takes only a few calls, since the JVM does all lookups at once.
+The version number is not enough, because vendors ship builds with the same number and different
+internals. So the check looks up all classes, constructors and methods in the session's JVM. Then it
+creates a file index with a made-up file, and compares its listing. Each step takes only a few
+calls, since the JVM does all lookups at once.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
 
 
 def internals_unavailable(session: object, how: str = "auto") -> str | None:
-    """Return why Spark's internals cannot be used in a session, as a clause; None if they can.
+    """Return the reason why Spark's internals cannot be used, as a clause; None if they can.
 
     Args:
         session: A session of any class.
-        how: How files are read, as for :func:`splitlib.spark.scan.scan_files`. With
-            ``paths`` only Spark's public API is used.
+        how: ``auto``, ``pinned`` or ``paths``, as for :func:`splitlib.spark.scan.scan_files`. With
+            ``paths``, only Spark's public API is used.
     """
     if how == "paths":
         return "files are read by path"
@@ -67,7 +68,7 @@ def _probed(spark: SparkSession) -> str | None:
 
 
 def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
-    """Return the first class, constructor or method that is missing or differs; None if none."""
+    """Return the first class or member that is missing or differs; None if there is none."""
     session: Any = spark._jsparkSession
     functions, loader = scala.functions, session.getClass().getClassLoader()
     load = functions.bound(
@@ -96,12 +97,12 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
 def _find_all(
     scala: Scala, loader: Any, loaded: Any, finder: str, members: Sequence[Member]
 ) -> None:
-    """Look up members with exactly these types. The first missing member raises an error.
+    """Look up members by name and types. The first missing member raises an error.
 
     Args:
         scala: The Scala objects of the session's JVM.
         loader: The class loader of Spark's classes.
-        loaded: A Scala function from the name of a class to the class.
+        loaded: Scala function that loads a class by its name.
         finder: The method of ``MethodHandles.Lookup`` for this kind of member.
         members: Members of one kind, at least one.
     """

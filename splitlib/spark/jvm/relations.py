@@ -29,13 +29,14 @@ _BUILDS_FILTERED: Final = (
 # A DataSource V2 table, before and after the optimizer has pushed filters and columns into it.
 _TABLE: Final = "DataSourceV2Relation"
 SCANNED_TABLE: Final = "DataSourceV2ScanRelation"
-"""Leaf of an optimized plan that reads a DataSource V2 table. It holds the scan of its source."""
+"""Class name of leaves that read a DataSource V2 table in optimized plans. Such a leaf has a scan
+of the data source."""
 # Package of data sources that are written in Python.
 _IN_PYTHON: Final = "org.apache.spark.sql.execution.datasources.v2.python."
 _OF_JDBC: Final = "org.apache.spark.sql.execution.datasources.jdbc."
 _OF_JDBC_V2: Final = "org.apache.spark.sql.execution.datasources.v2.jdbc."
-# Leaves whose rows are in memory or are generated. ``CTERelationRef`` refers to a common table
-# expression, whose own leaves are elsewhere in the plan.
+# Leaves whose rows are in memory or are generated. ``CTERelationRef`` is a reference to a common
+# table expression, which is defined elsewhere in the plan.
 _IN_MEMORY: Final = frozenset(
     {
         "LocalRelation",
@@ -61,8 +62,9 @@ _PLAIN_STRINGS: Final = (
 )
 
 Source = Literal["files", "table", "database"]
-"""Kind of a data source that accepts filters: ``files`` is a file relation with an index of another
-vendor, ``table`` is a DataSource V2 table, ``database`` is JDBC or a filtering DataSource V1."""
+"""Kind of a data source that accepts filters. ``files`` is a file relation whose file index is not
+one of Spark's own. ``table`` is a DataSource V2 table. ``database`` is JDBC, or another DataSource
+V1 that accepts filters."""
 
 
 class Relations(Plans):
@@ -83,7 +85,10 @@ class Relations(Plans):
         )
 
     def source_of(self, leaf: Any) -> Source | None:
-        """Return the kind of a leaf's source; None if it accepts no filters or Spark lists it."""
+        """Return the kind of a leaf's data source.
+
+        The result is None if the source does not accept filters, or if Spark lists its files.
+        """
         kind = self.kind(leaf)
         if kind == _TABLE:
             return self._source_of_table(leaf)
@@ -121,7 +126,7 @@ class Relations(Plans):
         return str(leaf.table().getClass().getName()).startswith(_PLAIN_STRINGS)
 
     def name_of(self, leaf: Any) -> str:
-        """Return a name of a leaf for messages: its table, its directory or its relation."""
+        """Return a name for a leaf in messages: the name of its table, directory or relation."""
         if self.kind(leaf) == _TABLE:
             return str(leaf.name())
         if self.is_of_hive(leaf):
@@ -168,9 +173,9 @@ class Relations(Plans):
         return found
 
     def format_of(self, leaf: Any) -> tuple[str, dict[str, str]]:
-        """Return the short name of the file format and the read options of a leaf.
+        """Return the short name of a leaf's file format, and its read options.
 
-        The name is ``hive`` for all tables that Hive's SerDes read.
+        The name is ``hive`` for all tables that are read with Hive's SerDes.
         """
         if self.is_of_hive(leaf):
             return "hive", {}
@@ -182,9 +187,9 @@ class Relations(Plans):
         return str(name).lower(), {str(pair._1()): str(pair._2()) for pair in options}
 
     def location_of(self, leaf: Any) -> str | None:
-        """Return the directory of a leaf's table, in Hadoop's spelling.
+        """Return the directory of a leaf's table, in Hadoop's spelling; None if it has none.
 
-        Without a catalog table, it is the first root directory. None if there is no directory.
+        For a leaf without a catalog table, this is the first root directory.
         """
         if not self.is_of_hive(leaf) and leaf.catalogTable().isEmpty():
             return self.root_of(leaf)
@@ -195,7 +200,7 @@ class Relations(Plans):
     def listed_index_of(self, leaf: Any) -> Any:
         """Return the ``InMemoryFileIndex`` of a leaf; None if the leaf has another index.
 
-        The index of another vendor decides itself which files to read.
+        Other indexes, such as Delta's, select the files to read themselves.
         """
         if not self.reads_files(leaf):
             return None
@@ -211,9 +216,9 @@ class Relations(Plans):
         return self.with_arguments(leaf, {2: other.catalogTable()})
 
     def catalog_table_of(self, leaf: Any) -> Any:
-        """Return the ``CatalogTable`` of a leaf whose partitions Spark still has to request.
+        """Return the ``CatalogTable`` of a leaf whose partitions are not yet in the plan.
 
-        None for unpartitioned tables, and for leaves that have a list of partitions already.
+        The result is None for unpartitioned tables, and for leaves with a list of partitions.
         """
         if self.is_of_hive(leaf):
             whole = leaf.isPartitioned() and leaf.prunedPartitions().isEmpty()
@@ -244,9 +249,9 @@ class Relations(Plans):
     def directories_of_leaf(self, leaf: Any) -> list[str]:
         """Return the directories that a leaf reads.
 
-        For a catalog table, this is the table's directory, without partitions that lie elsewhere.
-        Partitions that are part of the plan are included. The list is empty for pinned scans and
-        for sources without a known location.
+        For a catalog table, this is the table's directory. Directories of partitions are included
+        only if the plan contains the partitions. The list is empty for pinned scans and for sources
+        without a known location.
         """
         if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
             table = self.table_of(leaf)
@@ -266,11 +271,11 @@ class Relations(Plans):
         return found if location is None else [location, *found]
 
     def kind_of_source(self, leaf: Any) -> Literal["located", "nowhere", "python", "unknown"]:
-        """Return where the data of a leaf is.
+        """Return the kind of place that a leaf reads its rows from.
 
-        ``located``: files, see :meth:`directories_of_leaf` and :meth:`index_of`. ``nowhere``: rows
-        in memory or in a database. ``python``: a data source in Python, which may open any files.
-        ``unknown``: any other source.
+        ``located``: files, whose directories :meth:`directories_of_leaf` returns. ``nowhere``: no
+        files, since the rows are in memory or in a database. ``python``: a data source in Python,
+        which may open any files. ``unknown``: any other source.
         """
         kind = self.kind(leaf)
         if kind in (_TABLE, SCANNED_TABLE):
@@ -292,7 +297,7 @@ class Relations(Plans):
         return "nowhere" if kind in _IN_MEMORY else "unknown"
 
     def metadata_source(self, leaf: Any) -> Literal["delta", "iceberg"] | None:
-        """Return the table format whose own metadata names the files of a leaf; None if unknown."""
+        """Return the table format of a leaf with its own metadata; None for other formats."""
         if self.kind(leaf) in (_TABLE, SCANNED_TABLE):
             owner = self.table_of(leaf)
         elif self.is_table(leaf) and not self.is_of_hive(leaf):
@@ -305,7 +310,11 @@ class Relations(Plans):
         return "iceberg" if name.startswith(_OF_ICEBERG) else None
 
     def table_of(self, leaf: Any) -> Any:
-        """Return the table of a DataSource V2 leaf; for a command, the table that it changes."""
+        """Return the table of a DataSource V2 leaf.
+
+        Spark wraps a table that UPDATE, DELETE or MERGE changes in a ``RowLevelOperationTable``.
+        The table inside of it is returned.
+        """
         table = (leaf if self.kind(leaf) == _TABLE else leaf.relation()).table()
         return table.table() if self._jvm.is_a(table, _CHANGED_TABLE) else table
 
@@ -355,5 +364,10 @@ class Relations(Plans):
         return self.scala.array(f"{CATALYST}.InternalRow", directories.map(values))
 
     def reading_partitions(self, leaf: Any, partitions: Any) -> Any:
-        """Return a ``HiveTableRelation`` that reads a given ``Seq[CatalogTablePartition]``."""
+        """Return a copy of a ``HiveTableRelation`` that reads only the given partitions.
+
+        Args:
+            leaf: The ``HiveTableRelation``.
+            partitions: The partitions, a ``Seq[CatalogTablePartition]``.
+        """
         return self.with_arguments(leaf, {4: self.scala.some(partitions)})
