@@ -1,4 +1,4 @@
-"""Create Scala collections, options and functions, as arguments for calls to Spark."""
+"""Convert between Python values and Scala collections, options and functions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 
 from splitlib.spark.jvm.gateway import Functions, Jvm, jvm_of
 
-# Characters in one response. With escapes they stay below the 8,192 bytes of one packet.
+# Maximum number of characters in one response. Even with escapes, the response fits into one packet
+# of 8,192 bytes.
 _PIECE: Final = 7000
-# The last character that is a single UTF-16 code unit. Later ones are two code units each.
+# The last character that has a single UTF-16 code unit. Characters after it have two.
 _LAST_OF_ONE_UNIT: Final = 0xFFFF
-# Longer texts are faster in one response.
+# Texts with more characters than this are fetched in one response, which is faster for them.
 _LONG: Final = 1_000_000
 _ARRAY_SEQ: Final = "scala.collection.immutable.ArraySeq"
 
@@ -82,9 +83,9 @@ class Scala:
     def text(self, items: Any, separator: str = "") -> str:
         """Return the items of a Scala collection as strings, joined by a separator.
 
-        The text is fetched in short pieces. A response of more than one packet waits 40 ms, until
-        the first packet is acknowledged (Nagle's algorithm with delayed acknowledgements). In this
-        time a hundred short responses arrive.
+        The text is fetched in pieces that fit into one packet. A larger response is delayed by 40
+        ms, until its first packet is acknowledged (Nagle's algorithm with delayed
+        acknowledgements). About a hundred short responses arrive in this time.
         """
         found = self.jvm.class_("scala.collection.mutable.StringBuilder")()
         items.addString(found, "", separator, "")
@@ -103,12 +104,12 @@ class Scala:
 
     @cached_property
     def build_from(self) -> Any:
-        """``BuildFrom`` argument for ``map`` on zipped collections. Makes the result strict."""
+        """Second argument for ``map`` on zipped collections, which makes the result strict."""
         return self.jvm.object_("scala.collection.BuildFrom").buildFromIterableOps()
 
 
 def each(collection: Any) -> Iterator[Any]:
-    """Iterate over the items of a Scala ``Seq``. Each item is one call to the JVM."""
+    """Yield the items of a Scala ``Seq``, with one JVM call for each item."""
     for i in range(collection.size()):
         yield collection.apply(i)
 

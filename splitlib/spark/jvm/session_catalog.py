@@ -1,6 +1,6 @@
-"""Look up tables and partitions in the catalog that the session is configured with.
+"""Look up tables and partitions in the session's catalog.
 
-Partitions stay in the JVM as a ``Seq[CatalogTablePartition]``, since there may be very many.
+Partitions stay in the JVM as a ``Seq[CatalogTablePartition]``, since a table may have many.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ class CatalogPartitions:
         return found
 
     def prepare(self) -> bool:
-        """Prepare requests by name, with one or two catalog requests. False if not possible."""
+        """Prepare requests by name, with one or two catalog requests.
+
+        Returns:
+            Whether the catalog supports requests by name.
+        """
         return self._hive() is not None
 
     def names(self) -> list[str]:
@@ -105,10 +109,13 @@ class CatalogPartitions:
         return _lines(self._scala.text(found, "\n"))
 
     def names_with(self, values: Mapping[str, str]) -> list[str] | None:
-        """Request the names of partitions with some values. The result may include others.
+        """Request the names of partitions with given values of the first keys.
+
+        The result may include partitions with other values.
 
         Args:
-            values: Values of the first partition keys, with letters, digits and ``_.-`` only.
+            values: Values of the first partition keys. They contain only letters, digits and
+                ``_.-``.
 
         Returns:
             The names; None if the catalog does not support the request.
@@ -122,7 +129,10 @@ class CatalogPartitions:
         return _lines(self._scala.text(found, "\n"))
 
     def by_name(self, names: Sequence[str]) -> Any | None:
-        """Request partitions by name. Missing partitions are skipped. None if not supported."""
+        """Request partitions by name, and skip partitions that do not exist.
+
+        The result is None if the catalog does not support the request.
+        """
         hive = self._hive()
         if hive is None:
             return None
@@ -159,7 +169,10 @@ class CatalogPartitions:
             raise
 
     def is_same_table(self) -> bool:
-        """Return whether the catalog still has this table, and not a new one of the same name."""
+        """Return whether the catalog still has this table.
+
+        The result is false if the table was dropped, even if a new table has the same name.
+        """
         try:
             now = self._catalog.getTableMetadata(self._identifier)
         except JVM_ERRORS:
@@ -187,10 +200,11 @@ class CatalogPartitions:
         return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
     def together(self, parts: Iterable[tuple[Any, Sequence[int] | None]]) -> Any:
-        """Concatenate parts of several ``Seq``.
+        """Concatenate items of several Scala ``Seq`` into one.
 
         Args:
-            parts: Each ``Seq``, with the positions of the items to take; None for all items.
+            parts: Pairs of a ``Seq`` and the positions of its items to take. Positions are None to
+                take all items.
         """
         found = self._scala.nil
         for whole, positions in parts:
@@ -206,7 +220,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _identity(table: Any) -> tuple[str, ...]:
-    """Return properties that differ between a ``CatalogTable`` and a new one of the same name."""
+    """Return properties that change if a ``CatalogTable`` is dropped and created again."""
     parts = (table.createTime(), table.storage().locationUri(), table.partitionColumnNames())
     return tuple(str(part if isinstance(part, int) else part.toString()) for part in parts)
 
@@ -217,9 +231,10 @@ class TableRead(NamedTuple):
     plan: Any
     """Plan that reads the table's rows."""
     leaf: Any
-    """Relation in this plan; the plan itself if it does not read a single relation."""
+    """Relation that this plan reads; the plan itself if it does not read exactly one relation."""
     alias: Any = None
-    """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; or None."""
+    """``SubqueryAlias`` above the plan, which qualifies columns with the table's name; None if
+    there is none."""
 
 
 def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
@@ -235,7 +250,8 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     """
     _refuse_location(catalyst, name)
     try:
-        # In the clone, so that the table and its files do not enter the user session's caches.
+        # A clone of the session resolves the name, so that the table and its files do not enter the
+        # caches of the user's session.
         plan = catalyst.own_session.table(name).queryExecution().analyzed()
     except JVM_ERRORS as error:
         if isinstance(error, AnalysisException) and error.getCondition() in _NO_SUCH_NAME:
@@ -276,10 +292,10 @@ def _refuse_location(catalyst: Catalyst, name: str) -> None:
 
 
 def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
-    """Return the relation below a plan that keeps partition values unchanged, or None.
+    """Return the relation that a plan reads, if the plan does not change partition values.
 
-    The plan may project and filter: Spark pads CHAR columns with a projection, and access control
-    adds row filters and column masks.
+    The plan may consist of projections and filters: Spark pads CHAR columns with a projection, and
+    access control adds row filters and column masks. The result is None for any other plan.
     """
     shown = []
     while catalyst.kind(plan) in ("Project", "Filter"):
@@ -301,9 +317,9 @@ def _relation_below(catalyst: Catalyst, plan: Any) -> Any | None:
 def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
     """Return a leaf for the session's table of this name, if its files are at this location.
 
-    The leaf is not for reading: Spark searches plans for the tables that they contain. No files are
-    listed. Spark would list an unpartitioned table to create its relation, so the leaf of such a
-    table has no columns.
+    The leaf is never read. It is added to plans because Spark searches them for tables, for example
+    before it overwrites a table. No files are listed. To create the relation of an unpartitioned
+    table, Spark would list it, so the leaf of such a table has no columns.
 
     Args:
         catalyst: The plans of the session.
@@ -332,7 +348,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
 
 
 def _is_at(jvm: Jvm, metadata: Any, location: str) -> bool:
-    """Return whether a ``CatalogTable`` is at the location, with all partitions in the catalog."""
+    """Return whether a ``CatalogTable`` is at the location, with its partitions in the catalog."""
     if metadata.storage().locationUri().isEmpty():
         return False
     partitioned = not metadata.partitionColumnNames().isEmpty()

@@ -1,6 +1,6 @@
-"""Parse SQL with Spark's parser, classify it, and change parsed commands.
+"""Parse SQL with Spark's parser, classify statements, and change parsed commands.
 
-Names are not resolved.
+Names of tables and columns stay unresolved.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _WRITES_QUERY: Final = (
     "ReplaceTableAsSelect",
     "OverwriteByExpression",  # INSERT … REPLACE WHERE
 )
-# Root nodes of parsed queries. An allow-list: it excludes scripts, EXECUTE IMMEDIATE, SET VAR and
-# any statement that a later version of Spark adds.
+# Root nodes of parsed queries. Any other node is not a query, such as the nodes of scripts, EXECUTE
+# IMMEDIATE, SET VAR and statements that a later version of Spark adds.
 _QUERIES: Final = frozenset(
     {
         "Aggregate",
@@ -85,12 +85,12 @@ _STATEMENTS: Final = (f"{LOGICAL}.Command", f"{LOGICAL}.ParsedStatement")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedCommand:
-    """A command that writes a table and reads data to do so."""
+    """A command that reads data and writes it to a table."""
 
     kind: Literal["query", "change", "merge"]
     """``query`` writes a query's result, ``change`` is UPDATE or DELETE, ``merge`` is MERGE."""
     plans: Plans
-    """Builds the plans."""
+    """Builder of changed plans."""
     node: Any
     """Unresolved Catalyst node of the command."""
     around: Any = None
@@ -98,7 +98,10 @@ class ParsedCommand:
 
     @classmethod
     def of(cls, spark: SparkSession, plans: Plans, text: str) -> Self | None:
-        """Parse a text. Return None if it is another kind of statement or cannot be parsed."""
+        """Parse the SQL text of a command.
+
+        The result is None if the text is another kind of statement or cannot be parsed.
+        """
         node = parsed_plan(spark, text)
         around = None
         if node is not None and plans.kind(node) == "UnresolvedWith":
@@ -118,16 +121,16 @@ class ParsedCommand:
 
     @property
     def query(self) -> Any:
-        """Query whose result the command writes, inside the command's ``WITH``."""
+        """Query whose result the command writes, with the definitions of the command's ``WITH``."""
         return self.within(self.node.query())
 
     @property
     def plan(self) -> Any:
-        """Whole command, inside its ``WITH``."""
+        """Plan of the whole command, including its ``WITH``."""
         return self.within(self.node)
 
     def within(self, plan: Any) -> Any:
-        """Return a plan inside the command's ``WITH``, so that it can use the definitions."""
+        """Put a plan below the command's ``WITH``, so that the plan can use its definitions."""
         if self.around is None:
             return plan
         return self.plans.with_named_arguments(self.around, {"child": plan})
@@ -147,7 +150,7 @@ class ParsedCommand:
 
     @property
     def source(self) -> Any:
-        """Plan of the source of MERGE, inside the command's ``WITH``."""
+        """Plan of the source of MERGE, with the definitions of the command's ``WITH``."""
         return self.within(self.node.sourceTable())
 
     @property
@@ -171,7 +174,10 @@ class ParsedCommand:
         return [str(part) for part in each(self.target.multipartIdentifier())]
 
     def with_query(self, query: Any) -> Any:
-        """Return the command's plan with another query. The query cannot use ``WITH``."""
+        """Return the command's plan with another query.
+
+        The query cannot use definitions of the command's ``WITH``.
+        """
         return self.plans.with_named_arguments(self.node, {"query": query})
 
     def with_source(self, source: Any) -> Self:
@@ -179,7 +185,7 @@ class ParsedCommand:
         return self._with({"sourceTable": source})
 
     def with_also(self, spark: SparkSession, condition: str) -> Self:
-        """Return the same command with an SQL condition added to its own by AND."""
+        """Return the same command with an SQL condition added by AND to its own condition."""
         both = self.plans.all_of([self.condition, parsed_expression(spark, condition)])
         if self.kind == "merge":
             return self._with({"mergeCondition": both})
@@ -201,9 +207,9 @@ def can_be_parsed(spark: SparkSession, text: str) -> bool:
 
 
 def is_statement(spark: SparkSession, text: str) -> bool:
-    """Return whether a text is a command, which ``spark.sql`` executes immediately.
+    """Return whether an SQL text is a command, which ``spark.sql`` executes immediately.
 
-    False if it cannot be parsed.
+    The result is false if the text cannot be parsed.
     """
     parsed = parsed_plan(spark, text)
     is_a = jvm_of(spark).is_a
@@ -232,7 +238,7 @@ def is_query_plan(spark: SparkSession, parsed: Any) -> bool:
 
 
 def only_reads_settings(parsed: Any) -> bool:
-    """Return whether a parsed text only concerns settings or catalog names and reads no table."""
+    """Return whether a parsed statement only changes settings or lists names in catalogs."""
     return str(parsed.nodeName()) in _OF_SESSION
 
 
@@ -253,5 +259,5 @@ def parsed_statement(spark: SparkSession, text: str) -> Any:
 
 
 def parsed_expression(spark: SparkSession, text: str) -> Any:
-    """Return the unresolved expression of a text that can be parsed."""
+    """Parse the SQL text of an expression, without resolving names."""
     return spark._jsparkSession.sessionState().sqlParser().parseExpression(text)

@@ -38,7 +38,7 @@ class _Temporary(NamedTuple):
 def temporary_names(spark: SparkSession, text: str) -> dict[str, str]:
     """Return a fingerprint of each temporary view, function and variable that a query may name.
 
-    Names in the definitions of these views and functions are included.
+    Temporary names in the definitions of these views and functions are included.
 
     Args:
         spark: The session.
@@ -65,7 +65,7 @@ def _may_name(text: str, name: str) -> bool:
 
 
 def _all_temporary(spark: SparkSession) -> dict[str, _Temporary]:
-    """Return all temporary views, functions and variables, by their names for messages."""
+    """Return all temporary views, functions and variables, by the names that messages show."""
     scala, state = scala_of(spark), spark._jsparkSession.sessionState()
     catalog = state.catalog()
     shared, database = catalog.globalTempViewManager(), catalog.globalTempDatabase()
@@ -117,7 +117,8 @@ def _variables(scala: Scala, state: Any) -> dict[str, _Temporary]:
         getter = scala.functions.declared(manager.getClass(), "variables")
         variables = getter.invoke(manager, scala.jvm.array_of("java.lang.Object", ()))
         names = _texts(scala, variables.keys())
-    except JVM_ERRORS:  # Definitions unknown: use a new fingerprint each time.
+    except JVM_ERRORS:
+        # The definitions cannot be read, so a new fingerprint makes each comparison fail.
         return {"variables": _Temporary("", lambda: _Definition(str(next(_unknown))))}
 
     def define(name: str) -> _Definition:
