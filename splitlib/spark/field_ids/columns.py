@@ -1,4 +1,4 @@
-"""Columns found by field id: the schema to read files with, and the conversion to table columns."""
+"""Build the schema to read files by field id, and convert the columns to the table's types."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from splitlib.spark.sql_text import default_literal
 
 # Metadata key that holds the field id by which Spark's Parquet reader finds a column.
 _SPARK_FIELD_ID: Final = "parquet.field.id"
-# Metadata keys of the value that Spark uses for rows of files without the column.
+# Metadata keys of a column's default. Spark uses it for rows of files that lack the column.
 _SPARK_DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 
 Finder = Literal["id"] | Mapping[int, str]
-"""How to find columns in a file: by field id, or by a name in that file per field id."""
+"""How to find columns in a file: by field id, or by name. The mapping has the name in the file for
+each field id."""
 
 
 def field_id(field: pa.Field) -> int:
@@ -49,15 +50,15 @@ def field_id(field: pa.Field) -> int:
 def alias(identifier: int) -> str:
     """Return an alias for a column that no table or file uses as a column name.
 
-    Spark pushes conditions down to files by column name, even where it finds columns by field id.
-    With the table's name, Spark could test a different column of the file that has this name.
+    Spark pushes conditions down to files by column name, even if it finds columns by field id. With
+    the column's own name, Spark could test another column that has this name in an old file.
     """
     return f"__splitlib_{identifier}"
 
 
 @dataclass(frozen=True)
 class MappedColumns:
-    """Some columns of a table, for files in which columns are found in the same way."""
+    """Some columns of a table, to be read from files in which they are found in the same way."""
 
     fields: tuple[pa.Field, ...]
     find: Finder
@@ -67,15 +68,20 @@ class MappedColumns:
         return StructType([self._read_field(field, top=True) for field in self.fields])
 
     def values(self) -> Iterator[Column]:
-        """Yield the columns in the table's types. The input columns have their :func:`alias`."""
+        """Yield expressions that convert the columns to the table's types.
+
+        The input columns are named by :func:`alias`.
+        """
         for field in self.fields:
             yield self._value(F.col(alias(field_id(field))), field)
 
     def check(self, spark: SparkSession) -> None:
-        """Refuse a struct that Spark would read as null because a file has none of its fields.
+        """Check that the files have at least one field of each struct.
+
+        Some sessions read a struct as null if the file has none of its fields.
 
         Raises:
-            UnsupportedTable: with the name of the column.
+            UnsupportedTable: if a struct would be read as null. The message names the column.
         """
         if self.find == "id" or not nulls_empty_structs(spark):
             return
@@ -124,7 +130,7 @@ class MappedColumns:
             column = F.expr(default)
         if not self._is_plain(field):
             column = self._rebuilt(column, field)
-        # A cast of structs goes by position, so it also renames the fields to the table's names.
+        # Spark casts structs by position, so the cast also gives the fields the table's names.
         return column.cast(spark_type(field)) if pa.types.is_nested(field.type) else column
 
     def _is_plain(self, field: pa.Field) -> bool:
@@ -158,7 +164,7 @@ class MappedColumns:
 
 
 def is_uuid(field: pa.Field) -> bool:
-    """Whether the column is a UUID: text in Spark, 16 bytes in files."""
+    """Whether the column is a UUID, which is text in Spark and has 16 bytes in files."""
     return (field.metadata or {}).get(LOGICAL_TYPE) == b"uuid"
 
 
@@ -180,7 +186,7 @@ def children(field: pa.Field) -> list[pa.Field]:
 def spark_type(field: pa.Field) -> DataType:
     """Return the Spark type of a column, with every field nullable.
 
-    A column that is required now may have been optional when an older file was written.
+    A column that is required now may have nulls in older files.
     """
     return from_arrow_type(_nullable(field.type), prefer_timestamp_ntz=True)
 
@@ -196,7 +202,8 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 def spark_fills_defaults(fields: Iterable[pa.Field]) -> bool:
     """Whether Spark's reader can fill in the defaults of all columns.
 
-    Spark does so for top-level columns, but not for fields of structs or for binary columns.
+    Spark can fill in defaults of top-level columns, except for binary columns and UUIDs. It cannot
+    fill in defaults of nested fields.
     """
     return not any(
         (INITIAL_DEFAULT in (field.metadata or {}) and (is_uuid(field) or _is_bytes(field)))
@@ -217,7 +224,10 @@ def _is_bytes(field: pa.Field) -> bool:
 
 
 def nulls_empty_structs(spark: SparkSession) -> bool:
-    """Whether Spark reads a struct by name as null if the file has none of the requested fields."""
+    """Whether Spark reads a struct as null if the file has none of the requested fields.
+
+    This concerns structs whose fields are found by name.
+    """
     setting = "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing"
     return spark.version.startswith("4.0.") or spark.conf.get(setting, "false") == "true"
 

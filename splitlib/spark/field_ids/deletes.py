@@ -1,8 +1,9 @@
 """Remove the rows that delete files mark as deleted, with Spark joins.
 
-Every row has the number of its data file as a column. Spark reads the delete files, too. A small
-local table maps data files to the delete files that apply to them. An anti join then removes the
-deleted rows: by file number and position, or by the compared columns.
+Every row has the number of its data file as a column. Spark reads the delete files as well. A small
+local table maps each data file to the delete files that apply to it. Anti joins then remove the
+deleted rows. Position deletes are joined by file number and position, equality deletes by the
+columns that they compare.
 """
 
 from __future__ import annotations
@@ -37,14 +38,13 @@ _DELETE: Final = "__splitlib_delete"
 _SET: Final = "__splitlib_set"
 _PATH: Final = "__splitlib_path"
 
-# Deletes up to this size are broadcast. Larger ones are joined by a shuffle. This many bytes hold
-# at most about a million positions.
+# Delete files up to this total size are broadcast, and larger ones are joined by a shuffle. Files
+# of this size have at most about a million positions.
 _FEW_BYTES: Final = 2 * 2**20
 _FEW_ROWS: Final = 1_000_000
 
-# A delete file may spell the path of a data file differently from the catalog: a local path with or
-# without scheme, or a bucket as s3, s3n or s3a. `%20` stays as it is: the paths are not
-# URL-encoded.
+# A delete file may spell the path of a data file differently from the catalog: with or without the
+# scheme of a local path, or with s3, s3n or s3a. Paths are not URL-encoded, so `%20` is kept.
 _S3: Final = (r"^s3[an]?:", "s3:")
 
 # Column names of position delete files, as the Iceberg specification defines them.
@@ -61,7 +61,8 @@ class _Equality:
 
     field_ids: tuple[int, ...]
     set_of_file: pa.Array
-    """Per data file: number of the set that applies to it; null = none."""
+    """For each data file, the number of the set of delete files that applies to it; null if no
+    delete file applies."""
     sets: Sets
 
     @property
@@ -75,7 +76,7 @@ class Deletes:
 
     Args:
         reader: Reads delete files.
-        of_each: Per data file, the delete files that apply to it.
+        of_each: For each data file, the delete files that apply to it.
         paths: Paths of the data files.
     """
 
@@ -103,7 +104,10 @@ class Deletes:
         return any(delete.kind != "equality" for of_one in self._of_each for delete in of_one)
 
     def columns_of_files(self) -> dict[str, pa.Array]:
-        """Return the columns that identify the data file of a row, with one value per file."""
+        """Return columns with one value for each data file, to add to the rows of the file.
+
+        They are the number of the file, and its sets of equality deletes.
+        """
         numbers = pa.array(range(len(self._paths)), pa.int32())
         return {FILE: numbers} | {e.column: e.set_of_file for e in self._equalities}
 
@@ -160,7 +164,7 @@ class Deletes:
         return F.broadcast(deleted) if _size(deletes) <= _FEW_BYTES else deleted
 
     def _position_rows(self, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Read position delete files. Their columns have the names of the specification."""
+        """Read position delete files, with the column names of the Iceberg specification."""
         return scan_files(
             self._reader.spark,
             FileScan(
@@ -203,7 +207,7 @@ class Deletes:
         return rows.join(deleted, same, "left_anti")
 
     def _applying(self, sets: Sets, deletes: Sequence[DeleteFile]) -> DataFrame:
-        """Return pairs: number of a set, and number of a delete file in that set."""
+        """Return pairs of the number of a set and the number of a delete file in that set."""
         number = {delete: i for i, delete in enumerate(deletes)}
         pairs = [(i, number[delete]) for one, i in sets.items() for delete in one]
         of_set, of_delete = zip(*pairs, strict=True)
@@ -216,7 +220,7 @@ class Deletes:
 
 
 def _one_spelling(path: Column) -> Column:
-    """Spell the path of a data file from a delete file like the paths of the table."""
+    """Normalize the path of a data file in a delete file, as the paths of the table."""
     for pattern, replacement in (*HADOOP_SPELLING, _S3):
         path = F.regexp_replace(path, pattern, replacement)
     return path
@@ -229,7 +233,11 @@ def _equality(field_ids: tuple[int, ...], of_each: Sequence[tuple[DeleteFile, ..
 def _sets(
     of_each: Sequence[tuple[DeleteFile, ...]], wanted: Callable[[DeleteFile], bool]
 ) -> tuple[pa.Array, Sets]:
-    """Group the delete files: return a set number per data file (null = none), and the sets."""
+    """Group the wanted delete files into sets that apply to the same data files.
+
+    Returns:
+        The number of the set for each data file, null if no delete file applies, and the sets.
+    """
     sets: Sets = {}
     numbers = []
     for of_one in of_each:
@@ -259,10 +267,10 @@ def as_file_batch(deletes: Sequence[DeleteFile]) -> FileBatch:
 
 
 def _paths_to(fields: Iterable[pa.Field], wanted: set[int]) -> dict[int, tuple[pa.Field, ...]]:
-    """Map each field id to the path of fields that leads from a table column to this field.
+    """Map each wanted field id to the fields from a top-level column down to the field.
 
     Raises:
-        UnsupportedTable: for a field id that the table never had.
+        UnsupportedTable: if the table never had a field with one of the ids.
     """
     found: dict[int, tuple[pa.Field, ...]] = {}
 

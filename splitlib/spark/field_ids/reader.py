@@ -30,9 +30,9 @@ class MappedReader:
     Args:
         spark: Session to read with.
         table: A table whose columns are found by field id.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
-        skip: Whether Spark should skip parts of files by conditions. Spark looks up their
-            statistics by column name, so the names in each file must be known.
+        how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
+        skip: Whether Spark should use conditions to skip parts of files. Spark finds the
+            statistics by column name, so columns are then read by name where possible.
     """
 
     def __init__(self, spark: SparkSession, table: Table, how: str, *, skip: bool = False) -> None:
@@ -40,7 +40,8 @@ class MappedReader:
         self.table = table
         self.how = how
         self.storage = own_storage(table)
-        # MappedColumns adds defaults that Spark cannot. It needs the column names of each file.
+        # If Spark cannot fill in all defaults, MappedColumns adds them. For this, it needs the
+        # column names of each file.
         self._by_id = why_no_field_ids(spark, how) is None and spark_fills_defaults(
             table.metadata.schema
         )
@@ -78,11 +79,11 @@ class MappedReader:
         """Read the rows of the files: ``fields`` in the table's types, named by :func:`alias`.
 
         Args:
-            files: A batch from :meth:`readable`; ``partition`` is a row of ``partitions``.
+            files: A batch from :meth:`readable`; ``partition`` is a row number of ``partitions``.
             fields: Columns of the table to read from the files.
             partitions: Columns to add after ``fields``, with one row per partition.
-            row_index: Name of a last column with the position of each row in its file; None = no
-                such column.
+            row_index: Name of an additional last column with the position of each row in its file;
+                None for no such column.
 
         Raises:
             UnsupportedTable: for files that Spark would read incorrectly.
@@ -115,7 +116,7 @@ class MappedReader:
 
 
 def _as_text(partitions: pa.Table) -> pa.Table:
-    """Convert timestamps without time zone to text: Spark may treat them as having a time zone."""
+    """Convert timestamps without time zone to text, since Spark may apply a time zone to them."""
     for i, field in enumerate(partitions.schema):
         if pa.types.is_timestamp(field.type) and not field.type.tz:
             partitions = partitions.set_column(i, field.name, partitions[i].cast(pa.string()))

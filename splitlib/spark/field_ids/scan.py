@@ -20,7 +20,7 @@ from splitlib.spark.field_ids.reader import MappedReader
 from splitlib.spark.scan import FileGroup
 from splitlib.table import Table
 
-# Reading the column names of more files on the driver would take seconds.
+# Maximum number of files whose column names the driver reads. For more, this would take seconds.
 _FEW_FILES: Final = 200
 
 
@@ -40,7 +40,7 @@ def scan_mapped(
         spark: Session to read with.
         table: The table of the files.
         selected: The files, with their delete files.
-        how: Access to Spark's internals, see :func:`splitlib.spark.scan.scan_files`.
+        how: ``auto``, ``pinned`` or ``paths``, as in :func:`splitlib.spark.scan.scan_files`.
         conditioned: Whether the rows will be filtered by conditions on columns.
 
     Raises:
@@ -56,7 +56,7 @@ def scan_mapped(
             for part in _apart_by_deletes(batch):
                 way = _Way(part.read_format, tuple(constants), part.deletes is not None)
                 groups.setdefault(way, _Group()).add(part, constants)
-    if not groups:  # a scan without files still has the schema
+    if not groups:  # A scan without files returns no rows, but has the schema.
         groups[_Way(reader.format_of_no_files, (), False)] = _Group()
     return reduce(DataFrame.union, (_rows(reader, way, group) for way, group in groups.items()))
 
@@ -69,7 +69,7 @@ class _Way:
     constants: tuple[int, ...]
     """Field ids of the columns whose values come from the partition, not from the file."""
     deletes: bool
-    """Whether the files have deletes. Files without deletes avoid the joins."""
+    """Whether delete files apply. Files without them are read separately, without joins."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Group:
 
     files: FileGroup = field(default_factory=FileGroup)
     deletes: list[tuple[DeleteFile, ...]] = field(default_factory=list)
-    """Delete files of each file."""
+    """Delete files that apply to each file, in the order of the files."""
 
     def add(self, batch: FileBatch, constants: dict[int, pa.Array]) -> None:
         names = [alias(identifier) for identifier in constants]
@@ -107,7 +107,10 @@ def _not_deleted(
     constants: pa.Table,
     of_each: list[tuple[DeleteFile, ...]],
 ) -> DataFrame:
-    """Return the rows that are not deleted. Each file becomes a partition, to number its rows."""
+    """Return the rows that are not deleted.
+
+    Each file becomes a partition of its own, so that rows get the number of their file.
+    """
     deletes = Deletes(reader, of_each, batch.files["path"].to_pylist())
     known = {field_id(f) for f in reader.table.metadata.schema}
     fields = fields + [f for f in deletes.compared_columns if field_id(f) not in known]
@@ -125,7 +128,7 @@ def _not_deleted(
 def _constants(schema: pa.Schema, partitions: PartitionBatch) -> dict[int, pa.Array]:
     """Return the values of columns that are constant within a partition, by field id.
 
-    Files may lack such a column, for example files that were migrated from Hive.
+    Files may lack such a column, for example in a table that was migrated from Hive.
     """
     columns = {f.name.lower(): f for f in schema}
     return {
