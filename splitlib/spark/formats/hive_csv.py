@@ -1,8 +1,8 @@
 """Parse lines of Hive's ``OpenCSVSerde`` with Spark column expressions.
 
-The SerDe uses opencsv 2.3, which treats quotes inside fields in its own way. So ``_parse`` repeats
-the state machine of its ``CSVParser.parseLine``, character by character. Lines without quotes, or
-with quotes only around whole fields, take a faster path.
+The SerDe uses opencsv 2.3, which has unusual rules for quotes inside fields. So ``_parse`` follows
+the state machine of opencsv's ``CSVParser.parseLine``, character by character. Lines without
+quotes, or with quotes only around whole fields, are split by faster expressions.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def hive_csv_columns(
     separator = _char(serde_properties, "separatorChar", ",")
     quote = _char(serde_properties, "quoteChar", '"')
     escape = _char(serde_properties, "escapeChar", '"')
-    # The SerDe does not pass a `"` escape to opencsv, whose own default is the backslash.
+    # If the escape is `"`, the SerDe does not pass it to opencsv, whose default is the backslash.
     escape = "\\" if escape == '"' else escape
     if len({separator, quote, escape}) < 3 or separator == "\0":
         raise ValueError("OpenCSVSerde needs different characters as separator, quote and escape")
-    # translate() converts to a Java string, which replaces bytes that are not UTF-8.
+    # translate() converts the line to a Java string, and so replaces bytes that are not UTF-8.
     fields = _fields(F.translate(line, "", ""), separator, quote, escape)
     return [
         F.get(fields, F.lit(i)).alias(field.name, metadata=field.metadata)
@@ -70,7 +70,7 @@ def _char(properties: Mapping[str, str], key: str, default: str) -> str:
 
 
 def _fields(line: Column, separator: str, quote: str, escape: str) -> Column:
-    """Split a line into its fields. The empty line gives NULL."""
+    """Split a line into its fields. For an empty line, the result is NULL."""
     s, q, e = (re.escape(c) for c in (separator, quote, escape))
     field = f"(?:{q}[^{q}{e}]*+{q}|[^{s}{q}{e}]*+)"
     whole = F.transform(
@@ -112,7 +112,7 @@ def _step(chars: Column, old: Column, i: Column, separator: str, quote: str, esc
     """Return the parser state after the character at ``i``."""
     text, quoted, inside = (old[name] for name in ("text", "quoted", "inside"))
     before, char, after = (F.get(chars, i + k) for k in (-1, 0, 1))
-    # Java counts a character outside the basic multilingual plane as two.
+    # In Java, a character outside the basic multilingual plane has the length two.
     at = old["at"] + F.when(char > "\uffff", 2).otherwise(1)
 
     def changed(**parts: Column) -> Column:

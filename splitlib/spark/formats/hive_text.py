@@ -1,8 +1,9 @@
 r"""Parse Hive's delimited text (``LazySimpleSerDe``) with Spark column expressions.
 
-The rows equal those of Spark's own Hive reader. Without Hive's classes, the files can be pinned and
-the plan works on Spark Connect. The rules are those of Hive 2.3, which Spark ships: each nesting
-level has its separator byte, an escape byte hides the next byte, and unparsable values are NULL.
+The rows are equal to the rows of Spark's own Hive reader. Because no classes of Hive are used, a
+scan can read a fixed list of files, also on Spark Connect. The rules are those of Hive 2.3, which
+is part of Spark. Each nesting level has its own separator byte. A byte after an escape byte is not
+a separator. Values that cannot be parsed are NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pyspark.sql import types as T
 from splitlib.spark.formats import hive_text_values as values
 from splitlib.spark.schema import declared_type
 
-# Marks the next byte as escaped. Lines are decoded as ISO-8859-1, which lacks this character.
+# Mark before an escaped byte. Lines are decoded as ISO-8859-1, which does not have this character.
 _ESCAPED: Final = "\ue000"
 
 _REGEX_SPECIAL: Final = frozenset(".$|()[{^?*+\\")
@@ -38,8 +39,8 @@ def hive_text_columns(
         line: Column with a line of text, as ``spark.read.text`` returns it.
         schema: The data columns, without partition keys. CHAR and VARCHAR are strings with the
             declared type in their metadata, as in any Spark schema.
-        serde_properties: Properties of the SerDe: those of the table's SerDe, then those of the
-            table, then those of the partition. Later values override earlier ones.
+        serde_properties: Properties of the table's SerDe, the table and the partition, merged in
+            this order. Later values override earlier ones.
         time_zone: Time zone in which timestamps were written, see
             :func:`splitlib.spark.time_zones.jvm_time_zone`; needed only for timestamps.
 
@@ -91,7 +92,10 @@ class _Format:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Converts tokens to values. A token is ISO-8859-1 text with a mark before escaped bytes."""
+    """Converts tokens to values.
+
+    A token is a part of a line, decoded as ISO-8859-1, with a mark before each escaped byte.
+    """
 
     format: _Format
     time_zone: str | None
@@ -104,12 +108,15 @@ class _Reader:
         return F.regexp_replace(text, _pattern(self.format.escape) + r"([\s\S])", _ESCAPED + "$1")
 
     def split(self, tokens: Column, width: int, level: int) -> Column:
-        """Split a struct of ``width`` fields. The result may have one surplus part."""
+        """Split a struct into ``width`` fields.
+
+        The result may have one more part, with the rest of the text.
+        """
         limit = width if self.format.last_takes_rest else width + 1
         return F.split(tokens, self.separator(level), limit)
 
     def fields(self, parts: Column, schema: T.StructType, level: int) -> Iterator[Column]:
-        """Yield one column per field. Missing fields are NULL, surplus parts are dropped."""
+        """Yield one column per field. Missing fields are NULL, and further parts are ignored."""
         for i, field in enumerate(schema.fields):
             yield self.value(F.get(parts, F.lit(i)), declared_type(field), level + 1)
 
@@ -120,7 +127,7 @@ class _Reader:
         return F.when(~is_null, self.not_null(tokens, raw, data_type, level))
 
     def not_null(self, tokens: Column, raw: Column, data_type: T.DataType, level: int) -> Column:
-        """Convert a token that is not the NULL text. An invalid token still gives NULL."""
+        """Convert a token that is not the NULL text. The result is NULL for an invalid token."""
         match data_type:
             case T.ArrayType(elementType=element):
                 items = self.items(tokens, level)
@@ -162,7 +169,7 @@ class _Reader:
         return values.let(self.split(tokens, len(schema.fields), level), build)
 
     def map(self, tokens: Column, data_type: T.MapType, level: int) -> Column:
-        """Convert a token to a map. Drop repeated keys and entries without a valid key."""
+        """Convert a token to a map, without repeated keys and entries whose key is not valid."""
         if not _can_be_key(data_type.keyType):
             raise ValueError(
                 f"maps with keys of type {data_type.keyType.simpleString()} cannot be read as"
@@ -190,7 +197,7 @@ class _Reader:
         return F.map_from_entries(F.aggregate(entries, none, add))
 
     def items(self, tokens: Column, level: int) -> Column:
-        """Split a collection into its elements. The empty text has no elements."""
+        """Split an array or map into its elements. An empty text has no elements."""
         none = F.array().cast("array<string>")
         return F.when(tokens == "", none).otherwise(F.split(tokens, self.separator(level)))
 
@@ -218,7 +225,11 @@ class _Reader:
         return values.utf8(tokens)
 
     def timestamp_zone(self) -> str:
-        """Return the time zone of timestamps. Refuse timestamps if it is unknown."""
+        """Return the time zone of timestamps.
+
+        Raises:
+            ValueError: if the time zone is unknown, or if timestamps have a custom format.
+        """
         if self.format.timestamp_formats is not None:
             raise ValueError("timestamps with custom formats (timestamp.formats) are not supported")
         if self.time_zone is None:
@@ -264,7 +275,7 @@ def _can_be_key(data_type: T.DataType) -> bool:
 
 
 def _pattern(char: str) -> str:
-    """Return a pattern for one character that Java splits at without its regex engine."""
+    """Return a pattern for one character, in a form for which Java's split uses no regex engine."""
     return f"\\{char}" if char in _REGEX_SPECIAL else char
 
 

@@ -1,9 +1,9 @@
 r"""Convert one Hive text field to a Spark value, as Hive's ``Lazy*`` primitives do.
 
-Each function takes the bytes of a field as an ISO-8859-1 string. With one character per byte, bytes
-that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
-parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``). Patterns repeat their
-rules here, because Spark's casts accept other spellings and depend on ANSI mode.
+Most functions take the bytes of a field as an ISO-8859-1 string. It has one character per byte, so
+bytes that are not UTF-8 are preserved. The result is NULL where Hive returns NULL. Hive uses Java's
+parsers (``Double.parseDouble``, ``Date.valueOf``, ``Timestamp.valueOf``). The patterns in this
+module follow their rules, because Spark's casts accept other spellings and depend on ANSI mode.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ BYTES: Final = "ISO-8859-1"
 _INTEGER: Final = r"\A([+-]?\d+)(?:\.\d*)?\z"
 _BARE_FRACTION: Final = r"\A[+-]?\.\d+\z"
 
-# Java trims characters up to U+0020 and accepts exactly "NaN" and "Infinity". Spark also accepts
-# "inf" and ignores case. Hive returns NULL for any four bytes that begin with "N".
+# Numbers that Java and Spark parse in the same way. Java trims characters up to U+0020 and accepts
+# only "NaN" and "Infinity". Spark also accepts "inf" and ignores case. Hive returns NULL for any
+# four bytes that begin with "N".
 _NOT_A_SPARK_WORD: Final = (
     r"\A(?!NaN[\x00-\x20]\z)(?:[^nN]*|[\x00-\x20]*[+-]?(?:NaN|Infinity)[\x00-\x20]*)\z"
 )
@@ -38,8 +39,9 @@ _TIMESTAMP: Final = (
 )
 _SHORTEST_DATE: Final = 8
 
-# Text that Spark's cast reads as Hive does, or rejects. Other text is parsed here. The days that
-# Java's calendar skips in October 1582 are excluded, because Spark's calendar has them.
+# Text that Spark's cast either reads as Hive does or rejects. Expressions in this module parse all
+# other text. The days that Java's calendar skips in October 1582 do not match these patterns,
+# because Spark's calendar has them.
 _PLAIN_DAY: Final = r"(?!1582-10-(?:0?[5-9]|1[0-4]))\d{4}-\d\d?-\d\d?"
 _PLAIN_TIME: Final = r"(?:[01]?\d|2[0-3]):[0-5]?\d:[0-5]?\d(?:\.\d{1,9})?"
 
@@ -49,7 +51,7 @@ _DIGITS: Final = [chr(c) for c in range(0x80, 0x10000) if unicodedata.category(c
 # Bytes for which Character.isWhitespace is true.
 _WHITESPACE: Final = r"[\t-\r\x1c-\x20]"
 
-# In microseconds. The start of 1583 is counted from 1970.
+# Durations in microseconds. The start of 1583 is given relative to 1970.
 _MICROS_A_DAY: Final = 86_400_000_000
 _YEAR_1583: Final = -141_349 * _MICROS_A_DAY
 
@@ -80,7 +82,7 @@ def binary(raw: Column) -> Column:
     symbols = F.translate(
         F.regexp_replace(F.regexp_extract(raw, r"\A[^=]*", 0), _WHITESPACE, ""), "-_", "+/"
     )
-    # A single last symbol does not encode a whole byte.
+    # A single symbol after the last group of four does not encode a whole byte, so drop it.
     decoded = F.unbase64(F.regexp_replace(symbols, r"\A((?:.{4})*).\z", "$1"))
     original = F.encode(raw, BYTES)
     is_base64 = raw.rlike(rf"\A(?:[A-Za-z0-9+/_=-]|{_WHITESPACE})*+\z")
@@ -89,7 +91,7 @@ def binary(raw: Column) -> Column:
 
 def character(text: Column, length: int, *, padded: bool) -> Column:
     """Convert UTF-8 text to CHAR (``padded``) or VARCHAR of at most ``length`` characters."""
-    # translate() converts to a Java string, which replaces bytes that are not UTF-8.
+    # translate() converts the text to a Java string, and so replaces bytes that are not UTF-8.
     text = F.translate(text, "", "")
     # rpad also truncates.
     return F.rpad(text, length, " ") if padded else F.substring(text, 1, length)
@@ -120,7 +122,7 @@ def decimal(raw: Column, data_type: DecimalType) -> Column:
 
 
 def _round_to_38(digits: Column) -> Column:
-    """Round a number to 38 digits: text without sign, exponent and leading zeros."""
+    """Round a number to 38 digits, given as text without sign, exponent and leading zeros."""
     held = F.regexp_extract(digits, r"\A(?=\d*\.)[\d.]{0,39}|\A\d*", 0)
     last, nines = (F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", i) for i in (2, 3))
     head = F.regexp_extract(held, r"\A(.*?)([0-8]?)([9.]*)\z", 1)
