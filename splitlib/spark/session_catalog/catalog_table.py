@@ -20,21 +20,22 @@ from splitlib.spark.session_catalog.partitions_by_name import PartitionsByName
 from splitlib.spark.session_catalog.relation_table import ListedTable, RelationTable
 from splitlib.spi import Predicate, flag
 
-# Each prefix takes several metastore calls, since Spark looks up the database and table first.
+# Maximum number of prefixes to request. Each takes several metastore calls, since Spark looks up
+# the database and the table first.
 _MOST_PREFIXES: Final = 4
 
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class CatalogTable(RelationTable):
-    """A table of the session's catalog with partitions.
+    """A partitioned table of the session's catalog.
 
-    One request lists all partition names, another loads the matching partitions, and one call lists
-    their directories. If the predicate implies the names or their prefixes, only these partitions
-    are requested.
+    One request lists all partition names, a second one loads the matching partitions, and one JVM
+    call lists their directories. If the predicate implies the names or prefixes of them, only these
+    partitions are requested.
 
     Args:
-        catalyst: The plans of the session that reads.
+        catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation`` or a ``HiveTableRelation``.
         partitions: The partitions of the table. Several scans of the table may share them.
         canonical: Whether integers and dates in partition values have only one spelling; None to
@@ -42,7 +43,7 @@ class CatalogTable(RelationTable):
     """
 
     partitions_per_details = 1000
-    """See :class:`splitlib.spi.SupportsPartitionDetails`."""
+    """Maximum number of partitions in one call of :meth:`load_details`."""
 
     def __init__(
         self,
@@ -61,17 +62,17 @@ class CatalogTable(RelationTable):
 
     @property
     def name(self) -> str:
-        """See :class:`RelationTable`."""
+        """Name of the table, with its database."""
         return self._partitions.table
 
     @property
     def can_read_nothing(self) -> bool:
-        """See :class:`RelationTable`. An empty scan of a Hive table still names the table."""
+        """Whether an empty scan saves work; false if Spark reads the table with Hive's SerDes."""
         return self.names_files
 
     @cached_property
     def has_canonical_values(self) -> bool:
-        """See :class:`RelationTable`."""
+        """Whether integers and dates in partition values are declared to have one spelling."""
         if self._canonical is not None:
             return self._canonical
         with errors_of_the_jvm(self._catalyst.spark):
@@ -79,11 +80,11 @@ class CatalogTable(RelationTable):
         return flag({} if said is None else {CANONICAL_VALUES: said}, CANONICAL_VALUES)
 
     def prepare(self, *, by_name: bool) -> None:
-        """See :class:`RelationTable`."""
+        """Make catalog requests ahead of time, as described in :class:`RelationTable`."""
         self._partitions.prepare(by_name=by_name)
 
     def listed_by_spark(self) -> RelationTable:
-        """See :class:`RelationTable`."""
+        """Return the same table, with the files of all partitions listed and cached by Spark."""
         with errors_of_the_jvm(self._catalyst.spark):
             in_pages = is_on_s3(self._metadata.location or "")
             index = self._partitions.listed_by_spark(self._leaf, in_pages=in_pages)
@@ -91,13 +92,13 @@ class CatalogTable(RelationTable):
 
     @property
     def has_names(self) -> bool:
-        """See :class:`RelationTable`."""
+        """Whether all partition names have been listed."""
         return self._partitions.has_names
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`.
+        """Yield the partitions that may match the predicate.
 
-        If all names are known already, all are listed, whatever the predicate.
+        If all names were listed before, all partitions are returned without a request.
         """
         if not self.has_names:
             keys = self._metadata.partition_schema
@@ -115,7 +116,8 @@ class CatalogTable(RelationTable):
     def _with(self, values: pa.Table) -> list[PartitionBatch] | None:
         """Request the partitions with these values of the first keys.
 
-        None if there are too many values, or if the catalog does not support the request.
+        The result is None if there are too many values, or if the catalog does not support the
+        request.
         """
         partitions, before = self._partitions, self._partitions.requests
         rows = list(zip(*values.to_pydict().values(), strict=True))
@@ -144,11 +146,14 @@ class CatalogTable(RelationTable):
         return batches
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`. The details stay in the JVM."""
+        """Load partitions from the catalog, and return the ones that still exist.
+
+        The details of the partitions stay in the JVM.
+        """
         before, names = self._partitions.requests, partitions.refs.to_pylist()
         with errors_of_the_jvm(self._catalyst.spark):
             found = set(self._partitions.fetch(names))
-            # Checked here, since Hive's reader lists the directories without splitlib.
+            # Check the locations here, since Hive's reader lists the directories without splitlib.
             self._partitions.refuse_outside(sorted(found))
         rows = [i for i, name in enumerate(names) if name in found]
         kept = partitions.take(pa.array(rows, pa.int64()))
@@ -156,7 +161,7 @@ class CatalogTable(RelationTable):
         return PartitionBatch(kept.values, kept.refs, requests)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`."""
+        """Yield the files of partitions, listed with the session's filesystems."""
         names = partitions.refs.to_pylist()
         batches = []
         with errors_of_the_jvm(self._catalyst.spark):
@@ -166,24 +171,24 @@ class CatalogTable(RelationTable):
                 raise MissingPartition("The partition's directory does not exist.", partition=name)
             number = pa.repeat(pa.scalar(row, pa.int64()), len(files))
             batches.append(files.set_column(_PARTITION, FILE_SCHEMA.field(_PARTITION), number))
-        # Built from columns, since a table without files has no batch.
+        # Without files, the combined table has no batch, so build one from its columns.
         columns = [c.combine_chunks() for c in pa.Table.from_batches(batches, FILE_SCHEMA).columns]
         together = pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
         yield FileBatch(together, self._metadata.read_format, Requests(storage=requests))
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`."""
+        """Check that the table was not dropped or recreated since it was opened."""
         with errors_of_the_jvm(self._catalyst.spark):
             self._partitions.check_identity()
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """See :class:`RelationTable`."""
+        """Return the rows of the selected partitions, with the attributes of the relation."""
         names = [name for batch in selected for name in batch.refs.to_pylist()]
         partitions = self._partitions.partitions(names)
         rows = self._rows_of(self._catalyst.reading_partitions(self._leaf, partitions))
-        # For a relation with a partition list, Spark assumes that filters on partition columns have
-        # been applied, and drops later ones. It does not push filters below a sample, so it keeps
-        # them, even though this sample has all rows.
+        # If a relation has a list of partitions, Spark assumes that filters on partition columns
+        # were already applied to it, and drops such filters. It does not push filters below a
+        # sample, so a sample of all rows makes Spark keep them.
         return rows.sample(withReplacement=False, fraction=1.0, seed=0)
 
     def _rows(self, refs: pa.Array) -> Any:

@@ -28,7 +28,7 @@ _QUERY_OF_VIEW: Final = (
 
 
 def names_of_tables(spark: SparkSession, database: str | None) -> Iterator[tuple[str, str]]:
-    """Yield database and name of each table of the current catalog, sorted.
+    """Yield the database and name of each table in the current catalog, in sorted order.
 
     Args:
         spark: The session.
@@ -58,17 +58,17 @@ class SessionConnector(Connector):
         spark: The session; by default the active session.
         listing_threads: Number of directories listed concurrently; by default the setting of this
             name.
-        spark_scan: How Spark reads the files; by default the setting of this name. With ``paths``
-            only Spark's public API is used.
+        spark_scan: ``auto``, ``pinned`` or ``paths``; by default the setting of this name. With
+            ``paths``, only Spark's public API is used.
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
-            writes them (``5``, never ``05``). Then partitions can be requested by name. String keys
-            do not need this option. If it is set but wrong, partitions are missed. The default is
-            the table's property ``splitlib.canonical_values``.
+            writes them (``5``, never ``05``). Then partitions can be requested by name. If this is
+            not true for the table, partitions are missed. String keys do not need this option. The
+            default is the table's property ``splitlib.canonical_values``.
     """
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`. The name is the same as in ``spark.table(name)``."""
+        """Open a table by its name, as in ``spark.table(name)``."""
         spark, config = _session(options), SplitConfig.resolve()
         threads = int(options.get("listing_threads") or config.listing_threads)
         how = str(options.get("spark_scan") or config.spark_scan)
@@ -80,7 +80,7 @@ class SessionConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """See :class:`splitlib.spi.SupportsTableNames`. Includes views, but not temporary views."""
+        """Yield the database and name of each table and view, without temporary views."""
         spark = _session(options)
         with errors_of_the_jvm():
             yield from names_of_tables(spark, database)
@@ -97,10 +97,11 @@ def relation_table(
     """Return the table that a leaf reads; None if splitlib cannot list its partitions.
 
     Args:
-        catalyst: The plans of the session.
+        catalyst: Access to the plans of the session.
         leaf: A leaf of an analyzed plan.
         threads: Number of directories listed concurrently.
-        known: Partitions of tables by the table's name. New tables are added; None to share none.
+        known: Partitions by the name of their table, shared by all scans of a table. New tables
+            are added. None if they are not shared.
         canonical: Whether integers and dates in partition values have only one spelling; None to
             read it from the table's properties.
     """

@@ -20,7 +20,7 @@ Below = Literal["ignored", "keys refused", "refused", "read"]
 _PARENT = "parent"
 # Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-# Locations with a complete filesystem. Hadoop adds a scheme or host to others when it lists them.
+# Locations with scheme and host. When Hadoop lists other locations, it adds its default ones.
 _QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
 _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 
@@ -30,14 +30,16 @@ def files_by_directory(
     directories: Sequence[str],
     below: Below = "ignored",
 ) -> pa.RecordBatch:
-    """Return files with :data:`FILE_SCHEMA`; ``partition`` is the position of their directory.
+    """Return the files of each directory, as a batch with the columns of :data:`FILE_SCHEMA`.
+
+    ``partition`` is the position of the file's directory in ``directories``.
 
     Args:
-        files: Columns ``path``, ``size``, ``modified``: all files in or below the directories.
+        files: All files in or below the directories, with columns ``path``, ``size``, ``modified``.
         directories: The directories. A directory may occur several times.
-        below: What to do with files in subdirectories. ``ignored`` drops them, ``keys refused``
-            raises an error if the subdirectory is named ``key=value``, ``refused`` always raises an
-            error, and ``read`` assigns them to the directory above.
+        below: Treatment of files in subdirectories. ``read`` assigns them to all directories above
+            them. ``ignored`` drops them. ``keys refused`` also drops them, but raises an error if
+            the name of the subdirectory contains ``=``. ``refused`` always raises an error.
 
     Raises:
         SourceError: if a file is in none of the directories.
@@ -86,7 +88,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return the positions of a directory; empty for a subdirectory that is ignored."""
+        """Return the positions of a directory; empty for an ignored subdirectory of one."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -97,7 +99,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the positions of a directory and of all its parents."""
+        """Return the positions of a directory and of all directories that contain it."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)

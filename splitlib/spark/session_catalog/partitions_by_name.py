@@ -1,7 +1,7 @@
 """Request the partitions of one table from a session's catalog.
 
-The first request lists all names, the next ones load the matching partitions. If the filters imply
-the names, they are not listed.
+The first request lists all partition names, and further requests load the matching partitions. If
+the filters imply the names of the matching partitions, the names are not listed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from splitlib.spark.jvm.session_catalog import CatalogPartitions
 from splitlib.spark.sql_text import bare_literals, column_text, has_variable
 from splitlib.storage import is_restricted
 
-# Values in one filter. Some metastores reject long filters: one on Derby rejects 200 values.
+# Maximum number of values in one filter. Some metastores reject long filters. With Derby as its
+# database, a metastore rejects 200 values.
 _VALUES_PER_FILTER = 50
 # Up to this many partitions are requested one by one. For more, a filter is tried first.
 _FEW = 4
-# From this many directories on, they may be listed together.
+# Minimum number of directories for a common listing, which lists all files below their parent.
 _TOGETHER = 16
-# Pages that such a common listing may always read.
+# Number of pages that a common listing may always read.
 _PAGES = 2
 
 
@@ -57,8 +58,8 @@ class PartitionsByName:
     """Requests and caches the partitions and files of one table. Thread-safe.
 
     Args:
-        catalyst: The plans of the session.
-        catalog: The catalog's partitions of the table.
+        catalyst: Access to the plans of the session.
+        catalog: Access to the partitions in the catalog.
         threads: Number of directories listed concurrently.
     """
 
@@ -67,10 +68,10 @@ class PartitionsByName:
         self._catalog = catalog
         self.threads = threads
         self._lock = threading.RLock()
-        """Held during requests, so that a second thread waits for the first one's result."""
+        """Held during requests, so that a second thread waits and uses the same result."""
         self._names: tuple[pa.Array, pa.RecordBatch] | None = None
         self._names_with: dict[tuple[str, ...], tuple[pa.Array, pa.RecordBatch]] = {}
-        """Names and values of partitions, by the values of the first keys."""
+        """Names and values of partitions, by the requested values of the first keys."""
         self._absent: set[str] = set()
         """Requested names without a partition."""
         self._fetched: dict[str, _Fetched | None] = {}
@@ -86,7 +87,8 @@ class PartitionsByName:
         """Whether directories have to be listed one by one, because a common listing failed."""
         self._whole: Any = None
         self.listings = 0
-        """Number of storage requests for listings. A single directory counts as one request."""
+        """Number of storage requests to list directories. A directory that is listed alone counts
+        as one request."""
 
     @classmethod
     def of(cls, catalyst: Catalyst, entry: Any, threads: int) -> Self:
@@ -101,8 +103,8 @@ class PartitionsByName:
         """Make the first catalog requests ahead of time. May be called in any thread.
 
         Args:
-            by_name: Whether the filters will imply the names of the partitions. Then all names are
-                requested only if the catalog does not support requests by name.
+            by_name: Whether the filters will imply the names of the partitions. If true, all names
+                are requested only if the catalog does not support requests by name.
         """
         with self._lock:
             if not self._catalog.prepare() or not by_name:
@@ -121,12 +123,12 @@ class PartitionsByName:
             return self._names
 
     def names_with(self, leading: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch] | None:
-        """Return names and values like :meth:`names`, of partitions with these leading values.
+        """Return the names and values of the partitions with given values of the first keys.
 
-        None if the catalog can only list all names.
+        The result has the form of :meth:`names`. It is None if the catalog can only list all names.
 
         Args:
-            leading: Values of the first one or more keys, which must have only one spelling.
+            leading: Values of the first keys. Each must be the only spelling of its value.
         """
         with self._lock:
             values = tuple(leading)
@@ -143,10 +145,11 @@ class PartitionsByName:
     def existing(self, rows: Iterable[Sequence[str]]) -> list[str] | None:
         """Return the names of existing partitions with these values, without listing names.
 
-        None if the catalog does not support requests by name.
+        The result is None if the catalog does not support requests by name.
 
         Args:
-            rows: Values of all keys for each partition, which must have only one spelling.
+            rows: Values of all keys for each partition. Each must be the only spelling of its
+                value.
         """
         names = [partition_name(self.schema.names, row) for row in rows]
         with self._lock:
@@ -168,12 +171,13 @@ class PartitionsByName:
                 try:
                     self._fetch(missing)
                 except JVM_ERRORS:
-                    self.check_identity()  # a new table of this name may have other keys
+                    # The error may come from a new table of this name with other keys.
+                    self.check_identity()
                     raise
             return [name for name in names if self._fetched[name] is not None]
 
     def partitions(self, names: Sequence[str]) -> Any:
-        """Return fetched partitions in this order, Spark's ``Seq[CatalogTablePartition]``."""
+        """Return the fetched partitions of these names, a ``Seq[CatalogTablePartition]``."""
         with self._lock:
             chosen: list[tuple[_Fetched, list[str]]] = []
             for name in names:
@@ -217,7 +221,7 @@ class PartitionsByName:
             return [self._files[name] for name in names], self.listings - before
 
     def listed_by_spark(self, leaf: Any, *, in_pages: bool) -> Any:
-        """Return Spark's index of all partitions. It is listed once for all scans of the query.
+        """Return Spark's index of the files of all partitions, listed once for all scans.
 
         Args:
             leaf: A scan of the table.
@@ -231,7 +235,7 @@ class PartitionsByName:
             return self._whole
 
     def _fill_listing_cache(self, index: Any) -> None:
-        """List all directories together, if few pages are enough, and fill Spark's cache."""
+        """Add all files of the table to Spark's cache, if a listing with few pages returns them."""
         names, _ = self.names()
         if self._is_apart or len(names) < _TOGETHER:
             return
@@ -240,7 +244,7 @@ class PartitionsByName:
         self.listings += fill_listing_cache(scala, catalyst.hadoop_conf, index, first, pages)
 
     def statuses(self, paths: Sequence[str]) -> Any:
-        """Return the filesystem's entries of listed files, a ``Seq[FileStatus]``."""
+        """Return the entries of listed files from their filesystem, a ``Seq[FileStatus]``."""
         with self._lock:
             rows = pa.array([self._status_of[path] for path in paths], pa.int64())
             return self._catalyst.scala.positions(rows).map(self._statuses)
@@ -258,7 +262,7 @@ class PartitionsByName:
             )
 
     def _read(self, told: Sequence[str]) -> tuple[pa.Array, pa.RecordBatch]:
-        """Count a request for names, and return the names and their values."""
+        """Return the names that one request returned, and their values. Count the request."""
         self.requests += 1
         names = pa.array(told, pa.string())
         self._check_keys(names)
@@ -273,7 +277,7 @@ class PartitionsByName:
             raise SourceError(f"A partition name does not have the keys {keys}.")
 
     def _list_together(self) -> None:
-        """List all fetched, unlisted partitions together, if few pages are enough."""
+        """List all fetched partitions that are not listed yet, with one listing of few pages."""
         names = [name for name, found in self._fetched.items() if found and name not in self._files]
         pages = self._most_pages(len(names))
         known = 0 if self._names is None else len(self._names[0])
@@ -290,10 +294,10 @@ class PartitionsByName:
             self._keep_files([names[number] for number in flat.directories], flat.found)
 
     def _most_pages(self, directories: int) -> int:
-        """Return how many pages a common listing of these directories may read.
+        """Return the maximum number of pages that a common listing of the directories may read.
 
-        Pages are read one after the other, and the result may be unusable. So they may take at most
-        half the time of listing the directories one by one in all threads.
+        Pages are read one after the other, and the listing may fail in the end. So it may take at
+        most half the time that all threads need to list the directories one by one.
         """
         return max(_PAGES, directories // (2 * self.threads))
 
@@ -320,7 +324,7 @@ class PartitionsByName:
         partitions = self._catalog.by_name(names)
         self.requests += partitions is not None
         self._keep(partitions, names)
-        # Request missing partitions by a filter, and then one by one.
+        # If some are missing, request them by a filter, and the remaining ones one by one.
         missing = [name for name in names if name not in self._fetched]
         if len(missing) > _FEW:
             for offset in range(0, len(missing), _VALUES_PER_FILTER):
@@ -351,10 +355,10 @@ class PartitionsByName:
             )
 
     def _keep(self, partitions: Any | None, names: Sequence[str]) -> None:
-        """Keep the requested partitions from a response, which may contain others, too."""
+        """Cache the requested partitions of a response. The response may contain others as well."""
         if partitions is None:
             return
-        # Compared by values, since other writers may escape names in another way.
+        # Compare values instead of names, since other writers may escape names differently.
         found = self._texts(self._catalog.names_of(partitions))
         by_values = {values: i for i, values in enumerate(found)}
         asked = dict(zip(names, self._texts(names), strict=True))
@@ -370,7 +374,8 @@ class PartitionsByName:
     def _condition(self, names: Sequence[str]) -> str | None:
         """Return an SQL filter that matches at least these partitions.
 
-        The filter lists the values of one key. None if no key's values have plain SQL literals.
+        The filter lists the values of one key. The result is None if the values of no key can be
+        written as SQL literals without a cast.
         """
         columns = split_names(pa.array(names, pa.string()), self.schema.names)
         best: str | None = None

@@ -58,13 +58,14 @@ class PublicStatements:
     ) -> dict[str, Any] | None:
         """Return the catalog's description of a partition and its table; None if not found.
 
-        Spark may look up another spelling of a number, and return that partition.
+        The partition may differ from the request in the spelling of numbers: for ``07``, Spark
+        looks up ``7``.
 
         Args:
             table: The table's name in SQL.
             values: The value of each key, as text.
         """
-        # Values are byte literals, since the escaping of quotes depends on session settings.
+        # Values are written as bytes, because session settings affect how quotes are escaped.
         spec = ", ".join(
             f"{quoted(key)} = X'{(value or NULL_PARTITION).encode().hex()}'"
             for key, value in values.items()
@@ -77,11 +78,12 @@ class PublicStatements:
             return None
 
     def partition_names(self, table: str, leading: Mapping[str, str] | None = None) -> pa.Array:
-        """Return the names of all partitions, or of partitions with some values.
+        """Return the names of all partitions, or of the partitions with given values.
 
         Args:
             table: The table's name in SQL.
-            leading: Values of the first keys, with letters, digits and ``_.-`` only; None for all.
+            leading: Values of the first keys, with letters, digits and ``_.-`` only; None to return
+                the names of all partitions.
         """
         statement = f"SHOW PARTITIONS {table}"
         if leading:
@@ -124,7 +126,8 @@ class PublicStatements:
         refuse_outside(*directories)
         paths = without_globs(pa.array(directories, pa.string()))
         with _told():
-            # This format returns a row for each file, and reads the content only if selected.
+            # The format binaryFile returns one row per file. A file is opened only if the query
+            # selects its content.
             found = self._spark.read.format("binaryFile").option("recursiveFileLookup", "true")
             columns = [
                 F.col("path"),

@@ -1,4 +1,4 @@
-"""Tables of the session's catalog, read only with Spark's public API, as in Spark Connect."""
+"""Tables of the session's catalog, listed with Spark's public API, such as on Spark Connect."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from splitlib.spark.sql_text import quoted
 from splitlib.spi import Connector, Predicate, flag
 from splitlib.storage import refuse_outside
 
-# Settings that make Spark read Hive tables of a format with its own reader.
+# For each format, the setting that makes Spark read Hive tables with its own reader.
 _CONVERTED: Final = {
     "orc": "spark.sql.hive.convertMetastoreOrc",
     "parquet": "spark.sql.hive.convertMetastoreParquet",
 }
 _MANAGED: Final = "spark.sql.hive.manageFilesourcePartitions"
-# Each prefix takes one statement.
+# Maximum number of prefixes of partition names to request, each with one statement.
 _MOST_PREFIXES: Final = 4
-# Operators that do not change rows.
+# Plan nodes that return the rows of the files unchanged.
 _PLAIN = ("SubqueryAlias", "Relation", "HiveTableRelation")
 _REDACTED = "*********(redacted)"
-# Type of a partition's handle after its details are loaded. Before, the handle is the name.
+# Type of a partition's reference after its details are loaded. Before, the reference is its name.
 _REF = pa.struct([("name", pa.string()), ("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -68,7 +68,8 @@ class PublicTable(Connector):
         said = properties.get(CANONICAL_VALUES, False) if canonical is None else canonical
         self._canonical = flag({CANONICAL_VALUES: said}, CANONICAL_VALUES)
         if location := self._described.get("location"):
-            refuse_outside(location)  # before Spark lists it to infer its columns
+            # Check the location before Spark lists it to infer the columns.
+            refuse_outside(location)
         self._threads = threads
         # A few partitions for each thread: enough to keep all threads busy, and few enough to
         # return the first files soon.
@@ -81,7 +82,7 @@ class PublicTable(Connector):
         self._is_converted = (
             converted is not None and str(spark.conf.get(converted, "true")).lower() == "true"
         )
-        # The full name, since the session's current catalog and database may change.
+        # Use the full name, since the session's current catalog and database may change.
         parts = (*self._described["namespace"], self._described["table_name"])
         self._table = quoted(str(self._described["catalog_name"]), *parts)
         refuse_guarded(self._ask.analyzed_plan(self._table))
@@ -100,7 +101,7 @@ class PublicTable(Connector):
         raise NotImplementedError
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the metadata of the table."""
         return self._metadata
 
     @property
@@ -109,10 +110,10 @@ class PublicTable(Connector):
         return str(self._described["table_name"])
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`.
+        """Yield the partitions that may match the predicate.
 
-        If the predicate implies a few prefixes of names, or whole names, only these are requested.
-        Otherwise one request lists all names.
+        If the predicate implies a few partition names, or a few prefixes of names, only these
+        partitions are requested. Otherwise one request lists all names.
         """
         keys = self._metadata.partition_keys
         if not keys:
@@ -138,7 +139,10 @@ class PublicTable(Connector):
         return PartitionBatch(*kept, asked_for="prefix")
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`. Each partition takes one request."""
+        """Load location and format of partitions, with one catalog request for each.
+
+        Partitions that no longer exist are left out.
+        """
         keys = self._metadata.partition_keys
         if not keys:
             return partitions
@@ -160,7 +164,7 @@ class PublicTable(Connector):
         return PartitionBatch(kept.values, pa.array(refs, _REF), Requests(catalog=requests))
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`."""
+        """Check that the table was not dropped or recreated since it was opened."""
         if _identity(self._ask.described(self._table)) != _identity(self._described):
             raise TableNotFound(
                 "The table was dropped, recreated or moved since it was opened.",
@@ -168,7 +172,7 @@ class PublicTable(Connector):
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`."""
+        """Yield the files of partitions, in one batch for each read format."""
         refs = partitions.refs
         locations = pc.struct_field(refs, "location").to_pylist()
         found = self._files(locations, pc.struct_field(refs, "name").to_pylist())
@@ -183,14 +187,15 @@ class PublicTable(Connector):
 
     @property
     def _below(self) -> Below:
-        """How to treat files in subdirectories of a partition's directory."""
+        """Treatment of files in subdirectories of a partition's directory."""
         form = self._metadata.read_format
         if is_recursive(form):
             return "read"
         if not _is_source(self._described) and not self._is_converted:
-            # Hadoop's settings decide whether Hive's reader reads such files or fails.
+            # Hive's reader reads such files or fails, depending on Hadoop's settings.
             return "refused"
-        # Such directories may be partitions that Spark would infer, or list buckets of Hive.
+        # A subdirectory ``k=v`` may be a partition that Spark would infer, or a list bucket of
+        # Hive.
         in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
         return "keys refused" if in_doubt else "ignored"
 
@@ -200,23 +205,27 @@ class PublicTable(Connector):
         except MissingPartition as error:
             if len(locations) == 1:
                 error.partition = names[0]
-            else:  # list them one by one to find the missing partition
+            else:
+                # List the directories one by one, to find the missing partition.
                 for location, name in zip(locations, names, strict=True):
                     self._files([location], [name])
             raise
 
     def _described_partition(self, spec: dict[str, str | None]) -> dict[str, Any] | None:
-        """Return the catalog's description of a partition; None without one of this spelling."""
+        """Return the catalog's description of a partition.
+
+        The result is None if no partition has exactly these values in this spelling.
+        """
         found = self._ask.described_partition(self._table, spec)
         if found is None or _named(found["partition_values"]) != _named(spec):
             return None
         return found
 
     def _refuse_respelled(self, names: list[str]) -> None:
-        """Check that partitions that were not found do not exist.
+        """Check that the catalog does not list the partitions that were not found.
 
         Raises:
-            UnsupportedTable: if one exists. For ``k=07``, Spark only looks up ``k=7``.
+            UnsupportedTable: if the catalog lists one. For ``k=07``, Spark looks up only ``k=7``.
         """
         there = self._ask.partition_names(self._table)
         still = pc.is_in(pa.array(names), value_set=there).to_pylist()
@@ -237,17 +246,17 @@ class PublicTable(Connector):
 
 
 def _named(values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the values as spelled in a name, where null and the empty string are equal."""
+    """Return the values as in a partition name, in which null and the empty string are equal."""
     return {key: value or NULL_PARTITION for key, value in values.items()}
 
 
 def _is_source(described: Mapping[str, Any]) -> bool:
-    """Return whether the table is of one of Spark's data sources and not of a Hive SerDe."""
+    """Return whether the table has one of Spark's data sources, and not a Hive SerDe."""
     return str(described.get("provider", "hive")).lower() != "hive"
 
 
 def _refuse_unlisted(described: Mapping[str, Any], managed: str) -> None:
-    """Reject tables with rows that are not in plain files, or with unregistered partitions.
+    """Reject tables whose rows are not in plain files, or whose partitions are not in the catalog.
 
     Args:
         described: The catalog's description of the table.
@@ -285,10 +294,10 @@ def refuse_guarded(plan: str) -> None:
     """Reject tables with row filters, column masks or other operators above the files.
 
     Args:
-        plan: Analyzed plan of a query for all rows, as text. The first line lists the columns.
+        plan: Text of the analyzed plan of a query for all rows. Its first line lists the columns.
 
     Raises:
-        UnsupportedTable: if the plan has such an operator. The message names it.
+        UnsupportedTable: if the plan has such an operator. The message names the operator.
     """
     for line in plan.split("\n")[2:]:  # skip the columns and the projection of SELECT *
         found = re.match(r"[\s:+-]*(\w+)", line)
@@ -325,6 +334,6 @@ def _read_format(
 
 
 def _identity(described: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return properties that differ between a table and a new one of the same name."""
+    """Return properties that change if a table is dropped and created again."""
     names = ("created_time", "type", "provider", "location", "partition_columns")
     return tuple(described.get(name) for name in names)

@@ -1,4 +1,7 @@
-"""Tables that Spark reads with its own relation, limited to the selected files or partitions."""
+"""Tables that Spark reads with its own relation, limited to the selected files or partitions.
+
+:class:`RelationTable` is the base class of such tables.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +45,11 @@ _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
 class RelationTable(Connector):
-    """Base class of tables with a Spark relation over their files.
+    """Base class of tables that Spark reads with a relation over their files.
 
     Args:
-        catalyst: The plans of the session that reads.
-        leaf: The relation from a plan. Scans of the table have the same attributes.
+        catalyst: Access to the plans of the session.
+        leaf: The relation, a leaf of a plan. Scans of the table have the same attributes.
     """
 
     def __init__(self, catalyst: Catalyst, leaf: Any) -> None:
@@ -56,16 +59,22 @@ class RelationTable(Connector):
         self._metadata = _metadata(catalyst, leaf)
 
     def read_by(self, plan: Any) -> Self:
-        """Set the plan above the relation that reads the rows, for example to pad CHAR columns.
+        """Set the plan through which rows of the relation are read, and return the table.
+
+        Spark adds such a plan, for example, to pad CHAR columns.
 
         Args:
-            plan: A plan in which each node has one child. The leaf is the relation.
+            plan: A plan over the relation, in which each node has one child.
         """
         self._plan = plan
         return self
 
     def named_by(self, alias: Any) -> Self:
-        """Set the ``SubqueryAlias`` with which :meth:`named` qualifies columns; None for none."""
+        """Set the ``SubqueryAlias`` by which :meth:`named` qualifies columns; None to not qualify.
+
+        Returns:
+            The table itself.
+        """
         self._alias = alias
         return self
 
@@ -82,7 +91,7 @@ class RelationTable(Connector):
         raise NotImplementedError
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the metadata of the table."""
         return self._metadata
 
     @property
@@ -92,21 +101,26 @@ class RelationTable(Connector):
 
     @property
     def leaf(self) -> Any:
-        """Relation from the plan."""
+        """Relation with which Spark reads the table, a leaf of a plan."""
         return self._leaf
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
-        """Number and total bytes of the files that Spark has listed; None if it has listed none."""
+        """Number and total size in bytes of the files that Spark has already listed.
+
+        Both are None if Spark has not listed files of the table.
+        """
         return None, None
 
     @property
     def can_read_nothing(self) -> bool:
-        """Whether replacing the scan by one without files avoids work."""
+        """Whether a query does less work if its scan is replaced by a scan without files."""
         return False
 
     def prepare(self, *, by_name: bool) -> None:
         """Make catalog requests ahead of time. May be called in any thread.
+
+        Tables without catalog requests do nothing.
 
         Args:
             by_name: Whether the filters will imply the names of the partitions.
@@ -148,7 +162,8 @@ class RelationTable(Connector):
         known = self._statuses(files) if files.num_rows else None
         files = files.set_column(0, "path", canonical_paths(files["path"]))
         keys = self._metadata.partition_keys
-        with errors_of_the_jvm(self._catalyst.spark):  # a partition value may not parse
+        # Spark raises an error if a partition value cannot be parsed.
+        with errors_of_the_jvm(self._catalyst.spark):
             rows = self._rows(partitions[_REF].combine_chunks()) if keys else None
         return self._rows_of(
             pinned_leaf(self._catalyst.spark, self._leaf, files, partitions, rows, known)
@@ -162,7 +177,7 @@ class RelationTable(Connector):
         raise NotImplementedError
 
     def _rows_of(self, relation: Any) -> DataFrame:
-        """Return the rows of another relation, read by the table's plan."""
+        """Return a DataFrame of the table's plan, with another relation in place of its own."""
         depth, node = 0, self._plan
         while not node.children().isEmpty():
             depth, node = depth + 1, node.children().head()
@@ -176,7 +191,10 @@ class RelationTable(Connector):
 
     @abstractmethod
     def _statuses(self, files: pa.Table) -> Any:
-        """Return the filesystem's entries of files, a ``Seq[FileStatus]``; None if not known."""
+        """Return the entries of files from their filesystem, a ``Seq[FileStatus]``.
+
+        The result is None if the entries were not kept.
+        """
 
 
 def relation_of(table: Table) -> RelationTable | None:
@@ -186,7 +204,10 @@ def relation_of(table: Table) -> RelationTable | None:
 
 
 def public_name_of(table: Table) -> str | None:
-    """Return the name, without database, of a table read with Spark's public API; else None."""
+    """Return the name, without database, of a table that is read with Spark's public API.
+
+    The result is None for any other table.
+    """
     connector = table.connector
     return connector.name_in_catalog if isinstance(connector, PublicTable) else None
 
@@ -196,7 +217,7 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
     schema["fields"] = [
         field for field in schema["fields"] if "__metadata_col" not in str(field["metadata"])
     ]
-    # If Spark pads CHAR columns, the relation's columns lack the metadata for CHAR.
+    # If Spark pads CHAR columns, their metadata is missing in the attributes of the relation.
     declared = {f["name"]: f["metadata"] for f in catalyst.declared_schema(leaf)["fields"]}
     for field in schema["fields"]:
         if SPARK_CHAR_VARCHAR in declared.get(field["name"], {}):
@@ -212,16 +233,17 @@ def _metadata(catalyst: Catalyst, leaf: Any) -> TableMetadata:
 
 
 class ListedTable(RelationTable):
-    """A table with the partitions and files of Spark's file index. Makes no further requests.
+    """A table whose partitions and files Spark has already listed. It makes no further requests.
 
     Args:
-        catalyst: The plans of the session that reads.
+        catalyst: Access to the plans of the session.
         leaf: A ``LogicalRelation``.
         index: The ``InMemoryFileIndex`` of the leaf.
     """
 
     partitions_per_listing = 10_000
-    """Number of partitions in one batch. Large, since the files are listed already."""
+    """Maximum number of partitions in one call of :meth:`list_files`. It is large, since the files
+    are already listed."""
 
     def __init__(self, catalyst: Catalyst, leaf: Any, index: Any) -> None:
         super().__init__(catalyst, leaf)
@@ -229,24 +251,24 @@ class ListedTable(RelationTable):
 
     @property
     def name(self) -> str:
-        """See :class:`RelationTable`."""
+        """Root directories of the table, separated by commas."""
         return ", ".join(self._catalyst.roots_of(self._leaf))
 
     @property
     def listed_before(self) -> tuple[int | None, int | None]:
-        """See :class:`RelationTable`."""
+        """Number and total size in bytes of the files in Spark's index."""
         files = self._listing.files
         return len(files), pc.sum(files["size"], min_count=0).as_py()
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        """Yield one batch with all partitions in Spark's index."""
         with active(self._catalyst.spark):
             number = pa.array(range(self._directories.size()), pa.int64())
             values = self._values
         yield PartitionBatch(values, number)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`."""
+        """Yield the files of partitions from Spark's index, in one batch."""
         with active(self._catalyst.spark):
             listed = self._listing.files
         row = pc.index_in(listed["partition"], value_set=partitions.refs)
@@ -267,7 +289,7 @@ class ListedTable(RelationTable):
 
     @cached_property
     def _listing(self) -> Listing:
-        """Files of all partitions. Fetched from the JVM only if some may be pruned."""
+        """Files of all partitions, fetched from the JVM at first use."""
         return self._catalyst.files_of(self._directories)
 
     @cached_property
@@ -293,7 +315,7 @@ class WholeTable(RelationTable):
     """A Hive table without partitions, treated as one partition without values.
 
     Args:
-        catalyst: The plans of the session that reads.
+        catalyst: Access to the plans of the session.
         leaf: A ``HiveTableRelation`` without partitions.
         threads: Number of directories listed concurrently.
     """
@@ -304,16 +326,16 @@ class WholeTable(RelationTable):
 
     @property
     def name(self) -> str:
-        """See :class:`RelationTable`."""
+        """Directory of the table."""
         return self._metadata.location or ""
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`."""
+        """Yield the whole table as one partition without values."""
         nothing = pa.RecordBatch.from_arrays([], names=[])
         yield PartitionBatch(nothing, pa.array([self._metadata.location]))
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`."""
+        """Yield the files in the table's directory, in one batch."""
         catalyst = self._catalyst
         directories = catalyst.directories_at([self._metadata.location or ""])
         with errors_of_the_jvm(catalyst.spark):
@@ -325,7 +347,7 @@ class WholeTable(RelationTable):
         yield FileBatch(found.files, self._metadata.read_format, Requests(storage=1))
 
     def scan_of_partitions(self, selected: Iterable[PartitionBatch]) -> DataFrame:
-        """See :class:`RelationTable`. Returns all rows, or none without a selected partition."""
+        """Return all rows of the table, or no rows if its only partition is not selected."""
         rows = self._rows_of(self._leaf)
         return rows if any(map(len, selected)) else rows.limit(0)
 
