@@ -1,4 +1,4 @@
-"""Options and columns of ``spark.read.format("splitlib")``, checked and typed."""
+"""Parse the options of ``spark.read.format("splitlib")``, and determine its columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from splitlib.storage import nested_options, option_value
 from splitlib.suggestions import nearest
 from splitlib.table import Table
 
-# Metadata key of a column's initial default: its value in files older than the column.
+# Metadata key of a column's initial default, which is its value in files that lack the column.
 _SPARK_DEFAULT = "EXISTS_DEFAULT"
 _READABLE = (
     T.BooleanType,
@@ -51,7 +51,11 @@ _MAX_BYTES = 2**30
 
 
 def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType:
-    """Return the columns to read, with the types of ``spark.table``; by default all columns.
+    """Return the columns to read, with the types that ``spark.table`` would have.
+
+    Args:
+        table: The table.
+        columns: Names of the columns, in any case; None for all columns.
 
     Raises:
         ConfigError: if the table does not have one of the columns.
@@ -76,7 +80,8 @@ def wanted_schema(table: Table, columns: tuple[str, ...] | None) -> T.StructType
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """Return the schema of the Arrow batches that Spark accepts for ``schema``."""
-    # Newer versions of PySpark require the time zone of timestamps. Older versions use UTC.
+    # Newer versions of PySpark need the time zone of timestamps as an argument. Older versions do
+    # not have this argument and use UTC.
     utc: Any = (
         {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     )
@@ -101,19 +106,19 @@ def _is_readable(kind: T.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Parsed options of the data source. ``repr`` leaves out values that may be secret."""
+    """Parsed options of the data source. Their ``repr`` omits values that may be secret."""
 
     table: str
     connector: str | None
     columns: tuple[str, ...] | None
-    """Names of the columns to read, in this order; None = all columns."""
+    """Names of the columns to read, in this order; None for all columns."""
     filters: tuple[DynamicFilteringData, ...] = field(repr=False)
     time_zone: str | None
     max_bytes_per_trigger: int
     config: SplitConfig
     storage: Mapping[str, Any] = field(repr=False)
     others: Mapping[str, Any] = field(repr=False)
-    """Options of the connector."""
+    """All other options, which are passed to the connector."""
 
     __repr__ = show
 
@@ -162,11 +167,11 @@ class ReadOptions:
         )
 
     def open(self) -> Table:
-        """Open the table, with its timestamp keys in the time zone of the session.
+        """Open the table, with its timestamp keys in the time zone of the option ``timeZone``.
 
         Raises:
             ConfigError: if the table needs a time zone and ``timeZone`` is missing.
-            SplitlibError: as :func:`splitlib.load_table`.
+            SplitlibError: the same errors as :func:`splitlib.load_table`.
         """
         given = {"storage_options": dict(self.storage)} if self.storage else {}
         # A Python data source cannot read the settings of the Spark session.
@@ -200,7 +205,7 @@ class ReadOptions:
         return table
 
     def filters_in_zone(self) -> list[DynamicFilteringData]:
-        """Return the filters, with timestamps as local times of the session's time zone."""
+        """Return the filters, with timestamps as local times in the zone of option ``timeZone``."""
         zone = self.time_zone
         return [data if zone is None else data.in_time_zone(zone) for data in self.filters]
 

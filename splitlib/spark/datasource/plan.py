@@ -59,7 +59,8 @@ class SplitReader:
         storage, allowed = Storage(self._storage), self._config.allowed_locations
         if allowed is None:
             allowed = _allowed_by_session()
-        if allowed is not None:  # a symbolic link may have changed since planning
+        if allowed is not None:
+            # Check again, since a symbolic link may have changed after planning.
             paths = [split.path for split in partition.splits]
             AllowedLocations(allowed).refuse_files_outside(paths)
         for split in partition.splits:
@@ -73,10 +74,10 @@ class SplitReader:
 
 
 def _allowed_by_session() -> tuple[str, ...] | None:
-    """Return the session's setting ``allowed_locations``, or None if it is not set.
+    """Return the session's setting ``allowed_locations``; None if it is not set.
 
-    On the driver, a Python data source cannot read the settings of the session. Spark passes
-    the settings to each task as local properties.
+    A Python data source cannot read the session's settings on the driver. In a task it can, since
+    Spark passes the settings to each task as local properties.
     """
     task = TaskContext.get()
     value = None if task is None else task.getLocalProperty(_ALLOWED)
@@ -89,14 +90,15 @@ class Planned(NamedTuple):
     """Result of the enumeration of a table."""
 
     splits: list[FileSplit]
-    """Splits that match the filters. Equal tables give equal splits in the same order."""
+    """Splits that match the filters. For an unchanged table, they are equal and in the same order
+    each time."""
     row_groups: RowGroupFilter
 
 
 class SplitPlanner(ABC):
-    """Plans the splits of a data source. Pickled, it becomes a :class:`SplitReader`.
+    """Plans the splits that a DataFrame reads. Its pickle contains a :class:`SplitReader` instead.
 
-    The table is open only during enumeration, because Spark does not always report when it no
+    The table is open only while splits are planned, because Spark does not always report that it no
     longer needs a reader.
     """
 
@@ -109,7 +111,7 @@ class SplitPlanner(ABC):
         """Return the filter that selects the row groups to read in each file."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the rows of one task, see :meth:`SplitReader.read`."""
+        """Read the rows of one task, as :meth:`SplitReader.read` does."""
         kind, arguments = self.__reduce__()
         return kind(*arguments).read(partition)
 
@@ -125,9 +127,9 @@ class SplitPlanner(ABC):
         """Open the table, enumerate its splits, and close it.
 
         Raises:
-            ConfigError: if the schema differs from that of table and option ``columns``.
+            ConfigError: if the schema of the DataFrame differs from the columns of the table.
             UnsupportedTable: for files or partition values that cannot be read exactly.
-            SplitlibError: as :func:`splitlib.load_table`, and
+            SplitlibError: the errors of :func:`splitlib.load_table` and of
                 :meth:`splitlib.DynamicFileEnumerator.enumerate_splits`.
         """
         with self._options.open() as table:
@@ -149,7 +151,7 @@ class SplitPlanner(ABC):
 
 
 class _ExactEnumerator(DynamicFileEnumerator):
-    """Refuses files and partition values that Spark might read differently."""
+    """Enumerates splits, but rejects files and partition values that Spark may read differently."""
 
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
         checked: PartitionBatch | None = None
@@ -162,10 +164,10 @@ class _ExactEnumerator(DynamicFileEnumerator):
 
 
 def refuse_inexact(partitions: PartitionBatch, keys: pa.Schema) -> None:
-    """Refuse partition values that Spark may parse differently from :func:`parse`.
+    """Reject partition values that Spark may parse differently from :func:`parse`.
 
     Raises:
-        UnsupportedTable: with one such value in its message.
+        UnsupportedTable: if there is such a value. The message names it.
     """
     values = partitions.values
     parsed_as = table_fields(values.schema, partitions.fields, keys)

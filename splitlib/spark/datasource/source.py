@@ -1,7 +1,7 @@
-"""``spark.read.format("splitlib")`` and ``spark.readStream.format("splitlib")``.
+"""The data source for ``spark.read`` and ``spark.readStream`` with ``format("splitlib")``.
 
-The data source uses only Spark's public Python API. So it also works on Spark Connect, and with
-storage for which Spark has no driver. :func:`splitlib.read` is faster where it can be used.
+It uses only Spark's public Python API. So it also works on Spark Connect, and with storage that
+Spark itself cannot access. If a session can use :func:`splitlib.read`, that function is faster.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from splitlib.spark.datasource.stream import StreamReader
 
 
 class SplitlibDataSource(DataSource):
-    """A table of any connector. The executors read its files with Arrow.
+    """Data source for a table of any connector. The executors read its files with Arrow.
 
     Options:
         table: Name of the table, as for :func:`splitlib.load_table`. It can also be passed to
             ``load``.
-        connector: Connector of the table. It may be omitted where the environment configures
+        connector: Connector of the table. It may be omitted if environment variables configure
             the catalog.
         columns: Names of the columns to read, separated by commas; by default all columns. Spark
             does not pass the columns of a query to a Python data source.
-        filter: Join keys: ``base64.b64encode(data.to_bytes())`` of a
+        filter: Join keys, as ``base64.b64encode(data.to_bytes()).decode()`` for a
             :class:`splitlib.DynamicFilteringData`. Further filters are ``filter.2``,
             ``filter.3``, …
-        timeZone: Time zone of the session; needed for partition keys or filters of type
-            timestamp.
-        maxBytesPerTrigger: Maximum size of a micro-batch of a stream (``1g``).
+        timeZone: Time zone of the session; needed if partition keys or filters are timestamps.
+        maxBytesPerTrigger: Maximum size of a micro-batch of a stream, such as ``512m``; by default
+            ``1g``.
         storage.NAME: Option NAME of the fsspec filesystem.
 
     Further options are the settings of :class:`splitlib.SplitConfig`, in camel case such as
     ``targetSplitBytes``, and the options of the connector.
     """
 
-    # Spark calls `schema` and `reader` in two separate daemon processes (measured with 4.0 and
-    # 4.3). It also plans a DataFrame more than once: for each query in 4.0, for self-joins in
-    # later versions. Processes cannot share a connection, so each method opens and closes the
-    # table. Reopening also shows whether the table was altered in between. `schema` does not
-    # enumerate: that would list files for DataFrames that are never read, and twice for streams.
-    # If the user passes the schema, only the reader opens the table.
+    # Spark calls `schema` and `reader` in two separate processes (measured with 4.0 and 4.3). Spark
+    # 4.0 plans a DataFrame again for each query, later versions do so for self-joins. Processes
+    # cannot share a connection, so each method opens and closes the table. This also detects that
+    # the table was altered in between. `schema` does not list files, since a DataFrame may never be
+    # read, and a stream would list its files twice. If the user passes the schema, Spark does not
+    # call `schema`, and only the reader opens the table.
 
-    # Not implemented: pushFilters. Spark stores the remaining partitions with the loaded DataFrame,
-    # not with the query: after `loaded.where("k = 1")`, `loaded` itself would lose its other rows.
-    # The method is also an error where its setting is off, which is the default.
+    # `pushFilters` is not implemented. Spark would store the remaining partitions with the loaded
+    # DataFrame instead of the query: after `loaded.where("k = 1")`, `loaded` itself would lose its
+    # other rows. Spark also raises an error for the method if its setting is off, the default.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -65,7 +65,7 @@ class SplitlibDataSource(DataSource):
         return "splitlib"
 
     def schema(self) -> StructType:
-        """Return the columns, with the types of ``spark.table``.
+        """Return the columns, with the types that ``spark.table`` would have.
 
         Raises:
             UnsupportedTable: if the rows might differ from those of Spark's own reader.
@@ -93,11 +93,15 @@ class SplitlibDataSource(DataSource):
 
 
 class BatchReader(SplitPlanner, DataSourceReader):
-    """Reads all splits at once. Spark makes a reader per plan, which fixes the files to read."""
+    """Reads all splits of a table in one batch.
+
+    Spark creates a reader for each plan. The files to read are fixed at that time.
+    """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        # Plan now: the same process calls `row_groups` before `partitions`.
+        # Plan the splits here, since Spark pickles the reader, and so calls `row_groups`, before
+        # it calls `partitions`.
         self._splits, self._row_groups = self.plan()
 
     def row_groups(self) -> RowGroupFilter:

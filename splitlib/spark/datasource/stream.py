@@ -1,10 +1,10 @@
-"""A table as a finite stream: each micro-batch reads the next splits, and each split is read once.
+"""Read a table as a finite stream. Each micro-batch reads the next splits of an ordered list.
 
-An offset is a position in the ordered list of splits, with a fingerprint of all splits before it.
-After a restart, the splits are enumerated again. The fingerprint shows whether the splits before
-the position have changed. Spark writes an offset for every micro-batch and compares offsets as
-text, so offsets must be small. A checkpoint of the coordinator
-(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`) would grow with the table.
+An offset is a position in this list, with a fingerprint of all splits before the position. After a
+restart, the splits are listed again, and the fingerprint shows whether the splits before the
+position have changed. Offsets must be small, since Spark writes one for every micro-batch and
+compares them as text. So they are not checkpoints of the coordinator
+(:meth:`splitlib.DynamicFileSplitEnumerator.snapshot_state`), which grow with the table.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ if TYPE_CHECKING:
 else:
     try:
         from pyspark.sql.streaming.datasource import ReadMaxBytes, SupportsTriggerAvailableNow
-    except ImportError:  # before 4.2, Spark neither limits batches nor passes their start
+    except ImportError:
+        # Spark before 4.2 neither limits the size of micro-batches nor passes their start.
         ReadMaxBytes, SupportsTriggerAvailableNow = (), object
 
 
 class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads splits in micro-batches of at most ``maxBytesPerTrigger``, or of one larger split.
+    """Reads splits in micro-batches of at most ``maxBytesPerTrigger``.
 
-    Spark before 4.2 does not pass the start of a batch: there, all splits are one micro-batch.
+    A split that is larger is a micro-batch of its own. Spark before 4.2 does not pass the start of
+    a micro-batch, so there all splits are one micro-batch.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         Args:
             options: Options of the data source.
             schema: The columns to read.
-            filtered_columns: Columns that :class:`RowGroupFilter` needs; None if unknown.
+            filtered_columns: Columns whose statistics :class:`RowGroupFilter` compares with the
+                filters; None if unknown.
         """
         super().__init__(options, schema)
         self._max_bytes: Final = options.max_bytes_per_trigger
@@ -63,7 +66,8 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         """Return the filter that selects the row groups to read in each file.
 
         Spark pickles the reader in a process that does not plan splits, so this method does not
-        enumerate. It opens the table only if the user passed the schema and there are filters.
+        plan them either. It opens the table only if there are filters whose columns are unknown,
+        because the user passed a schema.
         """
         filters = self._options.filters_in_zone()
         columns = self._filtered_columns
@@ -76,7 +80,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
     def _splits(self) -> list[FileSplit]:
         splits, row_groups = self.plan()
         if self._filtered_columns not in (None, row_groups.columns):
-            # Executors would compare keys with statistics of a different type.
+            # Executors would compare join keys with statistics of a different type.
             raise ConfigError(
                 "Columns of the filters have changed since the stream was created.", hint=LOAD_AGAIN
             )
@@ -122,21 +126,21 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(len(self._splits))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Do nothing: the splits are enumerated once, so the stream always ends."""
+        """Do nothing, because the splits are listed once, and so the stream always ends."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[SplitsPartition]:
         """Return the tasks of one micro-batch.
 
         Raises:
-            SourceError: if the splits differ from those for which the offsets were made.
+            SourceError: if the splits of the table have changed since the offsets were created.
         """
         return self.tasks(self._splits[self._position(start) : self._position(end)])
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the reader keeps no state per batch."""
+        """Do nothing, because the reader keeps no state of micro-batches."""
 
     def stop(self) -> None:
-        """Do nothing: the table is open only during enumeration."""
+        """Do nothing, because the table is open only while splits are planned."""
 
     def _offset(self, position: int) -> dict[str, Any]:
         return {"position": position, "fingerprint": self._fingerprints[position]}
