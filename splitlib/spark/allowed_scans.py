@@ -1,7 +1,7 @@
 """Check that Spark would read a query's files only from the ``allowed_locations``.
 
-splitlib checks the locations of the tables that it lists itself while it lists them. This module
-checks all other scans of a query, before the query is returned or executed.
+When splitlib lists a table itself, it checks the table's locations. This module checks all other
+scans of a query, before the query is returned or executed.
 """
 
 from __future__ import annotations

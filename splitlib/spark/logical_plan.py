@@ -139,7 +139,10 @@ def parse_plan(text: str) -> Node:
 
 
 def catalyst_object(argument: Any) -> str:
-    """Return the class name of an argument that is a Scala object or case class, else ""."""
+    """Return the class name of an argument that is a Scala object or case class.
+
+    The result is empty for any other argument.
+    """
     name = ""
     if isinstance(argument, dict):
         name = str(argument.get("object") or argument.get("product-class") or "")

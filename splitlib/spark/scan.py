@@ -113,7 +113,7 @@ def pinned_scan(spark: SparkSession, scan: FileScan) -> DataFrame:
     """Return a DataFrame of the scan's files. Only the tasks that read a file open it.
 
     Args:
-        spark: A session whose internals are available.
+        spark: A session with access to Spark's internals.
         scan: The files to read.
 
     Raises:

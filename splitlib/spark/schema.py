@@ -139,7 +139,7 @@ def _unknown(name: str, kind: object) -> UnsupportedTable:
 
 
 def char_length(field: StructField) -> int | None:
-    """Return the length n of CHAR(n); None for any other type."""
+    """Return the length of a CHAR column, in characters; None for any other type."""
     found = _CHAR.fullmatch(_declared(field) or "")
     return int(found[1]) if found else None
 

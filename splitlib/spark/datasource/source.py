@@ -72,7 +72,8 @@ class SplitlibDataSource(DataSource):
         """
         with self._options.open() as table:
             refuse_unreadable(table.metadata.read_format)
-            # The reader of a stream needs these columns. Spark pickles them with the data source.
+            # The reader of a stream needs these columns. It gets them because Spark pickles the
+            # data source with all its attributes.
             filters = RowGroupFilter(table.metadata.data_schema, self._options.filters_in_zone())
             self._filtered_columns = filters.columns
             return wanted_schema(table, self._options.columns)

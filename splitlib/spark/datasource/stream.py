@@ -118,7 +118,7 @@ class StreamReader(SplitPlanner, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._offset(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of the option ``maxBytesPerTrigger``."""
+        """Return the maximum size of a micro-batch, from the option ``maxBytesPerTrigger``."""
         return ReadMaxBytes(self._max_bytes)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

@@ -172,7 +172,8 @@ def _ascii_digits() -> str:
 def _day(text: Column, pattern: str) -> Column:
     """Parse a date. Days past the end of a month continue into the next month.
 
-    Java uses the Julian calendar before 15 October 1582. Spark keeps the year, month and day.
+    Java uses the Julian calendar before 15 October 1582. Spark's Hive reader keeps the year, month
+    and day when it converts such a date.
     """
 
     def name(date: Column) -> Column:
@@ -204,7 +205,8 @@ def _wall(parts: Column) -> Column:
 def _instant(wall: Column, time_zone: str) -> Column:
     """Convert a local time, given as if it were UTC, to an instant.
 
-    When clocks are set back, a local time occurs twice. Java uses the later one, Spark the earlier.
+    When clocks are set back, some local times occur twice. Java uses the later instant, as this
+    function does. Spark would use the earlier one.
     """
     earlier = F.to_utc_timestamp(wall, time_zone)
 

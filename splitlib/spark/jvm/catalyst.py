@@ -44,7 +44,7 @@ class Catalyst(Relations):
     """Analyzes and optimizes plans of one session, and turns them into DataFrames.
 
     Args:
-        spark: A session whose internals are available.
+        spark: A session with access to Spark's internals.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -73,10 +73,10 @@ class Catalyst(Relations):
         return self.with_named_arguments(leaf, new)
 
     def analyzed(self, df: DataFrame) -> Any:
-        """Return the analyzed plan of ``df`` in the form in which Spark's optimizer receives it.
+        """Return the analyzed plan of ``df``, prepared for Spark's optimizer.
 
-        Cached results replace the plans that they hold, the current time is a constant, and common
-        table expressions are inlined.
+        As in Spark, parts of the plan whose results are cached are replaced by these results. The
+        current time becomes a constant, and common table expressions are inlined.
         """
         execution: Any = df._jdf.queryExecution()
         plan = execution.analyzed()
@@ -169,7 +169,7 @@ class Catalyst(Relations):
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """One part of a condition whose parts are combined with AND."""
+    """A part of a condition that is combined with its other parts by AND."""
 
     spark: SparkSession
     expression: Any
@@ -201,7 +201,13 @@ class Conjunct:
 
 
 def conjuncts(spark: SparkSession, condition: Column, schema: StructType) -> Iterator[Conjunct]:
-    """Yield the conjuncts of a condition on rows of the given schema."""
+    """Yield the parts of a condition that are combined by AND.
+
+    Args:
+        spark: A session with access to Spark's internals.
+        condition: A condition on rows of ``schema``.
+        schema: The schema of the rows.
+    """
     plan = analyzed_plan(spark.createDataFrame([], schema).where(condition))
     if plan.nodeName() != "Filter":
         return

@@ -93,7 +93,11 @@ def classes_of(error: Exception) -> list[str]:
 
 
 def _translated(error: Exception) -> SplitlibError:
-    """Return the error for the outermost Java class in ``_KINDS``, else :class:`SourceError`."""
+    """Convert a Java exception to the error that ``_KINDS`` has for its class.
+
+    If several causes have an error, the outermost one applies. If none has one, the result is a
+    :class:`SourceError`.
+    """
     causes = list(_causes(error))
     kinds = (_KINDS[name] for name, _ in causes if name in _KINDS)
     said = [(name, text) for name, text in causes if text] or [(type(error).__name__, str(error))]

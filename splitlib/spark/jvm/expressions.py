@@ -20,7 +20,7 @@ class Expressions:
     """Builds expressions with constructors that exist in all supported versions of Spark.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
     """
 
     def __init__(self, scala: Scala) -> None:

@@ -45,7 +45,7 @@ def pinned_index(
     several partitions may share a directory, and directories may be nested.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         session: The JVM session that reads the files.
         files: The files; column ``partition`` is an index into ``rows``.
         keys: The ``StructType`` of the partition columns.
@@ -97,7 +97,7 @@ def _indexes(
     """Return a function that creates an index of a ``Seq`` of root paths.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         session: The JVM session of the index.
         keys: The ``StructType`` of the partition columns; None to infer them from directory names.
         cache: A ``FileStatusCache`` that has the files of the roots.

@@ -50,8 +50,8 @@ class Below(NamedTuple):
     """All files below a directory, at any depth."""
 
     files: Listing | None
-    """The files. None if the listing failed, for example without permission to list the common
-    parent, or if there are too many files for the allowed number of requests."""
+    """The files; None if the listing failed, or would need too many requests. It may fail because
+    there is no permission to list the directory."""
     pages: int
     """Number of S3 requests made."""
 
@@ -68,7 +68,7 @@ def flat_listing(scala: Scala, conf: Any, paths: Any, pages: int) -> FlatListing
     returns None, if a directory occurs twice, or if one directory contains all others.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         conf: The session's Hadoop configuration.
         paths: A ``Seq[Path]`` of at least two directories, in their filesystem's spelling.
         pages: Maximum number of S3 requests.
@@ -101,7 +101,7 @@ def files_below(scala: Scala, conf: Any, directory: str, pages: int) -> Below | 
     ``allowed_locations`` is set, or if Hadoop is configured with a path filter.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         conf: The session's Hadoop configuration.
         directory: The directory, in its filesystem's spelling.
         pages: Maximum number of S3 requests.
@@ -133,7 +133,7 @@ def _above(directories: list[str]) -> str | None:
 
 
 def _listed(scala: Scala, filesystem: Any, path: Any, most: int) -> Any | None:
-    """Return all files below a path, a ``Seq[FileStatus]``, or None for more than ``most``."""
+    """Return all files below a path, a ``Seq[FileStatus]``; None for more than ``most`` files."""
     jvm, functions = scala.jvm, scala.functions
     iterators = jvm.class_(f"{_UTIL}.RemoteIterators")
     # The iterator takes one or two permits for each file. When no permit is left, it stops,
@@ -168,7 +168,7 @@ def fill_listing_cache(scala: Scala, conf: Any, index: Any, partition: str, page
     """List all files of a table with few S3 requests, and add them to Spark's cache of listings.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         conf: The session's Hadoop configuration.
         index: A ``CatalogFileIndex``.
         partition: Name of any partition, such as ``dt=1``. If its files are in the cache, nothing

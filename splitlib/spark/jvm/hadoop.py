@@ -314,7 +314,7 @@ class _HadoopFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no 
 
 @contextmanager
 def _errors_at(path: str) -> Iterator[None]:
-    """Convert errors of JVM calls about a path."""
+    """Convert errors of JVM calls for a path to FileNotFoundError or SplitlibError."""
     try:
         with errors_of_the_jvm():
             yield

@@ -27,7 +27,7 @@ class HivePartitions:
     """Requests partitions of one table by name.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         catalog: The session's ``HiveExternalCatalog``.
         table: The ``CatalogTable`` from the catalog.
     """
@@ -60,7 +60,7 @@ class HivePartitions:
         """Create an instance; None if the catalog is not Hive's or the client is not accessible.
 
         Args:
-            scala: The Scala objects of the session's JVM.
+            scala: Access to Scala's library in the session's JVM.
             session: The JVM session.
             table: The ``CatalogTable``.
         """

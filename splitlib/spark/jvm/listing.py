@@ -37,7 +37,7 @@ PATH_FILTER: Final = "mapreduce.input.pathFilter.class"
 _HIDDEN: Final = r"^(?:_[^=]*$|\.)|\._COPYING_$"
 # The scheme and the authority of a path.
 STORE: Final = r"[^:/]+:(?://[^/]*)?"
-# Separator: paths cannot contain this character.
+# Separator of texts from the JVM, because paths cannot contain this character.
 _END: Final = "\0"
 
 
@@ -113,7 +113,7 @@ def list_directories(scala: Scala, session: Any, conf: Any, paths: Any, threads:
     """Return the data files directly in some directories, without files that Spark skips.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         session: The JVM session whose settings and credentials are used.
         conf: The session's Hadoop configuration. Callers create it once, because this is slow.
         paths: A ``Seq[Path]`` of directories, in their filesystems' spelling.
@@ -166,7 +166,7 @@ def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
     """Convert files of the JVM to a :class:`Listing`, in one call.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         statuses: The files, ordered by directory, a ``Seq[FileStatus]``.
         lengths: Number of files in each directory, a ``Seq[Int]``.
     """
@@ -200,7 +200,7 @@ def _listing(statuses: Any, shown: Sequence[Sequence[str]]) -> Listing:
 
 
 def qualified(scala: Scala, conf: Any, locations: Any) -> Any:
-    """Convert a ``Seq[URI]`` to a ``Seq[Path]`` in their filesystems' spelling."""
+    """Convert a ``Seq[URI]`` to a ``Seq[Path]``, in the spelling of the paths' filesystems."""
     functions = scala.functions
     paths = locations.map(functions.function(functions.constructor(PATH, "java.net.URI")))
     if paths.isEmpty():
@@ -233,7 +233,7 @@ def right_in(scala: Scala, found: Listing, directories: Sequence[str]) -> Listin
     partition.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         found: All files below the directories.
         directories: The directories, in their filesystems' spelling.
     """

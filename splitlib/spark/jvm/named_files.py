@@ -48,7 +48,7 @@ def named_files(relations: Relations, leaf: Any) -> list[str] | None:
     """Return the files that a leaf reads, if they are listed in the metadata of its table.
 
     Args:
-        relations: The relations of the session.
+        relations: Access to the relations of the session.
         leaf: A leaf for which ``kind_of_source`` returns ``located``. In an optimized plan, a leaf
             may read fewer files than its table has.
 

@@ -64,7 +64,7 @@ def planned_files(catalyst: Catalyst, df: DataFrame) -> PlannedFiles:
     are None, and the query itself will raise the error.
 
     Args:
-        catalyst: The plans of the session.
+        catalyst: Access to the plans of the session.
         df: A table, or a filter on a table.
     """
     try:
@@ -105,7 +105,7 @@ def pinned_relation(spark: SparkSession, scan: FileScan, name: str | None = None
     """Return a ``HadoopFsRelation`` that reads the files of a scan.
 
     Args:
-        spark: A session whose internals are available.
+        spark: A session with access to Spark's internals.
         scan: The files to read, and how.
         name: A name that no other scan has; None to use a digest of the files and partitions.
 
@@ -143,7 +143,7 @@ def pinned_leaf(
     """Return a copy of a ``LogicalRelation`` that reads the given files.
 
     Args:
-        spark: The session that reads. Its internals are available.
+        spark: A session with access to Spark's internals.
         leaf: A ``LogicalRelation`` over files. The copy has the same attributes.
         files: Files with the columns of ``FILE_SCHEMA``; ``partition`` is a row of ``partitions``.
         partitions: Columns that identify each partition. They are part of the digest.
@@ -200,7 +200,7 @@ def relation_of_index(
     """Return a ``HadoopFsRelation`` over the files of an index.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         index: The file index.
         keys: The ``StructType`` of the partition columns.
         data: The ``StructType`` of the columns in the files.

@@ -20,7 +20,7 @@ class Plans(Expressions):
     """Finds, builds and replaces nodes of plans.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
     """
 
     def __init__(self, scala: Scala) -> None:
@@ -36,7 +36,7 @@ class Plans(Expressions):
 
     def node(self, plan: Any, path: Path) -> Any:
         """Return the node at ``path`` below ``plan``."""
-        # Cached, since callers look up many nodes of a plan, most of them in the same branches.
+        # Nodes are cached, since callers look up many nodes of a plan, mostly in the same branches.
         nodes = self._nodes.setdefault(plan._target_id, {(): plan})
         if path not in nodes:
             above = self.node(plan, path[:-1])
@@ -118,7 +118,7 @@ class Plans(Expressions):
         return self._logical("Project", self.scala.seq(named), plan)
 
     def qualified_like(self, plan: Any, attributes: Sequence[Any]) -> Any:
-        """Return ``plan`` with its columns qualified like the attributes at the same positions."""
+        """Qualify the columns of ``plan`` in the same way as the given attributes, by position."""
         pairs = zip(self.output(plan), attributes, strict=True)
         return self.projected(plan, [own.withQualifier(like.qualifier()) for own, like in pairs])
 

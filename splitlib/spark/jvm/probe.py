@@ -100,7 +100,7 @@ def _find_all(
     """Look up members by name and types. The first missing member raises an error.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         loader: The class loader of Spark's classes.
         loaded: Scala function that loads a class by its name.
         finder: The method of ``MethodHandles.Lookup`` for this kind of member.

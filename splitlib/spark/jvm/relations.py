@@ -71,7 +71,7 @@ class Relations(Plans):
     """Inspects leaves that read tables: Hive tables, file relations and DataSource V2 tables.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
     """
 
     def is_of_hive(self, leaf: Any) -> bool:

@@ -47,7 +47,7 @@ class CatalogPartitions:
     """Requests partitions of one table from the catalog.
 
     Args:
-        scala: The Scala objects of the session's JVM.
+        scala: Access to Scala's library in the session's JVM.
         session: The JVM session.
         table: The ``CatalogTable`` from the catalog.
     """
@@ -241,7 +241,7 @@ def read_of_table(catalyst: Catalyst, name: str) -> TableRead | None:
     """Return Spark's plan for a table name; None if there is no such table.
 
     Args:
-        catalyst: The plans of the session.
+        catalyst: Access to the plans of the session.
         name: The name, as in ``spark.table(name)``.
 
     Raises:
@@ -322,7 +322,7 @@ def table_at(catalyst: Catalyst, name: str, location: str) -> Any | None:
     table, Spark would list it, so the leaf of such a table has no columns.
 
     Args:
-        catalyst: The plans of the session.
+        catalyst: Access to the plans of the session.
         name: The name of the table.
         location: The directory, in Hadoop's spelling.
 

@@ -20,7 +20,8 @@ Below = Literal["ignored", "keys refused", "refused", "read"]
 _PARENT = "parent"
 # Scheme and authority of a URI, in the spelling of Hadoop's `Path`.
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-# Locations with scheme and host. When Hadoop lists other locations, it adds its default ones.
+# Locations with scheme and host. If one is missing, Hadoop adds its default when it lists the
+# location.
 _QUALIFIED = re.compile(r"^(file:/|[A-Za-z][A-Za-z0-9+.-]*://[^/]+(/|$))", re.IGNORECASE)
 _LIST_BUCKET = "HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME"
 

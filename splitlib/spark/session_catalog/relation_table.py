@@ -97,7 +97,7 @@ class RelationTable(Connector):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name of the table, or its directories if it has no name."""
+        """Name of the table, or its root directories."""
 
     @property
     def leaf(self) -> Any:
