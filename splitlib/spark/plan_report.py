@@ -40,7 +40,7 @@ class RowFilter:
     """A Bloom filter of the keys of a smaller table, tested on rows of a scan.
 
     Attributes:
-        columns: Columns of the scan that are join keys of the smaller table.
+        columns: Columns of the scan that the join compares with the smaller table.
         nbytes: Size of the filter, in bytes.
         rows_sampled: Number of rows that were tested; 0 if there are too many keys for a filter.
         rows_kept: Number of tested rows that the filter keeps.

@@ -60,7 +60,7 @@ def unquoted(name: str) -> str:
 def default_literal(field: pa.Field) -> str | None:
     """Return the initial default of ``field`` as SQL text of the column's type; None for null.
 
-    Spark reads the default of a column that a file lacks as SQL text from the column's metadata.
+    If a file lacks a column, Spark uses the default in the column's metadata, which is SQL text.
 
     Raises:
         UnsupportedTable: for a nested default.

@@ -268,7 +268,7 @@ def _is_true(properties: Mapping[str, str], key: str) -> bool:
 
 
 def _can_be_key(data_type: T.DataType) -> bool:
-    # Java and Spark treat NaN and negative zero differently in comparisons of keys.
+    # NaN and negative zero are compared differently in Java and in Spark, so floats cannot be keys.
     return not isinstance(
         data_type, T.ArrayType | T.MapType | T.StructType | T.FloatType | T.DoubleType
     )

@@ -147,7 +147,10 @@ def _files_read(scala: Scala, index: Any) -> int:
 
 
 def _numbered_directories(scala: Scala, rows: Any) -> Any:
-    """Return a ``Seq[PartitionPath]`` in which each row's directory is the number of the row."""
+    """Return a ``Seq[PartitionPath]`` of partition values and made-up directories.
+
+    The directory of a partition is its row number.
+    """
     functions = scala.functions
     to_text = functions.method("java.lang.String", "valueOf", "java.lang.Object")
     to_path = functions.then(to_text, functions.constructor(PATH, "java.lang.String"))

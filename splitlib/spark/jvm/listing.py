@@ -174,7 +174,10 @@ def files_of(scala: Scala, statuses: Any, lengths: Any) -> Listing:
 
 
 def _shown(scala: Scala, statuses: Any, lengths: Any) -> tuple[Any, ...]:
-    """Return the columns of a listing, each a ``Seq``: file counts, paths, sizes, mtimes."""
+    """Return the columns of a listing, each as a Scala ``Seq``.
+
+    They are the number of files in each directory, and path, size and modification time of files.
+    """
     functions = scala.functions
     path = functions.method(FILE_STATUS, "getPath")
     path = functions.then(path, functions.method(PATH, "toString"))

@@ -207,7 +207,7 @@ def relation_of_index(
         format_name: Spark's short name of the file format.
         options: Options of the data source.
         hadoop: Hadoop settings for this scan, with case-sensitive names.
-        session: The JVM session with whose settings the files are read.
+        session: The JVM session that reads the files, with its settings.
     """
     given = scala.map(options)
     if not hadoop:

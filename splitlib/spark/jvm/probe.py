@@ -88,7 +88,7 @@ def _missing_internals(scala: Scala, spark: SparkSession) -> str | None:
                 _find_all(scala, loader, loaded, finder, found)
     except Py4JJavaError as error:
         cause = error.java_exception
-        while cause.getMessage() is None:  # skip wrapper exceptions
+        while cause.getMessage() is None:  # Java wraps the exception in others without a message
             cause = cause.getCause()
         return str(cause.getMessage())
     return None

@@ -89,7 +89,7 @@ class _Places:
                 self._loose.add(place)
 
     def rows_at(self, directory: str, *, refused: Below = "ignored") -> list[int]:
-        """Return the positions of a directory; empty for an ignored subdirectory of one."""
+        """Return the positions of a directory in the request; empty for an ignored subdirectory."""
         rows = self._rows(directory)
         if rows or any(self._rows(above) for above in _above(directory)):
             name = directory.rpartition("/")[2]
@@ -100,7 +100,7 @@ class _Places:
         raise SourceError(f"Spark listed files in {directory!r}, which was not requested.")
 
     def rows_above(self, directory: str) -> list[int]:
-        """Return the positions of a directory and of all directories that contain it."""
+        """Return the positions, in the request, of a directory and of all directories above it."""
         found = [row for each in (directory, *_above(directory)) for row in self._rows(each)]
         if not found:
             self.rows_at(directory)

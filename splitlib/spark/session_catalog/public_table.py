@@ -194,8 +194,8 @@ class PublicTable(Connector):
         if not _is_source(self._described) and not self._is_converted:
             # Hive's reader reads such files or fails, depending on Hadoop's settings.
             return "refused"
-        # A subdirectory ``k=v`` may be a partition that Spark would infer, or a list bucket of
-        # Hive.
+        # Spark may infer partitions from subdirectories such as ``k=v``, and Hive creates such
+        # directories for list bucketing.
         in_doubt = not self._metadata.partition_keys or not _is_source(self._described)
         return "keys refused" if in_doubt else "ignored"
 
