@@ -1,8 +1,9 @@
 """Dynamic partition pruning from Python: join keys in, exactly the matching files out.
 
-``__all__`` lists the names that a user types. Errors are in :mod:`splitlib.errors`. The classes
-that distribute splits to many readers are in :mod:`splitlib.coordination`. Both can be imported
-from here too. Names that need Spark are imported on first use, so PySpark is optional.
+``__all__`` lists the most used names of the public API. The error classes of
+:mod:`splitlib.errors` and the classes of :mod:`splitlib.coordination`, which distribute splits to
+many readers, can be imported from here too. Names that need Spark are imported on first use, so
+PySpark is optional.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def _setting(
 
 
 class ResolvedSetting(NamedTuple):
-    """One setting, as the command ``splitlib config`` prints it."""
+    """One setting with its value and source, as the command ``splitlib config`` prints it."""
 
     name: str
     value: Any
@@ -163,7 +163,7 @@ class SplitConfig:
         spark_conf: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> SplitConfig:
-        """Return the settings that result from these sources (see the module for their order)."""
+        """Return the settings from these sources; the module docstring gives their order."""
         resolved = resolve_settings(arguments, spark_conf=spark_conf, environ=environ)
         return cls(**{setting.name: setting.value for setting in resolved})
 

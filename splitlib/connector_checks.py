@@ -1,8 +1,8 @@
-"""Check the batches that connectors return, once per batch.
+"""Check each batch of partitions or files that a connector returns.
 
-A wrong batch can lose rows. Statistics that cannot be right therefore raise an error instead of
-being ignored: other statistics of the same source may be just as wrong and look right. A partition
-or file that is listed twice would double its rows, so it is kept only once.
+A wrong batch can lose rows. Impossible statistics therefore raise an error and are not just
+ignored: other statistics from the same source may be wrong without being impossible. A partition or
+file that is listed twice would double its rows, so it is kept only once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def checked_partitions(batch: PartitionBatch, metadata: TableMetadata) -> Partit
     """Return ``batch`` if its columns match the fields that it declares.
 
     Raises:
-        CorruptMetadata: for other columns, types or lengths.
+        CorruptMetadata: if columns, types or lengths do not match.
     """
     values = batch.values
     _check_names(values.schema.names, [field.name for field in batch.fields])
@@ -44,10 +44,10 @@ def _check_names(given: Sequence[str], expected: Sequence[str]) -> None:
 
 
 def check_value_types(batch: PartitionBatch, columns: pa.Schema) -> None:
-    """Reject values that are neither text nor of the type of their column in ``columns``.
+    """Reject values whose type is neither text nor the type of their column in ``columns``.
 
     Raises:
-        CorruptMetadata: naming one such partition key.
+        CorruptMetadata: if a value has another type; the error names the partition key.
     """
     values = batch.values.schema
     for field, key in zip(values, table_fields(values, batch.fields, columns), strict=True):
@@ -60,8 +60,8 @@ def checked_files(
 ) -> FileBatch:
     """Return ``batch`` if its files belong to ``partitions`` and its statistics are plausible.
 
-    A file with bounds whose statistics claim that it has no value contradicts itself. In this case
-    the bounds are kept, and ``has_value`` becomes unknown.
+    If a file has bounds but ``has_value`` is false, its statistics contradict each other. The
+    bounds are then kept, and ``has_value`` becomes unknown.
 
     Raises:
         CorruptMetadata: for wrong columns, types or lengths, or a lower bound above the upper one.
@@ -87,7 +87,7 @@ def checked_files(
 
 
 def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
-    """Reject a partial listing that comes in several batches: ``partitions_listed`` covers one.
+    """Reject a partial listing in several batches: ``partitions_listed`` refers to a single batch.
 
     Raises:
         CorruptMetadata: if there are several batches and one has ``partitions_listed``.
@@ -99,8 +99,9 @@ def check_listed_in_part(batches: Sequence[FileBatch]) -> None:
 class PartitionsOnce:
     """Removes repeated partitions from the batches of one listing.
 
-    Two partitions are the same if handle and values are equal. Batches whose handles are not text
-    stay unchanged: the connector numbered the partitions itself, so numbers do not identify them.
+    Two partitions are the same if their handles and values are equal. Handles that are not text are
+    numbers that the connector assigned while listing. They do not identify a partition, so batches
+    with such handles stay unchanged.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class PartitionsOnce:
         """The handles seen so far; None while batches arrive in ascending order."""
 
     def first_of(self, batch: PartitionBatch) -> PartitionBatch:
-        """Return the partitions of the next batch that appeared in no earlier one, each once."""
+        """Return the next batch without partitions that occurred before, in it or another batch."""
         if not pa.types.is_string(batch.refs.type) or not len(batch):
             return batch
         if self._may_repeat(batch.refs):
@@ -220,7 +221,7 @@ def _checked_statistics(
 def _plausible(name: str, known: ColumnStatistics) -> ColumnStatistics:
     try:
         reverse = pc.greater(known.lower, known.upper)
-    except pa.ArrowNotImplementedError:  # a type without an order, which prunes nothing
+    except pa.ArrowNotImplementedError:  # the type has no order, so its bounds prune nothing
         return known
     if pc.any(reverse).as_py():
         _refuse(
@@ -239,7 +240,7 @@ def _is_bound(values: pa.Array) -> pa.BooleanArray:
 
 
 def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether two types hold the same values; time zones of instants may differ."""
+    """Return whether two types are equal, apart from the time zones of timestamps."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit and (one.tz is None) == (other.tz is None))
     return bool(one == other)

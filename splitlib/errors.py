@@ -54,8 +54,8 @@ __all__ = [
     "UnsupportedTable",
 ]
 
-# Failures of storage clients that are worth a retry. Classes are matched by name, because the
-# packages that define them may not be installed.
+# Status codes, error codes and classes by which failures of storage clients are classified. Classes
+# are matched by name, because the packages that define them may not be installed.
 _REFUSED_STATUS = frozenset({401, 403})
 _TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 _THROTTLED = frozenset(
@@ -260,7 +260,7 @@ def error_context(
 
 def _is_cancellation(error: BaseException) -> bool:
     """Return whether the error is asyncio's cancellation of a call inside the connector."""
-    # Looked up, because importing asyncio would make importing splitlib a tenth slower.
+    # Looked up in sys.modules, because importing asyncio would slow down ``import splitlib``.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", ())
     return isinstance(error, cancelled)
 

@@ -1,4 +1,4 @@
-"""``splitlib.load_table``: the public function that opens a table, optionally by a Spark session.
+"""``splitlib.load_table``, the public function that opens a table, with or without Spark.
 
 This module may import ``splitlib.spark``. Lower layers open tables with
 :func:`splitlib.registry.open_table`.
@@ -27,8 +27,9 @@ def load_table(
     """Open a table.
 
     Args:
-        name: Name of the table for the connector: ``database.table``, a path or a URI. With a
-            catalog named in the Spark configuration or the environment: ``catalog.database.table``.
+        name: Name of the table in the form that the connector expects: ``database.table``, a path
+            or a URI. For a catalog that the Spark configuration or the environment defines:
+            ``catalog.database.table``.
         connector: Name of the connector. May be omitted if the catalog defines it, or if
             ``spark`` has the table in its own catalogs.
         spark: Session whose configuration defines named catalogs
@@ -45,7 +46,7 @@ def load_table(
         connector_class(connector)  # without PySpark, the error names the package to install
         from splitlib.spark.session import active_session
 
-        # here, because the active session depends on the thread: another one opens the table
+        # The active session depends on the thread, and another thread opens the table.
         spark = active_session()
     if spark is not None:
         from splitlib.spark.session import settings_of

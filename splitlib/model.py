@@ -1,7 +1,7 @@
 """The data that passes from a catalog to a reader: tables, partitions, files and splits.
 
-Partitions and files are kept in Arrow batches. Only a :class:`FileSplit`, made last, is one Python
-object per split.
+Partitions and files are rows of Arrow batches, because a table may have millions of them. Only
+splits are Python objects: each :class:`FileSplit` is created when it is handed to a reader.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ LOGICAL_TYPE = b"splitlib.logical_type"
 # Prefix of a LOGICAL_TYPE value for strings with a collation; the name of the collation follows.
 COLLATED = "string collate"
 
-# Metadata key of Spark's JSON of a field whose Spark type cannot be derived from its Arrow type.
+# Metadata key for a field's definition as Spark's JSON, if its Spark type cannot be derived from
+# its Arrow type.
 SPARK_FIELD = b"splitlib.spark_field"
 
 # Metadata key of a field's id, for tables that match columns by id. Nested fields have one too.
 # It is the key that Arrow uses for Parquet field ids.
 FIELD_ID = b"PARQUET:field_id"
 
-# Metadata key of a column's default, as JSON, for files older than the column; missing means null.
+# Metadata key of the value, as JSON, that a column has in files written before it was added. If the
+# key is missing, the value is null.
 INITIAL_DEFAULT = b"splitlib.initial_default"
 
 # Default of a field that ``__post_init__`` computes. Connectors may omit the field or pass None.
 _FILLED_IN: Any = None
 
-# FileBatch documents these columns.
+# Columns of ``FileBatch.files``; the docstring of FileBatch describes them.
 FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
@@ -76,7 +78,7 @@ class Manifests(NamedTuple):
 
 
 class Transform(Protocol):
-    """Computes partition values from the values of a column. Hashable; null gives null."""
+    """A function from column values to partition values. It is hashable and maps null to null."""
 
     @property
     def preserves_order(self) -> bool:
@@ -86,9 +88,10 @@ class Transform(Protocol):
         """Return partition values, in the type of their :attr:`PartitionBatch.values` column."""
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """Return the results of known faulty writers for the same values; None if there are none.
+        """Return the wrong results that known faulty writers stored instead of ``results``.
 
-        A faulty result is never less than the one in ``results``.
+        A wrong result is never less than the right one. None means that no writer is known to be
+        faulty.
         """
 
 
@@ -108,7 +111,7 @@ class PartitionField:
 
     @classmethod
     def identities(cls, columns: Iterable[str]) -> tuple[PartitionField, ...]:
-        """Return fields for columns whose names and values are the table's own."""
+        """Return fields for columns of the table that are used unchanged, under the same names."""
         return tuple(cls(name, name) for name in columns)
 
 
@@ -116,16 +119,16 @@ class PartitionField:
 class ColumnStatistics:
     """Statistics of one column in some files, one row per file; null means unknown.
 
-    The engine raises ``CorruptMetadata`` for statistics that cannot be right: arrays with a
-    different length than the files, wrong types, a column that is not filterable, a lower bound
-    above the upper. It ignores a bound that is NaN, and ``has_value=False`` of a file with bounds.
+    The engine raises ``CorruptMetadata`` for impossible statistics: arrays whose length is not the
+    number of files, wrong types, a column that is not filterable, a lower bound above the upper
+    one. It ignores bounds that are NaN, and ``has_value=False`` for a file with bounds.
 
     Attributes:
         lower: Lower bound in the column's type: no value is less, apart from null and NaN.
         upper: Upper bound in the column's type: no value is greater, apart from null and NaN.
-        has_null: False where no value is null.
-        has_nan: False where no value is NaN.
-        has_value: False where every value is null or NaN.
+        has_null: False for files in which no value is null.
+        has_nan: False for files in which no value is NaN.
+        has_value: False for files in which every value is null or NaN.
     """
 
     lower: pa.Array
@@ -150,7 +153,8 @@ class DeleteFile:
     """A file that lists deleted rows of data files.
 
     Attributes:
-        kind: Row positions, a deletion vector, or values of columns.
+        kind: How the deleted rows are listed: by ``position``, as a deletion ``vector``, or by the
+            values of some columns (``equality``).
         path: Path, spelled as in :attr:`FileBatch.files`.
         size: Size of the file in bytes.
         format: ``parquet``, ``orc``, ``avro`` or, for a vector, ``puffin``.
@@ -214,16 +218,16 @@ class TableMetadata:
         location: Directory of the table; None if the table does not have one.
         snapshot_id: Version that the table is pinned to; later changes are not visible. None for
             tables without versions.
-        spark_schema: Spark's JSON of ``schema``; None if the catalog does not store it. It keeps
-            properties that Arrow cannot (column defaults, collations, intervals).
-        filter_schema: Columns whose join keys can prune, ``a.b`` for a field of a struct; by
-            default the partition columns.
+        spark_schema: The schema as Spark's JSON; None if the catalog does not store it. It has
+            properties that Arrow lacks: column defaults, collations, intervals.
+        filter_schema: Columns that join keys can prune on; by default the partition columns. A
+            field of a struct is named ``a.b``.
         dropped_schema: Columns that were dropped from the table, in their last types, with their
             :data:`FIELD_ID`. An equality delete may compare them.
-        has_statistics: Whether the catalog has statistics of files, which let any column of
-            :attr:`filter_schema` prune files. True by default if :attr:`filter_schema` is given.
-            Without statistics only the partition columns of :attr:`schema` prune, and
-            :attr:`filter_schema` contains only those.
+        has_statistics: Whether the catalog has statistics of files. If so, join keys of every
+            column in :attr:`filter_schema` can prune files. If not, only partition columns prune,
+            and :attr:`filter_schema` contains only those. By default true if
+            :attr:`filter_schema` is given.
     """
 
     schema: pa.Schema
@@ -246,7 +250,7 @@ class TableMetadata:
 
     @property
     def filterable(self) -> pa.Schema:
-        """The columns whose join keys can prune."""
+        """The columns that join keys can prune on."""
         return self.filter_schema
 
     @property
@@ -267,8 +271,9 @@ class PartitionBatch:
     An unpartitioned table has one partition without values.
 
     Attributes:
-        values: One column per partition key, in the table's order. Values are typed, or the
-            catalog's text (unescaped; null for the null partition), which the engine parses.
+        values: One column per partition key, in the table's order. Values have the key's type, or
+            are the catalog's text, which the engine parses (unescaped; null for the null
+            partition).
         refs: The connector's handle of each partition, of any Arrow type. Only the connector
             interprets it.
         requests: Number of requests that listing these partitions took.
@@ -278,9 +283,9 @@ class PartitionBatch:
         manifests: Number of manifests that were opened or skipped.
         files_each: Average number of files of a partition, from the catalog's statistics. Used
             only to choose how many partitions to list together. 0 means unknown.
-        asked_for: How the catalog was queried: for ``all`` partitions, or, because the predicate
-            allows no others, by ``names`` or by the ``prefix`` of names. In the latter two cases
-            the table may have more partitions in between, and their total number is unknown.
+        asked_for: How the catalog was queried: for ``all`` partitions, by ``names``, or by a
+            ``prefix`` of names. The latter two request only partitions that the predicate may keep,
+            so the table may have other partitions in between, and their number is unknown.
     """
 
     values: pa.RecordBatch
@@ -315,13 +320,13 @@ class PartitionBatch:
         return self._with(values, refs, counts)
 
     def slice(self, offset: int, length: int) -> PartitionBatch:
-        """Return a view of ``length`` partitions, with request counts set to 0."""
+        """Return ``length`` partitions from ``offset`` on, with request counts set to 0."""
         values, refs = self.values.slice(offset, length), self.refs.slice(offset, length)
         counts = None if self.file_counts is None else self.file_counts.slice(offset, length)
         return self._with(values, refs, counts)
 
     def joined(self, other: PartitionBatch) -> PartitionBatch:
-        """Return these partitions, then those of another batch of the same table."""
+        """Return one batch with these partitions, followed by another batch of the same table."""
         values = pa.Table.from_batches([self.values, other.values]).combine_chunks()
         refs = pa.concat_arrays([self.refs, other.refs])
         (batch,) = values.to_batches() if values.num_columns else [self.values]
@@ -360,9 +365,10 @@ class FileBatch:
             file.
         deletes: For each file, the index of its set in :attr:`delete_sets`; null means no deletes.
         delete_sets: Sets of delete files that apply together.
-        partitions_listed: Number of leading partitions of the request that these files cover,
-            if the first response did not cover all of them. If set, this must be the only batch,
-            and the engine requests the rest again. None means all partitions.
+        partitions_listed: Number of requested partitions, counted from the first, whose files are
+            complete in this batch. It is set if the first page does not cover all partitions. The
+            batch must then be the only one, and the engine requests the other partitions again.
+            None means that all partitions are complete.
     """
 
     files: pa.RecordBatch
@@ -415,7 +421,7 @@ class FileSplit:
         read_format: How to read the file.
         deletes: Delete files that remove rows of this file. A reader that cannot apply them must
             reject the split.
-        hosts: Hosts that store the bytes, if known: a hint where to read them.
+        hosts: Hosts that store the file, if known. Reading the split there avoids network traffic.
     """
 
     split_id: str

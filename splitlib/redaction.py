@@ -1,7 +1,8 @@
 """Keep credentials out of output, errors, logs and stored data.
 
-Some credentials are recognized by their form, such as the password in a URI. Others are values of
-options named like ``secret``: they are remembered, because a library may quote them in its errors.
+Some credentials are recognized by their form, such as the password in a URI. Others are the values
+of options with names such as ``secret``. They are remembered, because a library may quote them in
+its error messages.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from dataclasses import fields
 from typing import Any, Final
 
 _MASK: Final = "***"
-# The user part of a URI, before the "@". A password may contain "@": the match ends at the last one
-# of the authority. A password may contain "/", but a port and a slash mean host and path. The
-# length is bounded to keep matching fast on long text.
+# The user part of a URI, before the "@". A password may contain "@", so the match ends at the last
+# "@" before the path. A password may also contain "/", but text such as "host:9083/" is a host with
+# its port. The length is bounded to keep matching fast on long text.
 _USERINFO: Final = re.compile(
     r"(?<=//)(?:[^/@\s]+@(?:[^/@\s]*@)*|[^/@\s:]*:(?!\d{1,5}/)[^@\s]{1,1024}@)"
 )
-# The same without a scheme: user, colon, password.
+# User, colon and password in a URI without a scheme.
 _NO_SCHEME: Final = re.compile(
     r"(?<![^\s'\"(=,\[{])[^\s'\"/:@(=,\[{]+:(?!/|\d{1,5}/)(?:(?!//)[^\s@]){1,1024}@"
 )
@@ -54,7 +55,7 @@ def without_credentials(text: str) -> str:
 
 
 def without_login(path: str) -> str:
-    """Return a path without user and password of its URI. Different files keep different paths."""
+    """Return a path without the user and password in its URI; the rest stays unchanged."""
     return _LOGIN.sub(r"\1", path, count=1)
 
 
@@ -63,13 +64,13 @@ def redact(text: str) -> str:
     text = without_credentials(text)
     with _lock:
         known = list(_known)
-    for secret in sorted(known, key=len, reverse=True):  # one may be a prefix of another
+    for secret in sorted(known, key=len, reverse=True):  # a secret may be a prefix of another one
         text = text.replace(secret, _MASK)
     return text
 
 
 def remember(name: str, options: Mapping[str, Any]) -> None:
-    """Mask the credentials in a table's name and options in all texts from now on."""
+    """Remember the credentials in a table's name and options; :func:`redact` masks them later."""
     for secret in {*_in_text(name), *_in_options(options)}:
         if len(secret) >= _SHORTEST and secret.lower() not in ("true", "false", "none"):
             with _lock:
@@ -144,7 +145,7 @@ def _redact_links(error: BaseException, safe: dict[int, BaseException]) -> None:
         safe: Replacements so far, by the ``id`` of the original error.
     """
     safe[id(error)] = error
-    quiet = error.__suppress_context__  # assigning __cause__ changes it
+    quiet = error.__suppress_context__  # assigning __cause__ sets this flag
     for link in ("__cause__", "__context__"):
         linked = getattr(error, link)
         if linked is None:

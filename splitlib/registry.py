@@ -36,18 +36,19 @@ ENTRY_POINT_GROUP = "splitlib.connectors"
 SESSION = "session"
 """Connector for tables of the Spark session's own catalogs; the default if there is a session."""
 _DIRECTORIES = "files"
-"""Connector for plain directories: without a catalog, it infers the schema by Spark's settings."""
+"""Connector for plain directories. It infers the schema as Spark does with its settings."""
 _BUILT_IN = {
     _DIRECTORIES: "splitlib_files:FilesConnector",
     "hive": "splitlib_hive:HiveConnector",
     "iceberg": "splitlib_iceberg:IcebergConnector",
     SESSION: "splitlib.spark.session_catalog:SessionConnector",
 }
-# Connectors that list files themselves and therefore use the session's storage settings.
+# Connectors that list files themselves. They need the storage settings of the Spark session.
 _ON_STORAGE = frozenset({_DIRECTORIES, "hive"})
 _STORAGE_OF_SESSION = "splitlib.spark.storage_settings:storage_options_of"
 _SETTINGS_OF_SESSION = "splitlib.spark.session:settings_of_directories"
 _registered: dict[str, type[Connector]] = {}
+# Types of options that may be used in any thread.
 _OF_NO_THREAD = (str, bytes, int, float, Mapping, list, tuple, pa.Schema, type(None))
 
 
@@ -102,10 +103,12 @@ def open_table(
     Args:
         name: Name of the table.
         connector: Name of the connector.
-        spark: Session whose own catalogs are used if neither a connector nor a catalog is named.
+        spark: Spark session. The table is looked up in its own catalogs if ``connector`` is None
+            and ``name`` does not start with a named catalog.
         spark_conf: The session's settings ``spark.splitlib.*``, which may define named catalogs.
-        config: Settings for all calls of the table that pass no settings themselves.
-        session_settings: Settings by which Spark reads directories, for callers without ``spark``.
+        config: Settings for methods of the table that are called without settings.
+        session_settings: Spark settings that affect how Spark reads directories, for callers that
+            do not pass ``spark``.
         options: Options of the connector.
     """
     remember(name, options)
@@ -132,7 +135,8 @@ def open_table(
         return made.result()
 
     try:
-        # An object of the caller, such as an in-memory database, may work in its own thread only.
+        # An option may be an object that works only in the caller's thread, such as an in-memory
+        # database.
         of_thread = any(not isinstance(option, _OF_NO_THREAD) for option in options.values())
         if of_thread and connector != SESSION:
             opened = make()
@@ -147,7 +151,7 @@ def open_table(
 
 
 def _settings_of(spark: object, given: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the option that makes directories be read as the session reads them, if any."""
+    """Return the connector option with the session's settings for directories; may be empty."""
     settings = given if spark is None else _imported(_SETTINGS_OF_SESSION)(spark)
     return {} if settings is None else {"session_settings": settings}
 
@@ -183,7 +187,7 @@ def _imported(target: str) -> Any:
 
 
 def _entry_points() -> list[EntryPoint]:
-    # Imported here because it takes longer than all of splitlib, and few names need it.
+    # Imported here because this import takes longer than importing splitlib, and few calls need it.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=ENTRY_POINT_GROUP))

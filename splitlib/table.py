@@ -1,4 +1,7 @@
-"""The table class of the public API: a connector with retries, checks and error context."""
+"""``Table``, the public class of an open table.
+
+It adds retries, deadlines, checks and error context to the calls to a connector.
+"""
 
 from __future__ import annotations
 
@@ -39,22 +42,22 @@ from splitlib.storage import is_restricted, only_within, refuse_files_outside, r
 
 T = TypeVar("T")
 
-# Each call opens this many files at most, because one deadline covers all files of a call.
+# Maximum number of files that one call opens, because one deadline covers the whole call.
 _FILES_PER_CALL: Final = 500
 
 
 class Table:
-    """One table, pinned when opened. All calls of its connector go through this class.
+    """One open table, as it was when it was opened. All calls to its connector use this class.
 
-    A call is retried while its source is unavailable and ends at its deadline. Its errors name the
-    connector and the table. Results are checked, and a partial result is an error.
+    A call is retried while its source is unavailable, until the call's deadline. Errors name the
+    connector and the table. Results are checked, and an incomplete result raises an error.
 
     Args:
         name: Name of the table.
         connector_name: Name of the connector, for errors.
         connector: The connector.
-        config: Settings of retries and deadlines, for methods called without settings; by default
-            those of the environment. Its ``allowed_locations`` apply to every call, in addition to
+        config: Settings for methods that are called without ``config``; by default taken from
+            environment variables. Its ``allowed_locations`` apply to every call, in addition to
             those of the settings passed to a method.
 
     Raises:
@@ -88,15 +91,15 @@ class Table:
         return self.metadata.partition_keys
 
     def list_accepted_filter_fields(self) -> tuple[str, ...]:
-        """Return the columns whose join keys can prune."""
+        """Return the columns that join keys can prune on."""
         return tuple(self.metadata.filterable.names)
 
     def in_time_zone(self, zone: str) -> Table:
         """Return the same table with time zone ``zone`` for its timestamps.
 
         Hive stores a partition's timestamp as wall-clock text, so the instant depends on the
-        reader's time zone. Comparing dates and local times with instants depends on it too, also
-        for data columns.
+        reader's time zone. Comparing dates or local times with instants depends on it too, for
+        partition columns and data columns.
 
         Raises:
             ConfigError: if the time zone is unknown.
@@ -112,9 +115,10 @@ class Table:
     def list_partitions(
         self, predicate: Predicate, config: SplitConfig | None = None
     ) -> Iterator[PartitionBatch]:
-        """See :meth:`splitlib.spi.Connector.list_partitions`.
+        """Yield the partitions, as :meth:`splitlib.spi.Connector.list_partitions` describes.
 
-        Retried only until the first batch arrives: a later retry could repeat batches.
+        Failed calls are retried only until the first batch arrives, because a later retry could
+        repeat batches.
         """
         config = self._settings(config)
 
@@ -136,17 +140,17 @@ class Table:
 
     @property
     def partitions_per_listing(self) -> int:
-        """Maximum number of partitions in one call of :meth:`list_files`."""
+        """Maximum number of partitions in one call to :meth:`list_files`."""
         return self.connector.partitions_per_listing
 
     @property
     def files_per_page(self) -> int:
-        """Number of files per page that lists neighbouring partitions; 0 without such requests."""
+        """Number of files per page, if one request can list adjacent partitions; otherwise 0."""
         return self.connector.files_per_page
 
     @property
     def partitions_per_details(self) -> int | None:
-        """Maximum number of partitions per call of :meth:`load_details`; None without details."""
+        """Maximum number of partitions per call to :meth:`load_details`; None without details."""
         if isinstance(self.connector, SupportsPartitionDetails):
             return self.connector.partitions_per_details
         return None
@@ -154,7 +158,10 @@ class Table:
     def load_details(
         self, partitions: PartitionBatch, config: SplitConfig | None = None
     ) -> PartitionBatch:
-        """See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`."""
+        """Return the same partitions with the details that listing their files needs.
+
+        See :meth:`splitlib.spi.SupportsPartitionDetails.load_details`.
+        """
         connector = self.connector
         assert isinstance(connector, SupportsPartitionDetails)
 
@@ -165,14 +172,19 @@ class Table:
         return self._call(load, config)
 
     def check_identity(self, config: SplitConfig | None = None) -> None:
-        """See :meth:`splitlib.spi.SupportsIdentityCheck.check_identity`."""
+        """Check that the table was not dropped or replaced, if the connector can detect this.
+
+        See :meth:`splitlib.spi.SupportsIdentityCheck.check_identity`.
+        """
         if isinstance(connector := self.connector, SupportsIdentityCheck):
             self._call(connector.check_identity, config)
 
     def list_files(
         self, partitions: PartitionBatch, predicate: Predicate, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """See :meth:`splitlib.spi.Connector.list_files`. The result is complete, or an error.
+        """Return all data files of some partitions.
+
+        See :meth:`splitlib.spi.Connector.list_files`. An incomplete listing raises an error.
 
         Raises:
             LocationNotAllowed: for a file outside of ``allowed_locations``.
@@ -185,7 +197,7 @@ class Table:
             for batch in batches:
                 _refuse_files(batch)
             if self.metadata.snapshot_id is not None:
-                return batches  # a manifest may contain a file twice, and its rows then count twice
+                return batches  # a file that manifests contain twice has its rows twice
             return files_once(batches)
 
         return self._call(find, config)
@@ -193,7 +205,7 @@ class Table:
     def hosts(
         self, paths: Sequence[str], config: SplitConfig | None = None
     ) -> list[Sequence[str]] | None:
-        """See :meth:`splitlib.spi.SupportsHosts.hosts`; None without this ability."""
+        """Return the hosts that store each file; None if the connector does not report hosts."""
         connector = self.connector
         if not isinstance(connector, SupportsHosts):
             return None
@@ -212,9 +224,10 @@ class Table:
         return self._call(ask, config)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`.
+        """Return fsspec options that give access to the files.
 
-        Empty if the connector does not provide options.
+        See :meth:`splitlib.spi.SupportsStorageOptions.storage_options`. The result is empty if the
+        connector does not provide options.
         """
         if not isinstance(connector := self.connector, SupportsStorageOptions):
             return {}
@@ -231,9 +244,10 @@ class Table:
     def with_physical_names(
         self, files: FileBatch, config: SplitConfig | None = None
     ) -> list[FileBatch]:
-        """See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`.
+        """Return the same files with the column names that each file uses.
 
-        Files with the same names may come in several batches.
+        See :meth:`splitlib.spi.SupportsPhysicalNames.with_physical_names`. Files with the same
+        column names may be in several batches.
         """
         connector = self.connector
         assert isinstance(connector, SupportsPhysicalNames)
@@ -251,7 +265,7 @@ class Table:
         return [one for piece in pieces for one in self._call(partial(named, piece), config)]
 
     def read_vector(self, delete: DeleteFile, config: SplitConfig | None = None) -> pa.Int64Array:
-        """See :meth:`splitlib.spi.SupportsDeletionVectors.read_vector`.
+        """Return the positions of the rows that a deletion vector deletes, ascending.
 
         Raises:
             UnsupportedTable: if the connector does not decode deletion vectors.
@@ -289,7 +303,7 @@ class Table:
             return run_bounded(call, config)
 
     def refuse_outside(self, paths: Iterable[str], config: SplitConfig | None = None) -> None:
-        """Check that files of the table from another source may be read.
+        """Check that files of the table that the connector did not list may be read.
 
         Raises:
             LocationNotAllowed: for a path outside of ``allowed_locations``.
@@ -337,7 +351,7 @@ def _refuse_files(batch: FileBatch) -> None:
 
 
 def _check_same_files(found: Sequence[FileBatch], files: FileBatch) -> None:
-    """Reject a result for other files than the given ones, which would lose rows."""
+    """Reject ``found`` unless it has exactly the given files: a missing file would lose rows."""
     same = sorted(row for batch in found for row in _places(batch))
     if same != sorted(_places(files)):
         raise CorruptMetadata(f"Column names are for other files than the {len(files)} given ones.")

@@ -1,4 +1,4 @@
-"""Arrow helpers for every other package: casts that never raise, time zones, values and bytes.
+"""Helpers for Arrow data: casts that never raise, time zones, Arrow IPC bytes, Parquet footers.
 
 This package does not depend on tables, filters or Hive.
 """

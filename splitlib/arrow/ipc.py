@@ -15,11 +15,11 @@ import pyarrow as pa
 
 _TRAILER = struct.Struct("<4sI")  # format, CRC-32 of everything before
 
-# Field numbers in Arrow's FlatBuffers schema, of a message and of its record batch.
+# Numbers of fields in the FlatBuffers tables that Arrow calls Message and RecordBatch.
 _HEADER, _CUSTOM_METADATA, _COMPRESSION = 2, 4, 3
 _OFFSET, _SIGNED, _SHORT = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 
-# Types with other layouts (dictionary, view, union, run-end encoded) are never written here.
+# Types that write_batch may write. It never writes dictionaries, views, unions or run-end encoding.
 _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_null,
     pa.types.is_boolean,
@@ -41,7 +41,7 @@ _READABLE: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 class Unreadable(Exception):
-    """Bytes that this module did not write; the message is a clause, not a sentence."""
+    """Raised for bytes that this module did not write. Callers embed its message in their own."""
 
 
 def seal(body: bytes, name: bytes) -> bytes:
@@ -50,7 +50,7 @@ def seal(body: bytes, name: bytes) -> bytes:
 
 
 def unseal(data: bytes, name: bytes) -> bytes:
-    """Check the end that :func:`seal` appended, and return the body.
+    """Check the format name and checksum that :func:`seal` appended, and return the body.
 
     Raises:
         Unreadable: if the format or the checksum is wrong.
@@ -88,7 +88,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, StopIteration) as error:
         raise Unreadable(f"not an Arrow stream: {error}") from error
-    # Types without buffers, and compressed buffers, can claim more rows than the bytes hold.
+    # A column without buffers, such as one of type null, can claim any number of rows.
     for column in batch.columns:
         if _most_rows(column) > 8 * len(data) or column.nbytes > 2 * len(data):
             raise Unreadable(f"{_most_rows(column)} rows claimed in {len(data)} bytes")
@@ -162,7 +162,7 @@ def check_types(schema: pa.Schema) -> None:
     """Reject types that this module never writes.
 
     Raises:
-        Unreadable: naming the column.
+        Unreadable: if a column has such a type; the error names the column.
     """
     try:
         for name, kind in (found for field in schema for found in _nested(field)):
@@ -173,7 +173,7 @@ def check_types(schema: pa.Schema) -> None:
 
 
 def _nested(field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield name and type of a field and its nested fields; extension types as their storage."""
+    """Yield name and storage type of a field, and of all fields nested in it."""
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type

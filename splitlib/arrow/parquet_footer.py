@@ -1,4 +1,4 @@
-"""Read the footer of a Parquet file, with file access from Python only."""
+"""Read the footer of a Parquet file. Python reads the bytes, and Arrow parses them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 
 # A Parquet file ends with the footer's length (4 bytes, little endian) and the text "PAR1".
 _END_BYTES = 8
-# Arrow also reads this much first: most footers fit.
+# Number of bytes to read first, as Arrow does; most footers are smaller.
 _FIRST_BYTES = 1 << 16
 
 
 def read_schema(file: Any) -> pa.Schema:
-    """Read the schema from the footer of a Parquet file, with Arrow's and the file's metadata.
+    """Read the Arrow schema from the footer of a Parquet file, with the file's metadata.
 
     Arrow gets the bytes, not the file. If Arrow called back into Python to read, and the storage
     hung, the blocked thread would abort the process at exit.
@@ -31,7 +31,7 @@ def read_schema(file: Any) -> pa.Schema:
 
 
 def read_metadata(file: Any) -> Any:
-    """Read the whole footer, a ``pyarrow.parquet.FileMetaData``; see :func:`read_schema`."""
+    """Read the whole footer of a Parquet file, as a ``pyarrow.parquet.FileMetaData``."""
     from pyarrow import parquet
 
     return parquet.read_metadata(pa.BufferReader(_footer(file)))

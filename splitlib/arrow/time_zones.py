@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from splitlib.errors import ConfigError
 
-# java.time.ZoneId.SHORT_IDS
+# Short names of time zones, from java.time.ZoneId.SHORT_IDS.
 _SHORT: Final = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
@@ -51,7 +51,7 @@ _OFFSET: Final = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{1,2}))?(?::
 
 @lru_cache
 def arrow_zone(zone: str) -> str:
-    """Return Arrow's name of a time zone that is named as in Spark's settings.
+    """Return Arrow's name for the time zone ``zone``, a name as in Spark's settings.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -73,7 +73,7 @@ def arrow_zone(zone: str) -> str:
 
 @lru_cache
 def is_known(zone: str) -> bool:
-    """Return whether a type's time zone, in Arrow's or Java's spelling, is available."""
+    """Return whether Arrow has the time zone ``zone``, a name as in Arrow or Java."""
     if zone in ("UTC", "Z"):  # available without a time zone database
         return True
     try:
@@ -84,7 +84,7 @@ def is_known(zone: str) -> bool:
 
 
 def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
-    """Return the fields with their instants in another time zone, named as in Spark's settings.
+    """Return the fields with ``zone`` as the time zone of all instants.
 
     Raises:
         ConfigError: if Arrow does not have this time zone.
@@ -98,7 +98,7 @@ def in_zone(fields: Iterable[pa.Field], zone: str) -> pa.Schema:
 
 
 def is_instant(kind: pa.DataType) -> bool:
-    """Return whether values are points in time, not local times."""
+    """Return whether a type is a timestamp with a time zone: a point in time, not a local time."""
     return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
 
 
@@ -116,7 +116,7 @@ def local_to_instant(local: pa.Array, kind: pa.TimestampType) -> pa.Array:
 
 
 def has_unknown_clock(times: pa.Array, zone: str) -> pa.BooleanArray:
-    """Return which times may be an hour off on Arrow's wall clock of ``zone``.
+    """Return for each time whether Arrow's wall clock of ``zone`` may be an hour off.
 
     Arrow does not apply daylight saving after the year 2037.
     """

@@ -1,4 +1,4 @@
-"""Values of Arrow arrays: casts that do not raise, search in texts, ordinals, normalized floats."""
+"""Functions on Arrow values: casts that do not raise, search in text, sortable numbers, floats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAY = (
 _TIME = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]%s)?)?"
 _FRACTION = {"s": "", "ms": r"(\.[0-9]{1,3})?", "us": r"(\.[0-9]{1,6})?", "ns": r"(\.[0-9]{1,9})?"}
 
-# Maximum number of casts for text whose spelling does not decide, such as leap days.
+# Maximum number of casts of text that a regular expression cannot check, such as 29 February.
 ATTEMPTS = 20_000
 # Number of bytes compared at a time, small enough for the processor's cache.
 _BLOCK: Final = 1 << 18
@@ -30,9 +30,9 @@ _BLOCK: Final = 1 << 18
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast ``values`` to ``kind``; values that fail or would lose information become null.
 
-    Takes about linear time, however many values do not convert. If very many values have rare
-    spellings, text that would convert may become null. Hexadecimal numbers always become null,
-    because only Arrow parses them as numbers.
+    The time is about linear in the number of values, no matter how many fail. If very many texts
+    cannot be checked by a regular expression, some that would convert become null. Hexadecimal
+    numbers always become null: Arrow parses them, but Spark does not.
     """
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
         return _of_others(values, kind)  # Arrow's own cast misses some overflows
@@ -163,7 +163,7 @@ def ordinals(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def have_same_ordinals(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether the ordinals of the two types compare like their values."""
+    """Return whether the :func:`ordinals` of values of two types compare like the values."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return bool(one.unit == other.unit)
     return bool(one == other)
@@ -174,14 +174,14 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
 
 
 def contains_any(texts: pa.StringArray, characters: bytes) -> bool:
-    """Return whether any text contains one of some ASCII characters."""
+    """Return whether any text contains one of the ASCII characters in ``characters``."""
     return any(
         (block == character).any() for _, block in _blocks(texts) for character in characters
     )
 
 
 def find_all(texts: pa.StringArray, character: bytes) -> npt.NDArray[np.int64]:
-    """Return every position of one ASCII character, counted as in :func:`bounds`."""
+    """Return every position of an ASCII character in the buffer that the texts share, in bytes."""
     [code] = character
     found = [np.flatnonzero(block == code) + start for start, block in _blocks(texts)]
     return np.concatenate([np.empty(0, np.int64), *found])
@@ -207,7 +207,8 @@ def between(
     """
     if not len(begins):
         return pa.array([], pa.string())
-    # The substrings alternate with the text between them, so that offsets can share the buffer.
+    # Arrow texts have no gaps in their buffer. So build an array that also contains the text
+    # between the substrings, and then take every second element.
     offsets = np.empty(2 * len(begins), np.int32)
     offsets[::2] = begins
     offsets[1::2] = ends
@@ -236,7 +237,7 @@ def normal_floats(values: Any) -> Any:
     if not pa.types.is_floating(values.type):
         return values
     zero, nan = pa.scalar(0.0, values.type), pa.scalar(math.nan, values.type)
-    # x86 computes 0.0 / 0.0 as a NaN with another sign bit than the one that Java writes.
+    # On x86, 0.0 / 0.0 is a NaN whose sign bit differs from the NaN that Java writes.
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
 
 

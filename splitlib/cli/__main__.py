@@ -1,4 +1,4 @@
-"""``python -m splitlib.cli``."""
+"""Run the command line with ``python -m splitlib.cli``."""
 
 import sys
 

@@ -21,7 +21,7 @@ _NO_OPTIONS = ("name", "connector", "spark", "config")
 
 
 def output_options() -> argparse.ArgumentParser:
-    """Return a parser with ``--json``, as parent of every command's parser."""
+    """Return a parser with ``--json``, for all commands."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--json", action="store_true", help="write JSON")
     return parser
@@ -84,7 +84,7 @@ def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
     found = {}
     for number, text in enumerate(given, 1):
         name, equals, value = text.partition("=")
-        if not name or not equals:  # do not show the argument, which may be a secret
+        if not name or not equals:  # the message omits the argument, which may be a secret
             raise ConfigError(
                 f"Argument number {number} of --{option} does not have the form NAME=VALUE.",
                 hint=f"write --{option} NAME=VALUE.",

@@ -1,4 +1,4 @@
-"""Parse filters given as text, with the types of a table. Pure code."""
+"""Parse filters from text, with the column types of a table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from splitlib.filtering.data import DynamicFilteringData
 from splitlib.filtering.mismatches import column_named
 from splitlib.hive.partition_values import NULL_PARTITION, parse
 
-# Positions of `..`, also where dots overlap.
+# Matches each position of `..`; `...` contains two of them.
 _DOTS = r"(?=\.\.)"
 # An end of a range: quoted as in CSV, or not starting with a quote.
 _END = re.compile(r'"(?:[^"]|"")*"|(?!").*', re.DOTALL)
 
 
 def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1,2,3``: the key has one of these values.
+    """Parse ``key=1,2,3``, a filter that allows these values of the key.
 
     Raises:
         ConfigError: if ``text`` does not have this form.
@@ -37,7 +37,9 @@ def parse_filter(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
-    """Parse ``key=1..9``, ``key=1..`` or ``key=..9``: a range that includes both ends.
+    """Parse ``key=1..9``, ``key=1..`` or ``key=..9``, a filter that allows a range of values.
+
+    A range includes both of its ends.
 
     An end that contains dots must be quoted, as in ``key="a..b".."c"``.
 
@@ -53,7 +55,7 @@ def parse_range(schema: pa.Schema, text: str) -> DynamicFilteringData:
 
 
 def _bounds(ends: str, text: str) -> list[str | None]:
-    """Split a range into its lower and upper end; None = open.
+    """Split the text of a range into its lower and upper end; None means an open end.
 
     Raises:
         ConfigError: if there is not exactly one ``..`` outside of quotes.

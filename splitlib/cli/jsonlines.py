@@ -1,4 +1,4 @@
-"""Write results as JSON."""
+"""Format results as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def dump(value: Mapping[str, Any]) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert NaN and infinity, which JSON lacks, to text."""
+    """Return ``values`` with NaN and infinity, which JSON does not have, as text."""
     return {
         key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in values.items()

@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _named(table: Table, predicate: Predicate) -> Iterator[_Found]:
-    """Yield the matching partitions by their names, without details from the catalog."""
+    """Yield the matching partitions without loading their details from the catalog."""
     if predicate.matches_nothing:
         return
     for batch in table.list_partitions(predicate):

@@ -1,4 +1,4 @@
-"""``splitlib plan``: list the splits that match filters."""
+"""``splitlib plan``: list the splits that match filters. Other commands share its functions."""
 
 from __future__ import annotations
 

@@ -16,10 +16,11 @@ class Progress:
     """Shows the text from ``describe`` during the ``with`` block, and erases it at the end.
 
     Args:
-        describe: Returns the text. Another thread calls it.
+        describe: Function that returns the text to show. It is called in another thread.
         stream: Stream to write the progress line to.
         enabled: Whether to show progress. If false, only :meth:`print` has an effect.
-        wait: Wait for a number of seconds or until the block ends; return whether it ended.
+        wait: Function that waits for a number of seconds or until the block ends, and returns
+            whether the block has ended.
     """
 
     def __init__(
@@ -73,6 +74,9 @@ class Progress:
 
 
 def for_command(describe: Callable[[], str], *, json: bool) -> Progress:
-    """Return progress on stderr, enabled on a terminal unless JSON goes to another program."""
+    """Return a progress line on stderr, for a command.
+
+    It is enabled if stderr is a terminal, unless ``json`` is written to a file or another program.
+    """
     enabled = sys.stderr.isatty() and (sys.stdout.isatty() or not json)
     return Progress(describe, sys.stderr, enabled=enabled)
