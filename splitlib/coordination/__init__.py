@@ -1,7 +1,8 @@
 """Distribute splits to many readers while the listing runs and filters arrive.
 
-``prefetch`` enumerates ahead in a thread, the ``coordinator`` receives its splits, one of the
-``assigners`` chooses which reader gets which split, and a ``checkpoint`` holds unread splits.
+``prefetch`` enumerates splits in a thread, ahead of the readers. The ``coordinator`` hands these
+splits to readers, in an order that one of the ``assigners`` chooses. ``checkpoint`` serializes the
+state, so that another process can continue.
 """
 
 from splitlib.coordination.assigners import (

@@ -1,7 +1,7 @@
-"""Choose which reader gets which split next, and which splits make one task.
+"""Choose which reader gets which split next, and group splits into tasks.
 
 An assigner is a queue that may consider the reader's host. It contains only splits that are
-enumerated and not yet handed out, never the whole table.
+enumerated and not yet handed out, never the splits of the whole table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SplitAssigner(Protocol):
         """Add splits, in the table's order."""
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """Add splits again that were handed out before."""
+        """Add splits that were handed out before, and that a reader gave back."""
 
     def take(self, hostname: str | None) -> FileSplit | None:
         """Remove and return the next split for a reader on ``hostname``; None if empty."""
@@ -37,29 +37,28 @@ class SplitAssigner(Protocol):
 
 
 class FifoAssigner:
-    """Hands out splits in the table's order; returned splits go first.
+    """Hands out splits in the table's order. Splits that a reader gave back come first.
 
-    The order depends only on the table, the filters and failed readers, not on the speed of the
-    listing.
+    The order does not depend on how fast the listing is.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[FileSplit] = deque()
 
     def add(self, splits: Iterable[FileSplit]) -> None:
-        """See :meth:`SplitAssigner.add`."""
+        """Add splits, in the table's order."""
         self._waiting.extend(splits)
 
     def add_back(self, splits: Iterable[FileSplit]) -> None:
-        """See :meth:`SplitAssigner.add_back`."""
+        """Add splits that were handed out before, to hand them out first."""
         self._waiting.extendleft(reversed(list(splits)))
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """See :meth:`SplitAssigner.take`."""
+        """Remove and return the next split for a reader on ``hostname``; None if empty."""
         return self._waiting.popleft() if self._waiting else None
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """See :meth:`SplitAssigner.remove`."""
+        """Remove splits by id; unknown ids are ignored."""
         self._waiting = deque(s for s in self._waiting if s.split_id not in split_ids)
 
     def __iter__(self) -> Iterator[FileSplit]:
@@ -81,7 +80,7 @@ class LocalityAssigner:
         self._of_host: dict[str, dict[str, None]] = {}
 
     def add(self, splits: Iterable[FileSplit]) -> None:
-        """See :meth:`SplitAssigner.add`."""
+        """Add splits, in the table's order."""
         for split in splits:
             self._waiting[split.split_id] = split
             for host in _hosts(split):
@@ -90,13 +89,13 @@ class LocalityAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """See :meth:`SplitAssigner.take`."""
+        """Remove and return the next split for a reader on ``hostname``; None if empty."""
         local = self._of_host.get(hostname.lower()) if hostname else None
         first = next(iter(local or self._of_host.get(_NOWHERE) or self._waiting), None)
         return None if first is None else self._forget(first)
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """See :meth:`SplitAssigner.remove`."""
+        """Remove splits by id; unknown ids are ignored."""
         for split_id in split_ids:
             if split_id in self._waiting:
                 self._forget(split_id)
@@ -135,7 +134,7 @@ class LargestFirstAssigner:
         self._added = 0
 
     def add(self, splits: Iterable[FileSplit]) -> None:
-        """See :meth:`SplitAssigner.add`."""
+        """Add splits, in the table's order."""
         for split in splits:
             self._added += 1  # breaks ties, because splits cannot be compared
             heappush(self._heap, (-split.length, self._added, split))
@@ -143,11 +142,11 @@ class LargestFirstAssigner:
     add_back = add
 
     def take(self, hostname: str | None) -> FileSplit | None:
-        """See :meth:`SplitAssigner.take`."""
+        """Remove and return the next split for a reader on ``hostname``; None if empty."""
         return heappop(self._heap)[2] if self._heap else None
 
     def remove(self, split_ids: Collection[str]) -> None:
-        """See :meth:`SplitAssigner.remove`."""
+        """Remove splits by id; unknown ids are ignored."""
         self._heap = [entry for entry in self._heap if entry[2].split_id not in split_ids]
         heapify(self._heap)
 
@@ -163,14 +162,16 @@ def pack(
 ) -> list[list[FileSplit]]:
     """Group splits into tasks of about ``target_bytes`` each; every split is in exactly one task.
 
-    Packs like Spark's file sources: the longest split first, and a task is full when the next split
-    would exceed it. The same splits in the same order give the same tasks.
+    As in Spark's file sources, splits are packed in order of length, the longest first. A new task
+    starts when the next split does not fit in the current one. The same splits in the same order
+    give the same tasks.
 
     Args:
-        splits: Splits to group. Within a task they are ordered by length, the longest first.
-        target_bytes: Size of a task. Only a single longer split makes a larger task.
-        open_cost_bytes: Cost of opening a file, as bytes that could be read in the same time. It
-            keeps thousands of tiny files from becoming one task.
+        splits: Splits to group.
+        target_bytes: Maximum size of a task in bytes, unless it has a single longer split.
+        open_cost_bytes: Cost of opening a file, as the number of bytes that could be read in the
+            same time. It is added to each split, so that a task does not get thousands of tiny
+            files.
     """
     tasks: list[list[FileSplit]] = []
     room = -1

@@ -1,9 +1,9 @@
 """Serialize a coordinator's state to versioned, checksummed bytes, without pickle.
 
-Layout: sections, each preceded by its length in 8 bytes (little endian), then the name of the
-format and a CRC-32 of everything before. The first section is JSON, and the second contains the ids
-of known files. Then follows one Arrow stream per layout of partition values, with one row per
-split. The filters come last.
+The bytes consist of sections, each after its length in 8 bytes (little endian). The name of the
+format and a CRC-32 of all sections follow. The first section is JSON, and the second contains the
+ids of known files. The next sections are Arrow streams with one row per split: one stream for each
+layout of partition values. The last sections are the filters.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _COLUMNS = pa.schema(
         ("length", pa.int64()),
         ("file_size", pa.int64()),
         ("modified", pa.int64()),
-        ("read_format", pa.int64()),  # index into the JSON's list, as is the next
-        ("deletes", pa.int64()),
+        ("read_format", pa.int64()),  # index into the list "read_formats" of the JSON section
+        ("deletes", pa.int64()),  # index into the list "deletes" of the JSON section
         ("hosts", pa.list_(pa.string())),
     ]
 )
@@ -67,7 +67,7 @@ _Kind = tuple[pa.Schema, tuple[PartitionField, ...]]
 
 
 class TrackedSplit(NamedTuple):
-    """A split and the selected file it was made from, which later filters are checked against."""
+    """A split, and the selected file it was made from. Later filters are matched with this file."""
 
     split: FileSplit
     origin: SelectedFiles
@@ -80,7 +80,8 @@ class Checkpoint:
     """All state that another process needs to continue the scan."""
 
     scan: Mapping[str, Any]
-    """See :meth:`splitlib.enumeration.enumerator.DynamicFileEnumerator.identity`."""
+    """Identity of the scan, from
+    :meth:`splitlib.enumeration.enumerator.DynamicFileEnumerator.identity`."""
     complete: bool
     """Whether the enumeration is complete, so that nothing has to be listed again."""
     filters: Sequence[DynamicFilteringEvent]
@@ -133,9 +134,9 @@ def decode(data: bytes, scan: Mapping[str, Any], metadata: TableMetadata) -> Che
     """Read the bytes that :func:`encode` wrote; safe for untrusted bytes.
 
     Args:
-        data: The bytes.
+        data: The bytes to read.
         scan: Identity of the scan to continue.
-        metadata: Metadata of its table.
+        metadata: Metadata of the scan's table.
 
     Raises:
         InvalidCheckpoint: if the bytes are damaged, belong to another scan, or are not a
@@ -203,7 +204,7 @@ def _sections(body: bytes) -> Iterator[bytes]:
 
 
 def _by_kind(splits: Sequence[TrackedSplit]) -> dict[_Kind, list[int]]:
-    """Group positions of splits by the layout of their partition values."""
+    """Group the positions of splits by the schema and the fields of their partition values."""
     kinds: dict[_Kind, list[int]] = {}
     for position, tracked in enumerate(splits):
         partitions = tracked.origin.partitions
@@ -276,7 +277,7 @@ def _from_stream(
     deletes: Sequence[tuple[DeleteFile, ...]],
 ) -> Iterator[tuple[int, TrackedSplit]]:
     batch = ipc.read_batch(stream)
-    # Select by position: a partition key may have the same name as one of these columns.
+    # Select columns by position, because a partition key may have the name of one of our columns.
     own, values = (
         batch.select(list(places))
         for places in (range(len(_COLUMNS)), range(len(_COLUMNS), batch.num_columns))
@@ -286,9 +287,9 @@ def _from_stream(
     if any(column.null_count for column in own.columns):
         raise ipc.Unreadable("a split has missing values")
     every = pa.array(range(batch.num_rows), pa.int64())
-    if fields is None:  # written by a version that omitted the table's own columns
+    if fields is None:  # an older version wrote no fields if there were no transforms
         fields = [(name, name, True) for name in values.schema.names]
-    # A transform is not serialized, so its column cannot be filtered any more.
+    # Transforms are not serialized, so filters can no longer be applied to transformed columns.
     known = tuple(PartitionField(name, source) for name, source, plain in fields if plain)
     partitions = PartitionBatch(values, pa.nulls(batch.num_rows), fields=known)
     if len(known) == len(fields):

@@ -1,4 +1,4 @@
-"""Hands splits to readers while the listing runs and filters arrive.
+"""``DynamicFileSplitEnumerator``: hands splits to readers while files are listed.
 
 ::
 
@@ -6,8 +6,9 @@
                                  ▲                  ▲               ▲
                                  └──── filters, which may arrive at any moment
 
-A request never waits for a listing or a filter: the response is to try again later. A blocked
-reader could otherwise occupy the worker that is needed to collect the filter.
+A request of a reader never waits for a listing or a filter. If no split is available, the response
+is to request again later. A blocked reader could occupy the worker that is needed to collect the
+filter.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _paths_of(split: FileSplit) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class AssignedSplit:
-    """A split to read and then acknowledge.
+    """Response with a split, which the reader must read and then acknowledge.
 
     Attributes:
         split: The split to read.
@@ -48,7 +49,7 @@ class AssignedSplit:
 
 @dataclass(frozen=True, slots=True)
 class WaitForSplits:
-    """No split is available yet; the reader should request again.
+    """Response if no split is available yet. The reader should request again after a delay.
 
     Attributes:
         delay_seconds: Suggested delay before the next request, in seconds.
@@ -59,12 +60,12 @@ class WaitForSplits:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
-    """All splits are handed out. Splits of a failed reader may still come back."""
+    """Response if all splits are handed out. Splits of a failed reader may still come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestIgnored:
-    """The requesting reader is not registered, or was replaced. This is not the end of the table.
+    """Response to a reader that is not registered or was replaced. Other readers may get splits.
 
     Attributes:
         reason: Why the request was ignored.
@@ -87,13 +88,14 @@ class _Reader:
 class DynamicFileSplitEnumerator:
     """Hands out the splits of a table, each to one reader at a time. Thread-safe.
 
-    Nothing is listed before the first request. A matching split is handed out again until a
-    reader acknowledges it. No method waits for a listing or a filter.
+    Nothing is listed before the first request. If a reader fails before it acknowledges a split,
+    another reader gets this split. No method waits for a listing or a filter.
 
     Args:
-        enumerator: Enumerator of the table, which may also receive filters directly. The
-            coordinator owns it, and cancels it when closed.
-        assigner: Chooses which reader gets which split; by default in the table's order.
+        enumerator: Enumerator of the table, which may also receive filters directly. Closing the
+            coordinator cancels it.
+        assigner: Chooses which reader gets which split; by default :class:`FifoAssigner`, which
+            keeps the table's order.
     """
 
     def __init__(
@@ -119,10 +121,10 @@ class DynamicFileSplitEnumerator:
         enumerator: DynamicFileEnumerator,
         assigner: SplitAssigner | None = None,
     ) -> Self:
-        """Make a coordinator that continues from ``state``, the snapshot of another one.
+        """Make a coordinator that continues from ``state``, a snapshot of another coordinator.
 
-        No reader is registered. Splits that were handed out and not acknowledged come first.
-        Filters that ``enumerator`` already has apply too.
+        Readers must register again. Splits that were handed out and not acknowledged come first.
+        Filters in the snapshot are added to those that ``enumerator`` already has.
 
         Raises:
             InvalidCheckpoint: if ``state`` is damaged, or belongs to another table or snapshot.
@@ -168,11 +170,14 @@ class DynamicFileSplitEnumerator:
     def announce_dynamic_filter(
         self, producer: Hashable, fields: Iterable[str] | None = None
     ) -> None:
-        """See :meth:`splitlib.DynamicFileEnumerator.announce_dynamic_filter`."""
+        """Announce that ``producer`` will deliver a filter.
+
+        See :meth:`splitlib.DynamicFileEnumerator.announce_dynamic_filter`.
+        """
         self.enumerator.announce_dynamic_filter(producer, fields)
 
     def handle_source_event(self, event: DynamicFilteringEvent) -> None:
-        """Add a filter at any time. Later requests do not return splits that it drops.
+        """Add a filter at any time. Later requests do not return splits that the filter excludes.
 
         Raises:
             InvalidFilter: if the same producer (not None) has given a different filter.
@@ -201,7 +206,7 @@ class DynamicFileSplitEnumerator:
 
         Args:
             reader_id: Id of the reader; unknown ids are ignored.
-            attempt: Attempt of the reader; ignored unless it is the latest. None = the latest.
+            attempt: Attempt of the reader; None means the latest. An older attempt is ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -215,8 +220,8 @@ class DynamicFileSplitEnumerator:
 
         Args:
             reader_id: Id of the reader.
-            hostname: Host of the reader; by default the one it was registered with.
-            attempt: Attempt of the reader; None = the latest.
+            hostname: Host of the reader; by default the host from its registration.
+            attempt: Attempt of the reader; None means the latest. An older attempt is ignored.
 
         Raises:
             SplitlibError: if the listing has failed; every later request raises it again.
@@ -248,9 +253,9 @@ class DynamicFileSplitEnumerator:
     def acknowledge(
         self, splits: Iterable[FileSplit], reader_id: Hashable, attempt: int | None = None
     ) -> None:
-        """Record that a reader has finished splits, which are then never handed out again.
+        """Record that a reader has finished splits, so that they are never handed out again.
 
-        Splits that the reader no longer holds are ignored, because another reader gets them.
+        Splits that were taken from the reader are ignored, because another reader gets them.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -263,7 +268,7 @@ class DynamicFileSplitEnumerator:
     ) -> None:
         """Take splits back from a failed reader; those that still match go to other readers.
 
-        Splits that the reader no longer holds are ignored.
+        Splits that were taken from the reader before are ignored.
         """
         with self._lock:
             if self._reader(reader_id, attempt) is not None:
@@ -271,7 +276,7 @@ class DynamicFileSplitEnumerator:
 
     @property
     def waiting_splits(self) -> int:
-        """Number of splits enumerated and not handed out; bounded, regardless of table size."""
+        """Number of splits that wait for a reader. It is limited, however large the table is."""
         with self._lock:
             self._receive()
             return len(self._assigner)
@@ -289,9 +294,9 @@ class DynamicFileSplitEnumerator:
             return self._receive() and not self._assigned and not len(self._assigner)
 
     def close(self) -> None:
-        """Stop listing at once, and ignore all further requests.
+        """Stop listing, and ignore all further requests.
 
-        Running storage calls end by themselves.
+        Storage calls that are running are not interrupted.
         """
         with self._lock:
             self._closed = True
@@ -326,12 +331,13 @@ class DynamicFileSplitEnumerator:
         self._assigner.add_back([tracked.split for tracked in kept])
 
     def _receive(self) -> bool:
-        """Receive enumerated splits, and drop those that the current filters exclude.
+        """Receive splits from the prefetcher, and drop those that the current filters exclude.
 
         Returns:
             Whether the enumeration is complete.
         """
-        complete = self._prefetcher.complete  # read first: nothing arrives after it is set
+        # Read this flag before the queue. No splits arrive after it is set, so none are missed.
+        complete = self._prefetcher.complete
         predicate = self.enumerator.predicate
         if predicate is not self._passed:
             self._passed = predicate

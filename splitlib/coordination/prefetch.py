@@ -17,8 +17,8 @@ from splitlib.enumeration.splitting import FILE_ID_BYTES, file_id
 from splitlib.errors import SourceError, SplitlibError, error_context
 from splitlib.filtering.predicate import Predicate
 
-# Enough splits for many readers until the thread runs again, but few enough that a late filter
-# finds most of the table unlisted.
+# Many enough to supply readers until the thread runs again. Few enough that most of the table is
+# not listed yet when a late filter arrives.
 BUFFERED_SPLITS = 1024
 ARRIVAL_SPLITS = 128
 _CLOSE_SECONDS = 0.5
@@ -26,24 +26,24 @@ _CLOSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """All splits of some files."""
+    """Splits that the enumerating thread delivers together: all splits of some files."""
 
     predicate: Predicate
-    """A predicate that the splits passed; they may have passed a stricter one."""
+    """A predicate that all these splits match."""
     splits: list[TrackedSplit]
     file_ids: bytes
     """Ids of the files, :data:`~splitlib.enumeration.splitting.FILE_ID_BYTES` each."""
 
 
 class SplitPrefetcher:
-    """Enumerates in its own thread, and appends the splits to :attr:`arrived`.
+    """Enumerates splits in its own thread, and appends them to :attr:`arrived`.
 
-    Threads that read :attr:`arrived` share no lock with the enumerating thread, which would
-    otherwise mostly wait for the lock while many readers request splits.
+    ``arrived`` needs no lock. With a lock, the enumerating thread would wait most of the time while
+    many readers request splits.
 
     Args:
-        enumerator: The enumerator.
-        known_files: Ids of files to leave out.
+        enumerator: The enumerator that lists the splits.
+        known_files: Ids of files to leave out, joined.
         complete: Whether there is nothing to enumerate.
     """
 
@@ -52,9 +52,10 @@ class SplitPrefetcher:
     ) -> None:
         self.arrived: deque[Arrival] = deque()
         self.error: SplitlibError | None = None
-        """Why the enumeration failed; None if it has not. Set before :attr:`complete`."""
+        """Why the enumeration failed; None if it did not fail. Set before :attr:`complete`."""
         self.complete = complete
-        """Whether all splits have arrived. Read it before :attr:`arrived` to miss none."""
+        """Whether all splits have arrived. Read this before :attr:`arrived`, so that none is
+        missed."""
         self._enumerator = enumerator
         self._left_out = frozenset(
             known_files[i : i + FILE_ID_BYTES] for i in range(0, len(known_files), FILE_ID_BYTES)
@@ -66,9 +67,9 @@ class SplitPrefetcher:
         self._thread: threading.Thread | None = None
 
     def start(self, owner: object) -> None:
-        """Start the thread unless it runs; it stops when ``owner`` is garbage-collected.
+        """Start the thread if it is not running. It stops when ``owner`` is garbage-collected.
 
-        Not thread-safe.
+        This method is not thread-safe.
         """
         if self._thread is None and not self.complete:
             finalizer = weakref.finalize(owner, self._stop_in, os.getpid())
@@ -81,22 +82,22 @@ class SplitPrefetcher:
 
         Args:
             received: Total number of splits taken from :attr:`arrived`.
-            waiting: Number of them not yet handed to a reader.
+            waiting: Number of these splits that are not yet handed to a reader.
         """
         self._wanted = received - waiting + BUFFERED_SPLITS
         if waiting < BUFFERED_SPLITS // 2 and not self._go_on.is_set():
             self._go_on.set()
 
     def stop(self) -> None:
-        """Stop the enumeration, without waiting for the thread, which may be the calling one."""
+        """Stop the enumeration, without waiting for its thread to end."""
         self._closed = True
         self._enumerator.cancel()
         self._go_on.set()
 
     def _stop_in(self, process: int) -> None:
         if os.getpid() == process:  # a forked child process does not have this thread
-            # The garbage collector may call this in a thread that holds a lock needed by stop(),
-            # or a lock of the threading module. So run stop() in a new, low-level thread.
+            # The garbage collector may call this in a thread that holds a lock that stop() or the
+            # threading module needs. So run stop() in another thread, created without that module.
             _thread.start_new_thread(self.stop, ())
 
     def close(self) -> None:
@@ -129,12 +130,14 @@ class SplitPrefetcher:
     def _wait_for_room(self) -> None:
         while self._sent >= self._wanted and not self._closed:
             self._go_on.clear()
-            if self._sent >= self._wanted and not self._closed:  # unchanged since clear()
+            # Check again: another thread may have changed these values before clear().
+            if self._sent >= self._wanted and not self._closed:
                 self._go_on.wait()
 
     def _arrivals(self) -> Iterator[Arrival]:
         maker = self._enumerator.split_maker()
-        # Read before files are selected, so that the files passed this predicate or a stricter one.
+        # The predicate is read before the files are selected. Filters are only added, so the files
+        # match at least this predicate.
         predicate = self._enumerator.predicate
         with closing(self._enumerator.select_files(hosts=True)) as chosen:
             for selected in chosen:
