@@ -1,1 +1,1 @@
-"""The demo: ``run`` one TPC-DS query on ``data`` in three ways, and ``report`` the results."""
+"""The demo: ``data`` generates TPC-DS tables, ``run`` queries them, ``report`` compares results."""

@@ -1,4 +1,4 @@
-"""Generate the demo's two tables with DuckDB's TPC-DS generator, in Hive's directory layout."""
+"""Generate the two tables of the demo with DuckDB's TPC-DS extension, in Hive's layout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def generate(directory: Path, scale: float) -> DemoData:
     """
     with open_with_generator(directory / "duckdb") as duckdb:
         duckdb.execute("CALL dsdgen(sf = ?)", [scale])
-        # A single thread over sorted rows writes one file per day, the same in every run.
+        # With one thread and sorted rows, DuckDB writes one file per day, the same in every run.
         duckdb.execute("SET threads = 1")
         duckdb.execute(
             f"COPY (FROM {FACT} ORDER BY {KEY}) TO '{_quoted(directory / FACT)}'"

@@ -15,7 +15,7 @@ files       files read from the fact table, and their size; a count(*) reads onl
 
 
 def report(data: DemoData, runs: Sequence[Run]) -> str:
-    """Return a table of the runs, and a strip of partitions for runs that report theirs."""
+    """Return a table of the runs. For runs that list their partitions, add a strip of them."""
     head = ("", "partitions", "listed", "files", "KiB", "seconds")
     rows = [
         (
@@ -42,7 +42,7 @@ def report(data: DemoData, runs: Sequence[Run]) -> str:
 
 
 def strip(keys: Sequence[str | None], kept: Collection[str]) -> str:
-    """Draw all partitions in order as a strip. Cells with a kept partition are filled."""
+    """Return one line of text that shows all partitions in order; kept ones are filled cells."""
     cells = min(_CELLS, len(keys))
     marked = {i * cells // len(keys) for i, key in enumerate(keys) if key in kept}
     return "".join("█" if cell in marked else "·" for cell in range(cells))

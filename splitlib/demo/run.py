@@ -1,4 +1,4 @@
-"""Run the demo's query in three ways, each with cold caches and counters, and report the steps."""
+"""Run the demo's query in three ways, without cached listings, and count what each one reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Steps:
         started = time.perf_counter()
         try:
             yield
-        except BaseException:  # start a new line for the next output, also after an interrupt
+        except BaseException:  # end the line after Ctrl-C too, before other output follows
             print(file=sys.stderr)
             raise
         self.seconds[text] = spent = time.perf_counter() - started
@@ -57,7 +57,10 @@ class Steps:
 
 @contextmanager
 def output_to(path: Path) -> Iterator[None]:
-    """Redirect output to ``path`` within the block. Processes started inside keep the redirect."""
+    """Redirect stdout and stderr to ``path`` within the block.
+
+    Processes that are started in the block, such as Spark's JVM, write there until they end.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(fd, os.dup(fd)) for fd in (1, 2)]
@@ -82,11 +85,12 @@ class Run:
     partitions_fetched: int
     """Number of partitions whose details were fetched from the metastore."""
     directories_listed: int
-    """Directories of both tables. Spark counts files; here, each directory has one file."""
+    """Number of directories listed, of both tables. Spark counts the files that it finds instead;
+    in the demo, each directory has one file."""
     files_read: int
-    """Files of the fact table, according to the executed plan."""
+    """Number of files read from the fact table, according to the executed plan."""
     bytes_read: int
-    """Total size of these files."""
+    """Total size of the files read, in bytes."""
     seconds: float
     partitions: tuple[str, ...] | None = None
     """Values of the selected partitions; None if Spark selected them itself."""
@@ -94,7 +98,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A ``SELECT count(*)`` over the join of a fact table with the selected days."""
+    """A query that counts the rows of the join of a fact table with the selected days."""
 
     spark: SparkSession
     uri: str
@@ -113,7 +117,12 @@ class Query:
         return sales.join(dates, sales[KEY] == dates[DIMENSION_KEY]).agg(F.count("*"))
 
     def measured(self, query: Callable[[], DataFrame], *, dpp: bool) -> QueryCounts:
-        """Run a query without cached listings of the tables, and return its counts."""
+        """Run a query without cached listings of the tables, and return its counts.
+
+        Args:
+            query: Function that builds the DataFrame.
+            dpp: Whether Spark's own dynamic partition pruning is on.
+        """
         from splitlib.testing.spark_counts import measure
 
         self.spark.conf.set(_DPP, str(dpp).lower())
@@ -126,7 +135,7 @@ class Query:
 def session(
     metastore: HiveMetastore, data: DemoData, directory: Path, steps: Steps
 ) -> Iterator[SparkSession]:
-    """Start Spark with the generated tables registered, and a small table to warm up with."""
+    """Start Spark, and register the generated tables and a small table for the warm-up."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName("splitlib demo")
@@ -143,8 +152,8 @@ def session(
 def run_all(spark: SparkSession, uri: str, steps: Steps) -> list[Run]:
     """Run the query with Spark, without and with its own pruning, and then with splitlib.
 
-    Each way first runs on a small table. Otherwise, the first run would include the time to load
-    Spark's classes.
+    Before the measurement, each way runs once on a small table. Otherwise, the first measured run
+    would include the time to load Spark's classes.
     """
     ways = {
         "Spark without DPP": _without_dpp,
@@ -196,7 +205,7 @@ def _with_splitlib(name: str, query: Query) -> Run:
     [sales] = loaded
     metrics = splitlib.explain(sales).metrics
     days = [re.search(rf"/{KEY}=([^/]+)/", path) for path in sales.inputFiles()]
-    # Add to Spark's own counts, which cover the dimension and any access to the fact table.
+    # Spark's own counts do not include the requests of splitlib, so add these.
     return _run(
         name,
         counts,
