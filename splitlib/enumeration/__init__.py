@@ -1,6 +1,7 @@
-"""One pass over a table: list its partitions, match them, list their files, match again, split.
+"""Find the splits of a table that match all filters.
 
-The ``enumerator`` is the public class. It keeps the ``received_filters`` and runs a ``pipeline``,
-which yields ``selected_files``; ``splitting`` turns these into splits. A ``tally`` counts events
-for the ``metrics`` and the ``report``.
+``enumerator`` has the public class, which collects filters and runs a pipeline. ``pipeline`` lists
+partitions, matches them with the filters, lists their files, and matches again. For paged listings,
+``neighbours`` groups partitions that one page can cover. ``splitting`` cuts files into splits, and
+``report`` counts and explains what was pruned.
 """

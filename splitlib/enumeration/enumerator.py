@@ -33,7 +33,7 @@ class ReceivedFilters:
     """Filters by producer, and the predicate that combines them. Thread-safe.
 
     Args:
-        build: Makes the predicate of some filters.
+        build: Function that combines filters to a predicate.
     """
 
     def __init__(self, build: Callable[[Sequence[DynamicFilteringData]], Predicate]) -> None:
@@ -48,7 +48,7 @@ class ReceivedFilters:
         """Done when the scan is cancelled."""
 
     def announce(self, producer: Hashable) -> None:
-        """Note that ``producer`` will send a filter, unless it already did."""
+        """Record that ``producer`` will send a filter, unless it has sent one already."""
         with self._changed:
             if producer not in self._by_producer:
                 self._announced.add(producer)
@@ -60,7 +60,7 @@ class ReceivedFilters:
 
         Args:
             data: The filter.
-            producer: Id of the sender; None = unknown.
+            producer: Id of the sender; None means unknown.
             mismatches: Reasons why the filter cannot prune the table.
 
         Raises:
@@ -100,13 +100,13 @@ class ReceivedFilters:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far. A new filter gives a new object."""
+        """The conjunction of all filters received so far. Each new filter creates a new object."""
         with self._changed:
             return self._predicate
 
     @property
     def mismatches(self) -> list[Mismatch]:
-        """Reasons why some filters cannot prune, each once."""
+        """Reasons why some filters cannot prune, without duplicates."""
         with self._changed:
             return list(self._mismatches)
 
@@ -129,11 +129,11 @@ class DynamicFileEnumerator:
 
     Args:
         table: The table.
-        config: Settings; by default those of the environment.
-        static: Conditions that every row must meet: conditions on partition values, or values and
-            ranges of columns.
-        strict: Whether to raise for a filter that can never prune this table, because the table
-            does not have its column or the types cannot be compared. Otherwise each
+        config: Settings; by default taken from environment variables.
+        static: Conditions that every row must meet, such as a ``WHERE`` clause: either conditions
+            on partition values, or allowed values and ranges of columns.
+        strict: Whether to raise an error for a filter that can never prune this table, because the
+            table does not have its column or the types cannot be compared. If false, each
             enumeration logs a warning, and :meth:`explain` reports the filter.
     """
 
@@ -189,11 +189,11 @@ class DynamicFileEnumerator:
 
     @property
     def predicate(self) -> Predicate:
-        """The conjunction of all filters received so far. A new filter gives a new object."""
+        """The conjunction of all filters received so far. Each new filter creates a new object."""
         return self._filters.predicate
 
     def identity(self) -> dict[str, Any]:
-        """Return values that are equal for two enumerations of the same scan, ignoring filters."""
+        """Return values that identify the scan: table, snapshot, keys and static conditions."""
         metadata = self.table.metadata
         static = [condition.describe() for condition in self._static]
         static += [blake2b(data.to_bytes()).hexdigest() for data in self._static_data]
@@ -212,9 +212,9 @@ class DynamicFileEnumerator:
     def cancel(self) -> None:
         """Stop all enumerations of this object for good. May be called from any thread.
 
-        No further call of the catalog or the storage starts. A thread that waits for one gets a
-        :class:`SplitlibError` at once, because the enumeration is incomplete. A running call ends
-        by itself.
+        No further call to the catalog or the storage starts. Calls that are running are not
+        interrupted, but a thread that waits for one gets a :class:`SplitlibError` at once, because
+        the enumeration is incomplete.
         """
         self._filters.cancel()
 
@@ -224,7 +224,7 @@ class DynamicFileEnumerator:
         return self._tally.metrics()
 
     def explain(self) -> ScanReport:
-        """Return what each filter pruned in the latest enumeration, and why others did not."""
+        """Return how each filter pruned in the latest enumeration, or why it did not prune."""
         return self._tally.report(self.table, self.predicate, self.config)
 
     def enumerate_splits(self) -> Iterator[FileSplit]:
@@ -243,13 +243,13 @@ class DynamicFileEnumerator:
                 yield from of_file.splits
 
     def split_maker(self) -> SplitMaker:
-        """Return a maker of splits for the files of :meth:`select_files`; metrics count them."""
+        """Return an object that cuts the files of :meth:`select_files` into splits."""
         keys = self.table.metadata.partition_schema
         target = self.config.target_split_bytes
         return SplitMaker(keys, target, lambda made: self._tally.count(splits=made))
 
     def match_partitions(self) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Yield all partitions in batches, with a flag for each: whether the filters keep it.
+        """Yield all partitions in batches, with a flag per partition: whether the filters keep it.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -258,7 +258,7 @@ class DynamicFileEnumerator:
             yield from pipeline.compared_partitions(calls)
 
     def select_partitions(self) -> Iterator[PartitionBatch]:
-        """Yield the partitions that match all filters, with their details, without listing files.
+        """Yield the partitions that match all filters, with their details. Files are not listed.
 
         Raises:
             SplitlibError: see :meth:`enumerate_splits`.
@@ -269,10 +269,13 @@ class DynamicFileEnumerator:
                     yield matched.partitions
 
     def select_files(self, *, hosts: bool = False) -> Generator[SelectedFiles, None, None]:
-        """Yield the files that :meth:`enumerate_splits` splits, as Arrow batches; same errors.
+        """Yield the files that match all filters, as Arrow batches.
 
         Args:
             hosts: Whether to add the hosts of each file, if the connector reports them.
+
+        Raises:
+            SplitlibError: see :meth:`enumerate_splits`.
         """
         with self._running(hosts=hosts) as (pipeline, calls):
             if not self.predicate.matches_nothing:
@@ -296,13 +299,14 @@ class DynamicFileEnumerator:
             yield pipeline, calls
             if tally.partitions_have_gone and not self.predicate.matches_nothing:
                 calls.run(lambda: table.check_identity(self.config))
-        tally.warn(self.table.name, self._filters.mismatches)  # includes filters that came late
+        # Warn again, because more filters may have arrived during the enumeration.
+        tally.warn(self.table.name, self._filters.mismatches)
 
     def still_selects(
         self, selected: Sequence[SelectedFiles], predicate: Predicate
     ) -> list[pa.BooleanArray]:
-        """Return for each earlier selection which of its files ``predicate`` keeps."""
-        kept: dict[int, pa.BooleanArray] = {}  # many files share a batch of partitions
+        """Return a mask for each earlier selection: which of its files ``predicate`` keeps."""
+        kept: dict[int, pa.BooleanArray] = {}  # many selections have the same batch of partitions
         masks = []
         for some in selected:
             partitions, files = some.partitions, some.files
@@ -324,11 +328,10 @@ class DynamicFileEnumerator:
 def paths(
     table: Table, *filters: DynamicFilteringData, config: SplitConfig | None = None
 ) -> list[str]:
-    """Return the files of ``table`` that match ``filters``, each once, in the catalog's order.
+    """Return the paths of the files that match ``filters``, each once, in the catalog's order.
 
-    Paths are plain on the local disk and URIs elsewhere. They do not include partition values. A
-    reader that needs these uses the splits of a
-    :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator` instead.
+    Paths are plain on the local disk and URIs elsewhere. Partition values are not returned; for
+    these, use the splits of a :class:`~splitlib.enumeration.enumerator.DynamicFileEnumerator`.
 
     Raises:
         UnsupportedTable: if some rows of a file are deleted, which a path cannot express.

@@ -1,6 +1,6 @@
-"""Matched partitions that wait to be listed, in groups that one page of a listing can cover.
+"""Group matched partitions so that one page of a listing covers each group.
 
-A later filter can still drop partitions that wait.
+A filter that arrives later can still drop partitions that are not listed yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MatchedPartitions:
     ) -> None:
         self.partitions = partitions
         self.places = places
-        """Ascending position of each partition in the catalog's listing."""
+        """Position of each partition in the catalog's listing, ascending."""
         self._tally = tally
         self._lock = threading.Lock()
         self._predicate = predicate
@@ -43,7 +43,10 @@ class MatchedPartitions:
         return len(self.partitions)
 
     def slice(self, offset: int, length: int | None = None) -> MatchedPartitions:
-        """Return a part of the batch to use instead of it; each part counts its own drops."""
+        """Return a part of the batch. Use the parts instead of the batch from then on.
+
+        Each part counts the partitions that a later filter drops from it.
+        """
         places = self.places[offset:][:length]
         partitions = self.partitions.slice(offset, len(places))
         with self._lock:
@@ -52,17 +55,20 @@ class MatchedPartitions:
             return cut
 
     def joined(self, later: MatchedPartitions) -> MatchedPartitions:
-        """Return these partitions and later ones as one batch, before any later one was listed."""
+        """Return one batch with these partitions and ``later``, which come after them."""
         partitions = self.partitions.joined(later.partitions)
         places = np.concatenate([self.places, later.places])
-        # The older predicate: its result is known for both batches, the newer one's is not.
+        # Use the older of the two predicates, because only its result is known for both batches.
         both = MatchedPartitions(partitions, places, self._predicate, self._tally)
         if self._keep is not None:
             both._keep = pa.concat_arrays([self._keep, later.keeps(self._predicate)])
         return both
 
     def keeps(self, predicate: Predicate) -> pa.BooleanArray:
-        """Return a flag per partition, computed once per predicate for the whole batch."""
+        """Return a flag per partition: whether it matches ``predicate``.
+
+        The flags are computed only once per predicate.
+        """
         with self._lock:
             keep = pa.repeat(True, len(self.partitions)) if self._keep is None else self._keep
             if predicate is not self._predicate:
@@ -76,18 +82,18 @@ class MatchedPartitions:
 
 
 class Neighbours:
-    """Groups partitions for storage that lists in pages across directories.
+    """Groups partitions for storage where one page can list files of several directories.
 
-    A group contains partitions whose files, including those of partitions in between, fit in one
-    page. A partition without such neighbours is a group of its own. If the number of files or the
-    partitions in between are unknown, groups are as large as a page could cover, and the response
-    shows how many it did cover.
+    A group contains partitions that are close together: their files, including the files of
+    partitions in between, probably fit in one page. A partition that is far from the others is a
+    group of its own. If the number of files or of partitions in between is unknown, groups are as
+    large as a page could cover, and the response shows how many partitions the page did cover.
 
     Args:
         batches: Batches of matched partitions.
         files_per_page: Number of files in one page.
-        files_each: Returns the average number of files of a partition; 0 = unknown. Called before
-            each group.
+        files_each: Function that returns the average number of files of a partition; 0 means
+            unknown. It is called before each group.
     """
 
     def __init__(
@@ -112,7 +118,7 @@ class Neighbours:
         yield from self._groups(to_end=True)
 
     def put_back(self, untold: MatchedPartitions) -> None:
-        """Take back partitions that the last group's page did not cover, before the next group."""
+        """Take back partitions of the last group that its page did not cover."""
         self._rest = untold if self._rest is None else untold.joined(self._rest)
 
     def _groups(self, *, to_end: bool) -> Iterator[MatchedPartitions]:
@@ -128,7 +134,7 @@ class Neighbours:
         """Return the number of leading partitions that form a group."""
         if not files_each:
             return min(self._files_per_page, len(matched))
-        # A completely full page does not show whether more follows, so leave one entry free.
+        # A full page does not show whether more files follow, so leave one entry free.
         span = int((self._files_per_page - 1) / files_each)
         end = matched.places[0] + max(span, 1)
         return int(matched.places.searchsorted(end))

@@ -6,8 +6,8 @@ Every stage is lazy::
                         ▲                        ▲                                     ▲
                         └──────── filters, which may arrive at any moment ─────────────┘
 
-The last match also uses the statistics of each file, if the catalog has some. Results are in the
-catalog's order, regardless of parallelism.
+The last match also uses the statistics of files, if the catalog has them. Results are in the
+catalog's order, although listings run in parallel.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from splitlib.remote.calls import BoundedCalls, Task, current_call
 from splitlib.table import Table
 
 HOSTS = "hosts"
-"""An optional column of :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
+"""Name of an optional column of :attr:`splitlib.model.FileBatch.files`: the hosts of each file."""
 _PARTITION = FILE_SCHEMA.get_field_index("partition")
 
 
@@ -43,13 +43,13 @@ class SelectedFiles:
     """Files that match every filter, and the partitions that they belong to."""
 
     partitions: PartitionBatch
-    """Partitions, some of which may have no files here."""
+    """The partitions of the files; some may have no files in this batch."""
     files: FileBatch
-    """Files, none of them empty. Column ``partition`` is a row of :attr:`partitions`."""
+    """Files with at least one byte. Column ``partition`` is the row in :attr:`partitions`."""
 
 
 def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]:
-    """Return the values of each partition as a reader sees them, by key."""
+    """Return the values of all partitions by key, as Python values of the key's type."""
     fields = table_fields(batch.values.schema, batch.fields, keys)
     return {
         field.name: python_values(parse(column, field).values)
@@ -58,7 +58,7 @@ def typed_values(batch: PartitionBatch, keys: pa.Schema) -> dict[str, list[Any]]
 
 
 def name_of(partitions: PartitionBatch, row: int) -> str:
-    """Return a partition's name for messages and identifiers, for values of any type."""
+    """Return a partition's name, such as ``k1=v1/k2=v2``, for messages and identifiers."""
     values = [python_value(column[row]) for column in partitions.values.columns]
     texts = [None if value is None else str(value) for value in values]
     return partition_name(partitions.values.schema.names, texts)
@@ -69,7 +69,7 @@ class _Listed(NamedTuple):
 
     batches: list[FileBatch]
     partitions: int
-    """Number of leading partitions of the request that were listed."""
+    """Number of requested partitions, counted from the first, whose listing is complete."""
 
 
 class _Listing(NamedTuple):
@@ -88,9 +88,9 @@ class ScanPipeline:
         table: The table.
         config: Limits on partitions and parallel listings, and what to do about missing
             partitions.
-        predicate: Returns the conjunction of the filters received so far. Every stage calls it
-            again.
-        tally: Counts everything.
+        predicate: Function that returns the conjunction of the filters received so far. Every
+            stage calls it again.
+        tally: Counts partitions, files and requests, for metrics and report.
         hosts: Whether to add the hosts of each file, if the connector reports them.
     """
 
@@ -114,11 +114,11 @@ class ScanPipeline:
         pending: deque[_Listing] = deque()
         groups = self._neighbours(self.matching_partitions(calls))
         for matched, offset, length in self._listings(calls, groups):
-            # Group sizes depend on the number of files per partition, known after the first
-            # listing.
+            # Groups need the number of files per partition. If it is unknown, wait for the first
+            # listing to find out.
             learns = groups is not None and not self._tally.files_each()
             pending.append(self._submit(calls, matched, offset, length))
-            # Two listings per thread keep all threads busy, and few enough to stay lazy.
+            # Two pending listings per thread keep all threads busy. More would be less lazy.
             if len(pending) >= 2 * self._config.listing_threads or learns:
                 yield from self._finish(calls, pending.popleft(), groups if learns else None)
         while pending:
@@ -132,14 +132,14 @@ class ScanPipeline:
         return _Listing(matched, offset, length, task)
 
     def _neighbours(self, matching: Iterator[MatchedPartitions]) -> Neighbours | None:
-        """Group partitions by page; None if the storage does not list in pages."""
+        """Return the groups of partitions that one page covers; None if pages cover only one."""
         page = self._table.files_per_page
         return Neighbours(matching, page, self._tally.files_each) if page else None
 
     def _listings(
         self, calls: BoundedCalls, groups: Neighbours | None
     ) -> Iterator[tuple[MatchedPartitions, int, int]]:
-        """Yield matched partitions, with offset and number of those to list in one call."""
+        """Yield batches of matched partitions, and offset and length of the part for one call."""
         if groups is not None:
             for group in groups:
                 yield group, 0, len(group)
@@ -152,7 +152,7 @@ class ScanPipeline:
     def compared_partitions(
         self, calls: BoundedCalls
     ) -> Iterator[tuple[PartitionBatch, pa.BooleanArray]]:
-        """Yield all partitions in batches, and whether the filters keep each."""
+        """Yield all partitions in batches, with a flag per partition: whether it matches."""
         for batch in self._listed_partitions(calls):
             yield batch, self._tally.match(batch, self._predicate())
 
@@ -179,7 +179,7 @@ class ScanPipeline:
                 matching = batch if len(keep) == len(batch) else batch.take(keep)
                 places = keep.to_numpy(zero_copy_only=False).astype(np.int64) + before
                 for ready, at in self._with_details(calls, matching, places, predicate):
-                    if len(ready):  # all of them may have been dropped
+                    if len(ready):  # empty if all were dropped from the table since the listing
                         self._tally.count(partitions_matched=len(ready))
                         yield MatchedPartitions(ready, at, predicate, self._tally)
         self._tally.warn_of_undecided()
@@ -222,13 +222,13 @@ class ScanPipeline:
                     hint="run the query again, or set missing_partition to 'skip'.",
                 )
             self._tally.expects(ready.files_each)
-            # If some were dropped, positions are only approximate, which is enough for grouping.
+            # If partitions were dropped, positions are approximate, which is enough for grouping.
             yield ready, at[: len(ready)]
 
     def _list_files(self, matched: MatchedPartitions, offset: int, step: int) -> _Listed:
-        """List the files of ``step`` partitions; runs in a worker thread.
+        """List the files of ``step`` partitions, in a worker thread.
 
-        Returns no files if a later filter has dropped all of them.
+        Lists nothing if a filter that arrived later has dropped all these partitions.
         """
         predicate = self._predicate()
         if not pc.any(matched.keeps(predicate).slice(offset, step)).as_py():
@@ -239,7 +239,7 @@ class ScanPipeline:
                 batches = self._table.list_files(piece, predicate, self._config)
         except MissingPartition as error:
             if step > 1 and self._config.missing_partition == "skip":
-                # At least one partition is missing: list each alone to find it.
+                # At least one partition is missing. List each partition alone to skip only that.
                 alone = range(offset, offset + len(piece))
                 found = [(i, b) for i in alone for b in self._list_files(matched, i, 1).batches]
                 return _Listed([_moved(batch, i - offset) for i, batch in found], step)
@@ -279,9 +279,9 @@ class ScanPipeline:
     def _finish(
         self, calls: BoundedCalls, listing: _Listing, others: Neighbours | None = None
     ) -> Iterator[SelectedFiles]:
-        """Yield the files of a listing that match all filters, once the listing is complete.
+        """Wait for a listing, and yield its files that match all filters.
 
-        Partitions that it did not cover are listed now, or put back into ``others``.
+        Partitions that the listing did not cover are listed now, or put back into ``others``.
         """
         found = calls.result(listing.task)
         more: list[_Listing] = []
@@ -308,7 +308,12 @@ class ScanPipeline:
             yield from self._finish(calls, one)
 
     def _pieces(self, untold: MatchedPartitions, before: int) -> Iterator[MatchedPartitions]:
-        """Split partitions that a listing did not cover; it covered ``before`` partitions."""
+        """Divide partitions that a listing did not cover into parts for further listings.
+
+        Args:
+            untold: The partitions that the listing did not cover.
+            before: Number of partitions that the listing did cover.
+        """
         step = before  # the next page probably covers as many
         groups: Iterable[MatchedPartitions] = [untold]
         known = None if untold.partitions.has_gaps else self._neighbours(iter([untold]))
@@ -322,8 +327,8 @@ class ScanPipeline:
                 yield group.slice(offset, step)
 
     def _keeps(self, batch: FileBatch, matched: MatchedPartitions) -> pa.BooleanArray:
-        """Return a flag per file, by partition, size and statistics (if there are some)."""
-        # Read the predicate after the listing, to use filters that arrived meanwhile.
+        """Return a flag per file: whether its partition, size and statistics allow a match."""
+        # The predicate is read after the listing, to use filters that arrived meanwhile.
         predicate = self._predicate()
         mask = matched.keeps(predicate).take(batch.files["partition"])
         mask = pc.and_(mask, pc.greater(batch.files["size"], 0))
@@ -336,7 +341,7 @@ class ScanPipeline:
 
 
 def _moved(batch: FileBatch, by: int) -> FileBatch:
-    """Shift the partition rows of a batch of files by ``by``."""
+    """Return the files with ``by`` added to the row of their partition."""
     if not by:
         return batch
     files = batch.files

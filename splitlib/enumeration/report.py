@@ -1,4 +1,4 @@
-"""Counts and report of one enumeration: what each filter pruned, as text, HTML and JSON values."""
+"""Metrics and report of one enumeration: what each filter pruned, as text, HTML and JSON values."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from splitlib.redaction import get_logger, redact
 from splitlib.table import Table
 
 _log = get_logger(__name__)
-# Target fill of listing pages when partitions differ in size, as a fraction.
+# Fraction of a listing page to fill when partitions have different numbers of files.
 _FILL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class ScanMetrics:
-    """Counts of one enumeration, up to now. Immutable.
+    """Counts of one enumeration at one moment. Immutable.
 
     Attributes:
-        partitions_total: Number of partitions that the catalog returned. This is all of the table,
-            unless they were requested by name; see :attr:`splitlib.ScanReport.asked_for`.
-        partitions_matched: Number of partitions that passed every filter received before their
-            files were returned.
+        partitions_total: Number of partitions that the catalog returned. These are all partitions
+            of the table, unless they were requested by name; see
+            :attr:`splitlib.ScanReport.asked_for`.
+        partitions_matched: Number of partitions that match all filters. Filters that arrived after
+            a partition's files were returned do not count.
         files_listed: Number of data files in the listed partitions.
-        files_selected: Number of files returned; empty files never are.
+        files_selected: Number of files returned. Empty files are not returned.
         splits: Number of splits made of the returned files.
         bytes_selected: Total size of the returned files, in bytes.
         metastore_requests: Number of requests to the catalog while enumerating.
@@ -45,9 +46,9 @@ class ScanMetrics:
         manifests_opened: Number of manifests opened because they may contain a matching file.
         files_total: Number of files in all manifests; 0 without manifests.
         files_dropped: Number of files dropped by each stage: ``manifests``, ``partitions``,
-            ``statistics``; empty without manifests.
-        seconds: Seconds by stage: ``list_partitions``, ``match``, ``load_details``, ``list_files``
-            (sum of all threads), ``wait``.
+            ``statistics``. Empty if the catalog has neither manifests nor file statistics.
+        seconds: Duration of each stage, in seconds: ``list_partitions``, ``match``,
+            ``load_details``, ``list_files`` (sum of all threads), and ``wait`` for filters.
     """
 
     partitions_total: int = 0
@@ -72,10 +73,10 @@ class ScanMetrics:
 
 @dataclass(frozen=True, slots=True)
 class FilterReport:
-    """One filter, and how many partitions it alone would drop.
+    """One filter, and how many partitions this filter alone would drop.
 
     Attributes:
-        filter: The filter, and how far it was used.
+        filter: The filter, and which of its columns were used.
         partitions_dropped: Number of partitions that this filter alone would drop.
     """
 
@@ -95,18 +96,17 @@ class FilterReport:
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
-    """Explains one enumeration.
+    """Explains what one enumeration pruned, and why.
 
     Attributes:
         table: Name of the table.
         connector: Name of the connector.
         partition_keys: Names of the partition columns.
-        filters: What each filter did.
+        filters: How each filter was used, and what it dropped.
         metrics: Counts of the enumeration.
-        notes: Other facts worth knowing, one sentence each.
-        asked_for: How partitions were requested, such as ``by name``, if the filters determine
-            their names. The table's number of partitions is unknown then. Empty if all
-            partitions were requested.
+        notes: Other facts about the enumeration, one sentence each.
+        asked_for: How partitions were requested, such as ``by name``; empty if all partitions
+            were requested. If it is not empty, the table's number of partitions is unknown.
     """
 
     table: str
@@ -151,7 +151,7 @@ class ScanReport:
         m = self.metrics
         if not self.asked_for:
             return f"{m.partitions_matched:,} of {m.partitions_total:,}"
-        # Partitions that were returned without matching do not show how many the table has.
+        # The table's number of partitions is unknown here, so do not write "of TOTAL".
         more = m.partitions_total - m.partitions_matched
         others = f" ({more:,} others were returned too)" if more else ""
         return f"{m.partitions_matched:,}, requested {self.asked_for}{others}"
@@ -171,7 +171,7 @@ class ScanReport:
 
         m = self.metrics
         kept = m.partitions_matched / m.partitions_total if m.partitions_total else 0.0
-        # Keep at least a sliver of the bar visible.
+        # If any partition matched, show at least a thin bar.
         width = max(100 * kept, 0.5) if m.partitions_matched else 0.0
         items = "".join(f"<li>{escape(str(f))}</li>" for f in self.filters)
         bar = (
@@ -240,23 +240,26 @@ class ScanTally:
             )
 
     def count(self, **counts: int) -> None:
-        """Add to fields of :class:`splitlib.enumeration.report.ScanMetrics`."""
+        """Add numbers to fields of :class:`splitlib.enumeration.report.ScanMetrics`."""
         with self._lock:
             for name, number in counts.items():
                 self._counts[name] = self._counts.get(name, 0) + number
 
     def requested(self, batch: PartitionBatch | FileBatch) -> None:
-        """Count the requests that a batch took."""
+        """Count the requests that a connector sent for a batch."""
         took = batch.requests
         self.count(metastore_requests=took.catalog, storage_requests=took.storage)
 
     def asked_for(self, batch: PartitionBatch) -> None:
-        """Note how the partitions of a batch were requested."""
+        """Record how the partitions of a batch were requested."""
         with self._lock:
             self._asked_for[batch.asked_for] = self._asked_for.get(batch.asked_for, 0) + 1
 
     def expects(self, files_each: float) -> None:
-        """Note the catalog's average number of files of a partition; 0 = unknown."""
+        """Record how many files a partition has on average, according to the catalog.
+
+        Only the first known number is used; 0 means unknown.
+        """
         with self._lock:
             self._files_expected = self._files_expected or files_each
 
@@ -278,9 +281,10 @@ class ScanTally:
             self._files_of_one = min(least, *files), max(most, *files)
 
     def files_each(self) -> float:
-        """Return the average number of files of a partition, at least 1; 0 = not known yet.
+        """Return the average number of files of a partition; 0 means that it is not known yet.
 
-        The result is a little higher if partitions differ, so that groups rarely exceed a page.
+        If partitions have different numbers of files, the result is a little above the average, so
+        that groups of partitions rarely exceed a page.
         """
         with self._lock:
             if self._files_of_one is None:
@@ -303,7 +307,7 @@ class ScanTally:
                 self._files_dropped[stage] = self._files_dropped.get(stage, 0) + (number or 0)
 
     def warn(self, table: str, mismatches: Iterable[Mismatch]) -> None:
-        """Log and note each mismatch once, with the name of the table."""
+        """Log each mismatch once, with the name of the table, and record it for the report."""
         with self._lock:
             for mismatch in [m for m in mismatches if m not in self._mismatches]:
                 _log.warning("A filter of table %s prunes nothing: %s", table, mismatch)
@@ -311,7 +315,7 @@ class ScanTally:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the duration of the block to a stage."""
+        """Add the duration of the ``with`` block to a stage."""
         started = time.perf_counter()
         try:
             yield
@@ -338,7 +342,7 @@ class ScanTally:
         return matches.together
 
     def warn_of_undecided(self) -> None:
-        """Log the partition keys that have values which do not parse."""
+        """Log a warning for each partition key with values that cannot be parsed."""
         with self._lock:
             for key in self._undecided:
                 _log.warning(

@@ -15,9 +15,9 @@ from splitlib.redaction import without_login
 
 _SPLITTABLE = frozenset({"parquet", "orc", "avro"})
 _LINES = frozenset({"json", "csv", "text", "hive-text", "hive-csv"})
-# Suffixes of compressed files, by Hadoop's codecs. Compressed text cannot be split.
+# Suffixes of files that Hadoop's codecs compress. Compressed text files cannot be split.
 _COMPRESSED = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate", ".xz", ".zip", ".lzo")
-# As in Hadoop's FileInputFormat: a rest below a tenth of a split is added to the last split.
+# As in Hadoop's FileInputFormat, the last split of a file may be up to a tenth longer than others.
 _SLOP = 1.1
 
 
@@ -25,7 +25,7 @@ class SplitsOfFile(NamedTuple):
     """All splits of one file in one partition."""
 
     row: int
-    """Row of the file in its batch."""
+    """Row of the file in the batch of selected files."""
     path: str
     partition: str
     """Name of the partition, for messages and identifiers."""
@@ -33,12 +33,12 @@ class SplitsOfFile(NamedTuple):
 
 
 class SplitMaker:
-    """Makes splits. Parses partition values once per batch, if batches come in order.
+    """Cuts files into splits. Caches the parsed values of the latest batch of partitions.
 
     Args:
         keys: The partition keys with the table's types.
-        target_bytes: Size of a split, for files that can be split.
-        count: Called with the number of splits made.
+        target_bytes: Target size of a split in bytes, for files that can be split.
+        count: Function that is called with the number of splits of each file.
     """
 
     def __init__(self, keys: pa.Schema, target_bytes: int, count: Callable[[int], object]) -> None:
@@ -100,7 +100,7 @@ def can_split(read_format: ReadFormat, path: str) -> bool:
 
 
 def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
-    """Yield ``(start, length)`` of splits that cover ``size`` bytes: adjacent, none empty."""
+    """Yield start and length of adjacent splits that together cover ``size`` bytes."""
     start = 0
     while size - start > target * _SLOP:
         yield start, target
@@ -110,7 +110,7 @@ def byte_ranges(size: int, target: int) -> Iterator[tuple[int, int]]:
 
 
 def split_id(path: str, partition: str, start: int, length: int) -> str:
-    """Return an id that depends only on the split itself, and is the same for every reader."""
+    """Return an id of a split that is the same in every run and every process."""
     return _digest(path, partition, str(start), str(length)).hexdigest()
 
 
@@ -119,7 +119,7 @@ FILE_ID_BYTES = 16
 
 
 def file_id(path: str, partition: str) -> bytes:
-    """Return an id of a file in a partition. It does not change if the file's size does."""
+    """Return an id of a file in a partition. It depends on path and partition, not on the size."""
     return _digest(path, partition).digest()
 
 
