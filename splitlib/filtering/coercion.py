@@ -1,8 +1,8 @@
-"""Convert join keys to the type of a partition key, where this keeps ``fact.k = dim.k`` exact.
+"""Convert join keys to the type of a partition key, if Spark's comparison of the two is exact.
 
-A conversion is done only if ``fact.k = key`` is true exactly when ``fact.k`` equals the converted
-key. Then a key that does not convert (out of range, a fraction, not midnight) matches no partition.
-All other pairs of types are undecidable and prune nothing.
+A pair of types is converted only if Spark's ``fact.k = dim.k`` is true exactly for equal converted
+values. A key without an equal value of the other type then matches no partition: a number out of
+range, a fraction, a time other than midnight. Other pairs of types prune nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from splitlib.arrow.time_zones import arrow_zone, has_unknown_clock, is_instant,
 from splitlib.arrow.values import try_cast
 from splitlib.hive.partition_values import comparable
 
-# Spark compares an integer with a decimal as decimals of this precision.
+# Spark compares an integer with a decimal by converting it to a decimal of this precision. The keys
+# are the integer's width in bits.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _SPARK_MAX_PRECISION = 38
 
@@ -26,11 +27,11 @@ class Coerced(NamedTuple):
 
     values: pa.Array
     matchable: pa.BooleanArray
-    """False where the key cannot equal any value of the partition key's type."""
+    """False for keys that do not equal any value of the partition key's type."""
 
 
 def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
-    """Convert ``keys`` to values of the partition key ``key``; None if not exactly decidable."""
+    """Convert ``keys`` to the type of the partition key ``key``; None if this is not exact."""
     if is_instant(keys.type) and not is_instant(key.type):
         # Spark uses Java's time zone names, most of which Arrow accepts.
         keys = keys.cast(pa.timestamp(keys.type.unit, arrow_zone(keys.type.tz)))
@@ -44,7 +45,10 @@ def coerce(keys: pa.Array, key: pa.Field) -> Coerced | None:
 
 
 def _convert(keys: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """Convert ``keys`` to ``target``; null where no equal value exists, None if undecidable."""
+    """Convert ``keys`` to ``target``; None if the types cannot be compared exactly.
+
+    Keys without an equal value in ``target`` become null.
+    """
     source = keys.type
     if source == target or pa.types.is_null(source):
         return keys.cast(target)
@@ -72,14 +76,14 @@ def _is_exact_number(kind: pa.DataType) -> bool:
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:
-    """Return the digits before and after the decimal point that Spark gives the type."""
+    """Return how many digits Spark's decimal for this type has before and after the point."""
     if pa.types.is_decimal(kind):
         return kind.precision - kind.scale, kind.scale
     return _INTEGER_DIGITS[kind.bit_width], 0
 
 
 def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether Spark's common type of the two keeps every digit of both."""
+    """Return whether the type to which Spark converts both for comparison keeps every digit."""
     if pa.types.is_integer(one) and pa.types.is_integer(other):
         return True
     (whole, scale), (other_whole, other_scale) = _digits(one), _digits(other)
@@ -87,8 +91,8 @@ def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _exact_number(keys: pa.Array, target: pa.DataType) -> pa.Array:
-    # Arrow rejects int64 -> decimal(10, 2) by type alone, so cast to a wide decimal first. Values
-    # with a fraction or out of range then become null in the last cast.
+    # Arrow rejects a cast from int64 to decimal(10, 2) for all values, so cast to a wide decimal
+    # first. In the last cast, values that are out of range or have a fraction become null.
     if pa.types.is_integer(keys.type) and pa.types.is_decimal(target):
         keys = keys.cast(pa.decimal256(76, target.scale))
     return try_cast(keys, target)
@@ -103,7 +107,7 @@ def _wall_clock(keys: pa.Array) -> pa.Array:
 
 
 def _begins_day(keys: pa.Array) -> pa.BooleanArray:
-    """Return whether each time is the first of its date: midnight, or later if skipped."""
+    """Return for each time whether a day begins then: at midnight, or later if it is skipped."""
     wall = _wall_clock(keys)
     midnight = pc.floor_temporal(wall, unit="day")
     begins = pc.equal(midnight, wall)
@@ -115,7 +119,10 @@ def _begins_day(keys: pa.Array) -> pa.BooleanArray:
 
 
 def _timestamp(keys: pa.Array, target: pa.TimestampType) -> pa.Array | None:
-    """Convert between timestamps with and without zone; a local time is in the other's zone."""
+    """Convert timestamps to ``target``, which may or may not have a time zone.
+
+    If only one type has a time zone, times of the other type are local times in this zone.
+    """
     if keys.type.tz and target.tz:
         return try_cast(keys, target)
     if keys.type.tz:

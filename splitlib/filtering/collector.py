@@ -1,4 +1,4 @@
-"""Collect join keys in bounded memory, with less detail as their number grows."""
+"""Collect join keys in limited memory: keep values, or only ranges if there are too many keys."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from splitlib.filtering.domains import (
     values_nbytes,
 )
 
-# Batches are merged only when they hold at least this much and as much as the kept keys. So each
-# key is deduplicated only a few times, however small the batches are.
+# Batches are merged only when their size is at least this, and at least the size of the kept keys.
+# So each key is deduplicated only a few times, even if batches are small.
 WAITING_BYTES = 4 * 2**20
 
 
 class DynamicFilteringDataCollector:
-    """Collects distinct join keys in bounded memory.
+    """Collects distinct join keys in limited memory.
 
     Args:
         schema: Fields of a key, by their column names in the added batches.
-        threshold_bytes: Maximum size of distinct keys, in bytes; <= 0 means no limit.
+        threshold_bytes: Maximum size of the distinct keys, in bytes; 0 or less means no limit.
         max_values: Maximum number of distinct keys; None means no limit.
-        on_exceed: Above a limit, ``range`` keeps values or a range per field, ``all`` nothing.
-        null_safe: Keep nulls, for a join by ``<=>``. For ``=``, keys with a null are dropped.
+        on_exceed: What to keep above a limit: ``range`` keeps the values of each field or, if these
+            are too many, their range; ``all`` keeps nothing, so that the filter prunes nothing.
+        null_safe: Whether to keep keys with a null, for joins by ``<=>``. Joins by ``=`` do not
+            need them.
     """
 
     def __init__(
@@ -55,11 +57,11 @@ class DynamicFilteringDataCollector:
         self._on_exceed = on_exceed
         self._null_safe = null_safe
         self._exceeded = False
-        # One table of all fields while exact; after that, one table per field that is still small.
+        # Below the limits, one table with all fields. Above, one table per field with few values.
         self._values = [self._schema.empty_table()]
         self._ranges: dict[str, RangeDomain] = {}
         self._waiting: list[pa.Table] = []
-        """Batches not yet merged, because merging each one alone would take quadratic time."""
+        """Batches that are not merged yet. Merging each one alone would take quadratic time."""
         self._waiting_bytes = 0
 
     def add(self, batch: pa.RecordBatch | pa.Table) -> None:
@@ -92,7 +94,7 @@ class DynamicFilteringDataCollector:
         return DynamicFilteringData(self._schema, domains, exceeds_threshold=self._exceeded)
 
     def _take_in(self) -> None:
-        """Merge the waiting batches into the values and ranges."""
+        """Merge the waiting batches into the kept values and ranges."""
         if not self._waiting:
             return
         rows = pa.concat_tables(self._waiting)

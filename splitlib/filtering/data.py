@@ -1,9 +1,9 @@
-"""Join keys as filtering data: distinct values, or ranges, or only a marker for too many keys.
+"""Join keys as filtering data: distinct values, ranges, or only a marker for too many keys.
 
-Filtering data is a conjunction of domains. Exact data is one :class:`ValueDomain` over all fields
-(tuple containment, no cross product). Data above the size limit is split into one domain per field:
-values while few, a :class:`RangeDomain` for ordered types, nothing for other types. Data without
-domains is the marker, which prunes nothing.
+Filtering data consists of domains, that is of conditions on fields, which are combined with AND.
+Below the size limit, one :class:`ValueDomain` contains all keys as tuples. Above the limit, each
+field has its own domain: its values if they are few, else a :class:`RangeDomain` if its type has an
+order, else none. Data without domains is the marker, which prunes nothing.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _TEXT = (str, bytes, bytearray, memoryview)
 
 
 class DynamicFilteringData:
-    """The join keys of one dimension: immutable, hashable by content, serialisable.
+    """The join keys of one dimension, as a filter. Immutable, can be compared, hashed and pickled.
 
-    Made by :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or by a
-    :class:`DynamicFilteringDataCollector`.
+    Create it with :meth:`from_arrow`, :meth:`from_values`, :meth:`from_range`, :meth:`exceeded`, or
+    with a :class:`DynamicFilteringDataCollector`.
 
     Attributes:
         schema: The fields of a key.
-        domains: Conditions on the fields. Every key meets all of them.
-        exceeds_threshold: Whether there were more keys than the limit, so that some are not kept.
+        domains: Conditions on the fields; every key meets all of them.
+        exceeds_threshold: Whether there were too many keys to keep all of them.
     """
 
     __slots__ = ("domains", "exceeds_threshold", "schema")
@@ -65,9 +65,9 @@ class DynamicFilteringData:
     def from_arrow(
         cls, data: pa.Table | pa.RecordBatch, fields: Sequence[str] | None = None
     ) -> DynamicFilteringData:
-        """Make a filter of the distinct tuples of ``fields`` (by default all columns) of ``data``.
+        """Make a filter from the distinct rows of ``data``, by default with all its columns.
 
-        A null key matches null partitions. For an ordinary ``=`` join, drop nulls first.
+        Null matches partitions whose value is null. For a join by ``=``, drop nulls first.
 
         Raises:
             InvalidFilter: if a field is missing or ambiguous in ``data``, or there are no fields.
@@ -91,9 +91,9 @@ class DynamicFilteringData:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Iterable[Any]]) -> DynamicFilteringData:
-        """Make a filter of tuples, given as one sequence per field, all of the same length.
+        """Make a filter from tuples, given as one sequence per field, all of the same length.
 
-        A single field may be given as a set.
+        If there is only one field, its values may be a set.
 
         Raises:
             InvalidFilter: for sequences of unequal length, values without a common Arrow type, or a
@@ -107,10 +107,11 @@ class DynamicFilteringData:
 
     @classmethod
     def from_range(cls, ranges: Mapping[str, tuple[Any, Any]]) -> DynamicFilteringData:
-        """Make a filter of one range per field; both ends are included, None means an open end.
+        """Make a filter from one range per field; both ends are included, None means an open end.
 
         Raises:
-            InvalidFilter: for ends without a common ordered type. Floats are not ordered (NaN).
+            InvalidFilter: if the two ends do not have a common type with an order. Floats do not
+                count as ordered, because of NaN.
         """
         domains = []
         fields = []
@@ -136,7 +137,7 @@ class DynamicFilteringData:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all distinct keys are kept."""
+        """Whether the filter has all distinct keys, not only ranges or the marker."""
         return self._rows is not None
 
     @property
@@ -194,9 +195,9 @@ class DynamicFilteringData:
         return self._with(schema, [part for part in parts if part is not None])
 
     def in_time_zone(self, zone: str) -> DynamicFilteringData:
-        """Return the same instants with wall-clock times of ``zone``.
+        """Return the same keys with ``zone`` as the time zone of all instants.
 
-        The time zone decides on which date an instant falls, and so which partition it matches.
+        The date of an instant, and so the partition that it matches, depends on the time zone.
 
         Raises:
             ConfigError: if the time zone is unknown.
@@ -208,7 +209,10 @@ class DynamicFilteringData:
         return DynamicFilteringData(schema, domains, exceeds_threshold=self.exceeds_threshold)
 
     def to_bytes(self) -> bytes:
-        """Serialize to an Arrow IPC stream with a checksum; see ``filter_bytes`` for the format."""
+        """Serialize the filter to an Arrow IPC stream with a checksum.
+
+        :mod:`splitlib.filtering.filter_bytes` describes the format.
+        """
         parts = [_part(domain) for domain in self.domains]
         return encode(Parts(self.schema, parts, self.exceeds_threshold))
 
@@ -261,7 +265,7 @@ def _part(domain: Domain) -> Part:
     ranges = domain.ranges
     kind = f"ranges{ranges.brackets}"
     if len(ranges) == 1 and ranges.is_closed:
-        kind = "range"  # the name from before there were other kinds, kept for compatibility
+        kind = "range"  # older versions use this name, and know no other kind of range
     ends = pa.table([ranges.ends], schema=pa.schema([domain.field]))
     return Part(f"{kind}+null" if domain.includes_null else kind, ends)
 
@@ -283,7 +287,8 @@ def _domain(part: Part) -> Domain:
 
 
 def _restored(data: bytes) -> DynamicFilteringData:
-    # Not a class method: Spark pickles with cloudpickle, which takes class methods apart.
+    # A plain function, because cloudpickle, which Spark uses, would pickle the code of a class
+    # method instead of its name.
     return DynamicFilteringData.from_bytes(data)
 
 
@@ -293,8 +298,8 @@ class DynamicFilteringEvent:
 
     Attributes:
         data: The collected join keys.
-        producer: Id of the sender; None = unknown. A producer sends one filter; an equal second one
-            is ignored.
+        producer: Id of the sender; None means unknown. Each producer sends one filter. A second,
+            equal filter is ignored, a different one is an error.
     """
 
     data: DynamicFilteringData
@@ -309,14 +314,14 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
     """Convert one sequence per field to one column per field.
 
     Raises:
-        InvalidFilter: for values without a common Arrow type; for a single value, such as a text,
-            instead of a sequence; for sets of several fields, whose values do not pair up.
+        InvalidFilter: if values do not have a common Arrow type, if there is a single value, such
+            as a text, instead of a sequence, or if there are several fields and one is a set.
     """
     _refuse_unnamed(values, "{'field': [value, …]}")
     columns = {}
     for name, given in values.items():
         if isinstance(given, (*_TEXT, Mapping, pa.Scalar)) or not isinstance(given, Iterable):
-            # A text is iterable, but its characters are not meant.
+            # A text is iterable, but a user who passes a text does not mean its characters.
             raise InvalidFilter(
                 f"The values of {name!r} are not a sequence: {given!r}.",
                 hint=f"pass {{{name!r}: [value, …]}}, also for a single value.",
@@ -334,10 +339,10 @@ def columns_of(values: Mapping[str, Iterable[Any]]) -> dict[str, pa.Array]:
 
 
 def ends_of(ranges: Mapping[str, tuple[Any, Any]]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
-    """Convert a pair per field to lower and upper end, of one type; null is an open end.
+    """Convert the pair of each field to a lower and an upper end of one type; null is an open end.
 
     Raises:
-        InvalidFilter: for anything but a pair of values with a common Arrow type.
+        InvalidFilter: if something is not a pair of values with a common Arrow type.
     """
     _refuse_unnamed(ranges, "{'field': (lower, upper)}")
     found = {}

@@ -1,6 +1,7 @@
-"""Domains: the values or ranges that some fields of the join keys can have.
+"""Domains, that is the values or ranges that join keys have in some fields.
 
-The rows of join keys are sorted, without duplicates, and normalized as Spark compares them.
+Rows of join keys are sorted and distinct. Their types and floats are normalized, so that values are
+equal in Arrow if they are equal in Spark.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from splitlib.errors import InvalidFilter
 # Arrow's errors for types that it cannot hash or sort.
 _UNGROUPABLE = (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError)
 BRACKETS: Final = ("[]", "[)", "(]", "()")
-"""Whether lower and upper ends belong to the ranges, in mathematical notation."""
+"""Kinds of ranges: ``[`` and ``]`` include the lower and upper end, ``(`` and ``)`` exclude it."""
 
 
 def values_nbytes(rows: pa.Table) -> int:
-    """Return the size of the values in bytes: fixed widths, or 4 bytes plus length per string.
+    """Return the size of the values in bytes. A string counts as 4 bytes plus its length.
 
-    Does not depend on Arrow's memory layout (validity bitmaps, slices, chunks).
+    The result depends only on the values, not on how Arrow stores them in memory.
     """
     total = 0
     for column in rows.columns:
@@ -54,7 +55,10 @@ def distinct(rows: pa.Table) -> pa.Table:
 
 
 def unique(rows: pa.Table) -> pa.Table:
-    """Return the distinct rows like :func:`distinct`, in any order."""
+    """Return the distinct rows in any order, with normalized floats.
+
+    Types that Arrow cannot group by (struct, list) are returned unchanged.
+    """
     columns = [normal_floats(column) for column in rows.columns]
     rows = pa.table(columns, schema=rows.schema)
     names = rows.column_names
@@ -78,7 +82,7 @@ def plain_rows(rows: pa.Table) -> pa.Table:
 
 
 def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
-    """Normalize types: no dictionaries, views, 64-bit offsets or metadata.
+    """Return the fields without dictionaries, views, 64-bit offsets and metadata.
 
     Raises:
         InvalidFilter: for an empty schema, a repeated field name or an unknown time zone.
@@ -100,7 +104,7 @@ def plain_schema(fields: Iterable[pa.Field]) -> pa.Schema:
 
 
 def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
-    """Reject a time zone in which Arrow cannot compare instants with local times or dates."""
+    """Reject a type with a time zone that Arrow does not have, at any depth."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_dictionary(kind):
@@ -117,7 +121,7 @@ def _refuse_unknown_zone(name: str, kind: pa.DataType) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueDomain:
-    """A set of tuples: the fields together have one of these values. Null equals null."""
+    """A condition that some fields, as a tuple, have one of several values. Null equals null."""
 
     rows: pa.Table
     """Distinct, sorted rows; one column per field."""
@@ -129,7 +133,7 @@ class ValueDomain:
 
     @property
     def nbytes(self) -> int:
-        """Size of the values in bytes; see :func:`values_nbytes`."""
+        """Size of the values, in bytes."""
         return values_nbytes(self.rows)
 
     def contains(self, row: Mapping[str, pa.Scalar]) -> bool:
@@ -166,12 +170,13 @@ class ValueDomain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeDomain:
-    """A set of ranges of one field: its value lies in one of them."""
+    """A condition that the value of one field lies in one of several ranges."""
 
     field: pa.Field
     ranges: Ranges
-    """Ranges in the field's type."""
+    """Ranges whose ends have the field's type."""
     includes_null: bool = False
+    """Whether null meets the condition."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -216,7 +221,7 @@ Domain = ValueDomain | RangeDomain
 
 
 def has_range(kind: pa.DataType) -> bool:
-    """Return whether ranges of a type are possible: not for floats (NaN) and unordered types."""
+    """Return whether a type supports ranges. Floats do not, because of NaN."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_decimal(kind)
@@ -228,26 +233,26 @@ def has_range(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """At least one range, in order. A range may begin where the previous one ends."""
+    """One or more ranges in ascending order. A range may begin where the previous one ends."""
 
     lower: pa.Array
-    """Lower ends, ascending; null in the first one means an open end."""
+    """Lower ends, ascending. If the first one is null, the first range has no lower limit."""
     upper: pa.Array
-    """Upper ends, ascending; null in the last one means an open end."""
+    """Upper ends, ascending. If the last one is null, the last range has no upper limit."""
     brackets: str = "[]"
-    """One of :data:`BRACKETS`."""
+    """One of :data:`BRACKETS`: which ends belong to the ranges."""
 
     @classmethod
     def between(cls, lower: pa.Scalar, upper: pa.Scalar) -> Self:
         """Make one range that includes both ends; null is an open end."""
-        # Arrow scalars, because Python has no dates after the year 9999.
+        # Use Arrow scalars, because Python does not have dates after the year 9999.
         return cls(*(pa.array([end], end.type) for end in (lower, upper)))
 
     @classmethod
     def covering(cls, values: pa.Array, most: int) -> Self:
-        """Cover many values with a few ranges, and as little as possible between the values.
+        """Make ranges that contain all ``values`` and as few other values as possible.
 
-        Consecutive integers or dates have no gap between them. For other types see :meth:`at_most`.
+        Consecutive integers or dates form one range. :meth:`at_most` then merges ranges.
 
         Args:
             values: At least one value, sorted, without nulls.
@@ -266,8 +271,9 @@ class Ranges:
 
         Args:
             lower: Lower ends, without nulls.
-            upper: Upper ends, without nulls; an interval is empty if its upper end is less.
-            brackets: See :attr:`brackets`.
+            upper: Upper ends, without nulls. An interval is empty if its upper end is below its
+                lower end.
+            brackets: Kind of all intervals, as in :attr:`brackets`.
         """
         holds = (pc.less_equal if brackets == "[]" else pc.less)(lower, upper)
         lower, upper = lower.filter(holds), upper.filter(holds)
@@ -277,7 +283,7 @@ class Ranges:
         order = np.argsort(ranks[: len(lower)], kind="stable")
         begins, ends = ranks[: len(lower)][order], ranks[len(lower) :][order]
         reached = np.maximum.accumulate(ends)
-        # Two open intervals that meet leave out the point between them, so they stay apart.
+        # Neither (1, 2) nor (2, 3) contains 2, so open intervals that only touch are not merged.
         is_apart = np.greater_equal if brackets == "()" else np.greater
         starts = np.flatnonzero(np.append(True, is_apart(begins[1:], reached[:-1])))
         lasts = np.append(starts[1:], len(begins)) - 1
@@ -298,7 +304,7 @@ class Ranges:
 
     @property
     def is_closed(self) -> bool:
-        """Whether all ends belong to the ranges."""
+        """Whether the ranges include their ends."""
         return self.brackets == "[]"
 
     @property
@@ -314,20 +320,20 @@ class Ranges:
         return not any(pc.any(pc.greater(*pair)).as_py() for pair in pairs)
 
     def contain(self, values: pa.Array) -> pa.BooleanArray:
-        """Return true for each value in one of the ranges, and for nulls."""
+        """Return for each value whether it lies in one of the ranges; true for null."""
         return self._overlap(values, values)
 
     def meet(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Return true for bounds that overlap a range; a null bound is unknown."""
+        """Return for each pair of bounds whether they overlap a range; null means no bound."""
         return self._overlap(lower, upper)
 
     def at_most(self, number: int) -> Self:
-        """Merge into at most ``number`` ranges, keeping the widest gaps.
+        """Merge adjacent ranges until there are at most ``number``, and keep the widest gaps.
 
-        Types without a distance, such as strings, are merged in groups of equal size.
+        For types without a distance, such as strings, groups of equal size are merged.
 
         Args:
-            number: At least 1.
+            number: Maximum number of ranges, at least 1.
         """
         if len(self) <= number:
             return self
@@ -348,7 +354,10 @@ class Ranges:
         return f"{len(self)} ranges in {ends}" if len(self) > 1 else ends
 
     def _overlap(self, lower: pa.Array, upper: pa.Array) -> pa.BooleanArray:
-        """Check whether the last range that begins before the upper bound reaches the lower one."""
+        """Return for each pair of bounds whether a range overlaps it.
+
+        Only the last range that begins before the upper bound can reach the lower bound.
+        """
         if len(self) > 1 and not have_same_ordinals(self.lower.type, upper.type):
             return self.at_most(1)._overlap(lower, upper)
         begins: Any = self.lower[0]
@@ -366,18 +375,18 @@ class Ranges:
         )
 
     def _cut(self, at: list[int]) -> Self:
-        """Merge ranges into groups that start at index 0 and at these indices."""
+        """Merge the ranges of each group. Groups start at index 0 and at the indices ``at``."""
         starts, ends = [0, *at], [*(number - 1 for number in at), len(self) - 1]
         return replace(self, lower=self.lower.take(starts), upper=self.upper.take(ends))
 
     def _gaps(self) -> npt.NDArray[np.float64] | None:
-        """Return the approximate gap between each range and the next; None for other types."""
+        """Return the approximate gaps between ranges; None if the type does not have a distance."""
         lower, upper = _numbers(self.lower[1:]), _numbers(self.upper[:-1])
         return None if lower is None or upper is None else lower - upper
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.float64] | None:
-    """Return approximate positions of values on a line; None for types without a distance."""
+    """Return values as approximate numbers; None if their type does not have a distance."""
     kind = values.type
     if pa.types.is_decimal(kind):
         return np.asarray(pc.cast(values, pa.float64(), safe=False))

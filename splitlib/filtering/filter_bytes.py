@@ -1,7 +1,8 @@
 """Serialize filters as an Arrow IPC stream of one row, with a checksum.
 
-Each part of a filter has one list column per field. Schema metadata records which columns belong to
-which part.
+A filter consists of parts, one per domain. Each part has one column per field, and this column
+contains a single list with all values. The schema's metadata records which columns belong to which
+part.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ _SCHEMA = b"splitlib.schema"
 
 
 class Part(NamedTuple):
-    """A serialized domain: its kind, and its rows or range ends."""
+    """One domain of a filter, in the form in which it is serialized."""
 
     kind: str
+    """Kind of the domain, such as ``values`` or ``range``."""
     rows: pa.Table
-    """One column per field."""
+    """The values, with one column per field. For ranges, all lower ends, then all upper ends."""
 
 
 class Parts(NamedTuple):
-    """A complete serialized filter."""
+    """A complete filter, in the form in which it is serialized."""
 
     schema: pa.Schema
+    """The fields of a key."""
     parts: Sequence[Part]
     exceeded: bool
+    """Whether there were too many keys to keep all of them."""
 
 
 def encode(filtering: Parts) -> bytes:
@@ -89,7 +93,7 @@ def _parts(batch: pa.RecordBatch, counts: list[tuple[str, int]], schema: pa.Sche
 
 
 def _only_list(column: pa.Array) -> pa.Array:
-    """Return the values of a column that holds exactly one list."""
+    """Return the values of a column that consists of exactly one list."""
     if not pa.types.is_large_list(column.type) or len(column) != 1 or column.null_count:
         raise Unreadable(f"a column of {len(column)} {column.type} is not a single list of values")
     return column.flatten()

@@ -1,4 +1,4 @@
-"""Match one filter against many partition values or file statistics at a time."""
+"""Compare one filter with the values of many partitions, or with the statistics of many files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from splitlib.model import ColumnStatistics
 
 _MAX_CODE = 2**62
 
-# Comparing every tuple with the bounds of every file takes quadratic time. After this many
-# comparisons, the remaining files that pass the check of single columns are kept.
+# Maximum number of comparisons of a tuple with the bounds of a file, because comparing all tuples
+# with all files takes quadratic time. Files beyond the limit are checked column by column only.
 TUPLE_BUDGET = 50_000_000
 
 
@@ -50,11 +50,11 @@ class ValueMatcher:
     """The accepted tuples, one column per key."""
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """See :meth:`Matcher.match`."""
+        """Return true for each row whose values the filter accepts."""
         if len(self.keys) == 1:
             return pc.is_in(columns[self.keys[0]].values, value_set=self.rows[0])
-        # Encode each tuple as one number in mixed radix: the positions of its values among the
-        # accepted values of each key. Renumber the codes before they overflow.
+        # Encode each tuple as one number. Its digits are the positions of the tuple's values in the
+        # list of accepted values of each key. Renumber the codes before they overflow.
         accepted = found = None
         radix = 1
         for key, column in zip(self.keys, self.rows, strict=True):
@@ -75,7 +75,10 @@ class ValueMatcher:
         return pc.is_in(found, value_set=accepted)
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """See :meth:`Matcher.match_bounds`. O((keys + rows) log keys) for one column."""
+        """Return true for each file whose bounds may contain an accepted value.
+
+        For one column, the time is O((keys + files) log keys).
+        """
         known = [
             (ranks, _window(ranks, columns[key]))
             for key, ranks in zip(self.keys, self._ranks, strict=True)
@@ -93,7 +96,10 @@ class ValueMatcher:
     def _match_tuples(
         self, known: list[tuple[_Ranks, _Window]], keep: npt.NDArray[np.bool_]
     ) -> None:
-        """Clear ``keep`` where each column may hold a key, but no tuple fits all columns."""
+        """Set ``keep`` to false for files where no accepted tuple fits the bounds of all columns.
+
+        A file may contain accepted values of each column, but only from different tuples.
+        """
         left = TUPLE_BUDGET
         for row in np.flatnonzero(keep).tolist():
             left -= len(known[0][0].of_row)
@@ -111,20 +117,23 @@ class ValueMatcher:
 
 @dataclass(frozen=True, eq=False)
 class RangeMatcher:
-    """Accepts rows where one column lies in one of some ranges."""
+    """Accepts rows where the value of one column lies in one of several ranges."""
 
     keys: tuple[str]
     ranges: Ranges
     includes_null: bool
 
     def match(self, columns: Mapping[str, TypedValues]) -> pa.BooleanArray:
-        """See :meth:`Matcher.match`."""
+        """Return true for each row whose values the filter accepts."""
         values = columns[self.keys[0]].values
         inside = self.ranges.contain(values)
         return pc.if_else(pc.is_null(values), pa.scalar(self.includes_null), inside)
 
     def match_bounds(self, columns: Mapping[str, ColumnStatistics]) -> pa.BooleanArray:
-        """See :meth:`Matcher.match_bounds`. O((ranges + rows) log ranges)."""
+        """Return true for each file whose bounds overlap a range.
+
+        The time is O((ranges + files) log ranges).
+        """
         known = columns[self.keys[0]]
         has_value = pc.fill_null(known.has_value, True)
         mask = pc.and_(has_value, self.ranges.meet(known.lower, known.upper))
@@ -134,13 +143,17 @@ class RangeMatcher:
 
 
 class _Ranks(NamedTuple):
-    """The sorted distinct keys of one column, and the rank of each tuple's key among them."""
+    """The sorted distinct keys of one column, and the rank of each tuple's key among them.
+
+    A rank is an index into the sorted keys.
+    """
 
     values: pa.Array
+    """The key of each tuple."""
     ordered: npt.NDArray[Any]
     """Sorted distinct keys, without null and NaN."""
     of_row: npt.NDArray[np.int64]
-    """Rank of each tuple's key; null and NaN rank behind the last key."""
+    """Rank of each tuple's key. Null and NaN have the two ranks after the last key."""
 
     @property
     def null(self) -> int:
@@ -152,7 +165,7 @@ class _Ranks(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The keys within the bounds of each file, as ranks from ``low`` to below ``high``."""
+    """The keys within the bounds of each file: ranks from ``low`` to below ``high``."""
 
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
@@ -192,7 +205,7 @@ def _rank(column: pa.Array) -> _Ranks:
 def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
     low = np.searchsorted(ranks.ordered, ordinals(known.lower), side="left")
     high = np.searchsorted(ranks.ordered, ordinals(known.upper), side="right")
-    # A NaN bound is ignored, because writers order NaN differently.
+    # A NaN bound is ignored, because file writers do not agree on the order of NaN.
     low[_flags(pc.is_null(known.lower, nan_is_null=True))] = 0
     high[_flags(pc.is_null(known.upper, nan_is_null=True))] = len(ranks.ordered)
     high[~_flags(known.has_value)] = 0
@@ -200,6 +213,6 @@ def _window(ranks: _Ranks, known: ColumnStatistics) -> _Window:
 
 
 def _flags(known: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-    """Return a mask in which unknown counts as true."""
+    """Return flags as a mask, with true for unknown (null) flags."""
     flags: npt.NDArray[np.bool_] = pc.fill_null(known, True).to_numpy(zero_copy_only=False)
     return flags

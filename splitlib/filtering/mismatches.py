@@ -27,10 +27,10 @@ class Mismatch(NamedTuple):
 
 
 def mismatches(data: DynamicFilteringData, metadata: TableMetadata) -> list[Mismatch]:
-    """Return the fields that the table does not have, or whose type cannot match their column.
+    """Return the problems of a filter: missing columns, and types that cannot be compared.
 
-    An existing column without partitions or statistics is not a mismatch: whether it prunes depends
-    on the table's layout, not on the filter.
+    A column that exists but cannot prune, because it is not a partition key and does not have
+    statistics, is not a problem of the filter.
     """
     filterable = {field.name.lower(): field for field in metadata.filterable}
     columns = {name.lower() for name in metadata.schema.names}

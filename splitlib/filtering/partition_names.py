@@ -1,9 +1,9 @@
-"""Names of the partitions that a predicate can keep, if its values determine them.
+"""Compute the names of the partitions that a predicate can keep, so that only these are requested.
 
-A metastore returns thirty partitions by name in a tenth of the time that listing a million takes.
-It looks names up by the text of partition values. This is safe only if each value has one spelling:
-for plain strings, and for other types if the user or the table guarantees it. For an integer key,
-``k=05`` and ``k=5`` have the same value.
+A metastore returns thirty partitions by name ten times as fast as it lists a million. It finds
+partitions by the text of their values, so this is safe only if each value has one spelling. Plain
+strings do. For an integer key, ``k=05`` and ``k=5`` have the same value, so for other types the
+user or the table must guarantee it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _MOST_COMBINATIONS: Final = 100_000
 
 
 def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterator[pa.Table]:
-    """Yield the values, as text, of all leading partition keys with known values, then of fewer.
+    """Yield the values of the leading partition keys that the predicate can keep, as text.
 
-    Each table covers every partition that the predicate can keep, with distinct combinations in
-    order. Yields nothing if the values of the first key are unknown or have several spellings.
+    The first table has as many leading keys as possible, and each following table one key less.
+    Each table has distinct rows in order, and covers every partition that the predicate can keep.
+    Yields nothing if the predicate does not restrict the first key to values with one spelling.
 
     Args:
         predicate: The predicate on partitions.
@@ -51,11 +52,11 @@ def wanted(predicate: Predicate, keys: pa.Schema, *, canonical: bool) -> Iterato
 
 
 def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
-    """Return whether each value of a partition key has exactly one spelling, judging by its type.
+    """Return whether each value of a partition key can be written in exactly one way.
 
     Args:
         key: The partition key with the table's type.
-        canonical: See :func:`wanted`.
+        canonical: Whether partition values contain numbers and dates as Spark writes them.
     """
     if pa.types.is_string(key.type):
         return not key.metadata  # CHAR ignores trailing spaces, a collation may ignore case
@@ -63,14 +64,14 @@ def has_one_spelling(key: pa.Field, *, canonical: bool = False) -> bool:
 
 
 def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray:
-    """Return for each partition whether its leading keys have exactly these values.
+    """Return for each partition whether its leading keys have exactly the values in ``leading``.
 
     Some catalogs treat ``.`` and ``_`` in a requested value as wildcards and return other
     partitions too.
 
     Args:
-        values: Text of the partition values.
-        leading: Values of the leading keys.
+        values: The partition values as text.
+        leading: Requested values of the leading keys, as text.
     """
     exact = pa.repeat(True, values.num_rows)
     for column, value in zip(values.columns, leading, strict=False):
@@ -79,7 +80,7 @@ def rows_with(values: pa.RecordBatch, leading: Sequence[str]) -> pa.BooleanArray
 
 
 def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
-    """Return sets of matchers: a kept partition matches all matchers of at least one set."""
+    """Return groups of matchers. A kept partition matches all matchers of at least one group."""
     for condition in predicate.static:
         if isinstance(condition, AnyOf):
             return [(*predicate.matchers, *one.matchers) for one in condition.predicates]
@@ -89,7 +90,11 @@ def _alternatives(predicate: Predicate) -> list[tuple[Matcher, ...]]:
 def _combinations(
     matchers: Sequence[Matcher], keys: pa.Schema, *, canonical: bool
 ) -> pa.RecordBatch | None:
-    """Return combinations of values of the leading keys, a superset of those kept; or None."""
+    """Return all combinations of the allowed values of the leading keys.
+
+    The result contains every combination that the predicate keeps, and others. None means that the
+    values of the first key are not restricted, have several spellings or are too many.
+    """
     columns: list[pa.Array] = []
     for key in keys:
         texts = _texts(_bound(matchers, key.name.lower()), key, canonical=canonical)
@@ -100,7 +105,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the smallest set of values that a matcher allows for ``key``; None if unbounded."""
+    """Return the values that the strictest matcher allows for ``key``; None if there is none."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers
@@ -110,17 +115,17 @@ def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
 
 
 def _texts(values: pa.Array | None, key: pa.Field, *, canonical: bool) -> pa.Array | None:
-    """Return the metastore's text of values of ``key``; None if other spellings may exist."""
+    """Return ``values`` as the metastore writes them; None if other spellings may exist."""
     if values is None or not has_one_spelling(key, canonical=canonical):
         return None
     texts = values.cast(pa.string())
-    # Null is not plain either: it shares a partition name with the empty string.
+    # Null does not have a name of its own: the empty string has the same partition name.
     plain = pc.fill_null(pc.match_substring_regex(texts, _PLAIN), False)
     return texts if pc.all(plain, min_count=0).as_py() else None
 
 
 def _product(columns: list[pa.Array], names: list[str]) -> pa.RecordBatch:
-    """Return every combination of the values of some columns."""
+    """Return every combination of the values of the columns, one per row."""
     rows = np.indices([len(column) for column in columns]).reshape(len(columns), -1)
     taken = [column.take(pa.array(at)) for column, at in zip(columns, rows, strict=True)]
     return pa.RecordBatch.from_arrays(taken, names=names[: len(columns)])

@@ -1,7 +1,7 @@
 """Combine all filters on one table, and decide which partitions and files match.
 
-No other module decides this. A match may be kept needlessly, but is never dropped by mistake:
-undecidable cases are kept. :attr:`Predicate.filters` says why a filter was not used.
+No other module decides this. If a comparison is not exact, the partition or file is kept, so a
+match is never dropped by mistake. :attr:`Predicate.filters` gives the reasons for unused filters.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class PartitionFilter(Protocol):
         """The partition keys that the condition reads."""
 
     def match(self, values: pa.RecordBatch) -> pa.BooleanArray:
-        """Return true (or null) where a partition may match.
+        """Return true or null for each partition that may match.
 
         ``values`` has a column for each of :attr:`fields`, with the table's column names. Values
-        are as the connector returned them: typed, or text.
+        are as the connector returned them, in the key's type or as text.
         """
 
     def describe(self) -> str:
@@ -46,7 +46,7 @@ class PartitionFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AppliedFilter:
-    """One filter and how far it is used.
+    """One filter, and which parts of it are used.
 
     Attributes:
         fields: Fields of the filter.
@@ -67,10 +67,11 @@ class Matches(NamedTuple):
     """The partitions of a batch that a predicate keeps."""
 
     together: pa.BooleanArray
+    """For each partition, whether all filters keep it."""
     each: tuple[pa.BooleanArray, ...]
-    """Partitions that each filter alone keeps, in the order of :attr:`Predicate.filters`."""
+    """The same for each filter alone, in the order of :attr:`Predicate.filters`."""
     undecided: Mapping[str, int]
-    """Number of values by key that are not valid for the key's type, and are therefore kept."""
+    """Number of invalid values by partition key. Partitions with such a value are kept."""
 
 
 class Predicate:
@@ -94,9 +95,9 @@ class Predicate:
         self._own = PartitionField.identities(schema.names)
         self._derived: dict[tuple[PartitionField, ...], list[list[Matcher]]] = {}
         self.static = tuple(static)
-        """The conditions other than join keys."""
+        """Conditions other than join keys."""
         self.filters: tuple[AppliedFilter, ...]
-        """How each filter is used: the join keys in the given order, then the static conditions."""
+        """How each filter is used: join keys in the given order, then other conditions."""
         applied = []
         empty = False
         for data in filters:
@@ -105,7 +106,7 @@ class Predicate:
             applied.append(used)
             empty = empty or data.is_empty
         self.matches_nothing = empty
-        """Whether a filter is empty, so that nothing matches and nothing needs to be listed."""
+        """Whether a filter has no keys, so that nothing matches and nothing needs to be listed."""
         applied += [AppliedFilter(s.fields, s.describe(), 0, s.fields, None) for s in self.static]
         self.filters = tuple(applied)
 
@@ -127,8 +128,9 @@ class Predicate:
         Args:
             values: One column per partition key. A connector that lists directories key by key
                 passes only the keys read so far; filters on other keys then keep everything.
-            fields: As :attr:`splitlib.model.PartitionBatch.fields`; by default each column is the
-                table's column of that name.
+            fields: How the columns derive from the table's columns, as in
+                :attr:`splitlib.model.PartitionBatch.fields`. By default they are columns of the
+                table.
         """
         own = self._own if fields is None else fields
         return self.match_each(
@@ -136,7 +138,7 @@ class Predicate:
         ).together
 
     def match_each(self, partitions: PartitionBatch) -> Matches:
-        """Return the partitions that each of :attr:`filters` keeps alone, and all together."""
+        """Return which partitions each of :attr:`filters` keeps, and which all of them keep."""
         values, fields, rows = partitions.values, partitions.fields, len(partitions)
         types = table_fields(values.schema, fields, self._schema.values())
         present = {field.name.lower(): i for i, field in enumerate(types)}
@@ -169,9 +171,10 @@ class Predicate:
         """Return true for each file, or each manifest, that may contain a matching row.
 
         Args:
-            statistics: Statistics of at least one column of the table or, with ``fields``, of the
-                partition values.
-            fields: As :attr:`splitlib.model.PartitionBatch.fields`.
+            statistics: Statistics of at least one column of the table. With ``fields``, these are
+                statistics of partition values instead.
+            fields: How partition values derive from the table's columns, as in
+                :attr:`splitlib.model.PartitionBatch.fields`.
         """
         matchers_of = self._matchers_for(self._own if fields is None else fields)
         columns = {name.lower(): known for name, known in statistics.items()}
@@ -201,7 +204,7 @@ class Predicate:
         return together
 
     def _matchers_for(self, fields: tuple[PartitionField, ...]) -> list[list[Matcher]]:
-        """Return the matchers on partition values of this layout, computed once per layout."""
+        """Return the matchers for partition values with these fields. The result is cached."""
         if fields not in self._derived:
             self._derived[fields] = [
                 [derived for matcher in matchers for derived in _derive(matcher, fields)]
@@ -267,7 +270,7 @@ class Predicate:
             not is_char(key)  # padding changes the order
             and same_order(domain.field.type, key.type)
         ):
-            # An end outside of the column's type becomes open, which can only keep more.
+            # An end that does not fit the column's type becomes open: this keeps more, never less.
             ranges = _cast(domain.ranges, key.type)
             return RangeMatcher((key.name.lower(),), ranges, domain.includes_null)
         reasons.append(f"{key.name}: a range of {domain.field.type} does not apply to {key.type}")
@@ -275,7 +278,7 @@ class Predicate:
 
 
 def _by_source(partitions: PartitionBatch) -> pa.RecordBatch:
-    """Return untransformed partition values, under the names of their source columns."""
+    """Return the partition values without a transform, named like their source columns."""
     given = {name.lower(): i for i, name in enumerate(partitions.values.schema.names)}
     own = [f for f in partitions.fields if f.transform is None and f.name.lower() in given]
     columns = [partitions.values.column(given[field.name.lower()]) for field in own]
@@ -309,7 +312,7 @@ def _derive(matcher: Matcher, fields: tuple[PartitionField, ...]) -> Iterator[Ma
 
 
 def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
-    """Cast ranges to a column's type; an end outside of the type becomes open."""
+    """Cast ranges to a column's type; an end that does not fit the type becomes open."""
     lower, upper = try_cast(ranges.lower, kind), try_cast(ranges.upper, kind)
     if lower[1:].null_count or upper[:-1].null_count:
         return Ranges(lower[:1], upper[-1:], ranges.brackets)
@@ -317,7 +320,7 @@ def _cast(ranges: Ranges, kind: pa.DataType) -> Ranges:
 
 
 def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
-    """Apply a transform to ranges; None if the result is not known to be ordered."""
+    """Apply a transform to the ends of ranges; None if the results may not be in order."""
     if not transform.preserves_order:
         return None
     lower, upper = transform(ranges.lower), transform(ranges.upper)
@@ -327,16 +330,17 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None
-    return Ranges(lower, upper)  # closed, because an excluded end may have the same result
+    # The result includes its ends: an excluded end may give the same result as a value inside.
+    return Ranges(lower, upper)
 
 
 def _is_own(field: PartitionField) -> bool:
-    """Return whether a field is a column of the table under its own name."""
+    """Return whether a field is an unchanged column of the table with the same name."""
     return field.transform is None and field.name.lower() == field.source.lower()
 
 
 def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Table:
-    """Return ``rows`` plus the results of known faulty writers for the same values."""
+    """Return ``rows`` and the wrong results that known faulty writers stored instead of them."""
     for field in fields:
         if field.transform is None or field.name.lower() not in rows.column_names:
             continue
@@ -349,7 +353,7 @@ def _with_mistaken(rows: pa.Table, fields: tuple[PartitionField, ...]) -> pa.Tab
 
 
 def same_order(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether Arrow orders values of the two types as Spark does, without losing digits."""
+    """Return whether Arrow compares values of the two types exactly as Spark does."""
     return bool(
         one == other
         or (pa.types.is_integer(one) and pa.types.is_integer(other))
@@ -372,9 +376,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 class AnyOf:
-    """Keeps partitions that at least one of some predicates keeps.
-
-    A :class:`splitlib.filtering.predicate.PartitionFilter`.
+    """A :class:`PartitionFilter` that keeps partitions if at least one of its predicates does.
 
     Args:
         predicates: At least one predicate.
