@@ -1,8 +1,8 @@
 """Infer the columns of Parquet and ORC files with the types that Spark infers.
 
-Spark uses the file's own types, not the Arrow schema that Arrow's writers add to the file. Arrow
-lacks some types: VARIANT, GEOMETRY, intervals, times. Such a field has a type that Arrow can read,
-and Spark's type name in its metadata, see :data:`SPARK_FIELD`.
+Spark uses the types of the file format, not the Arrow schema that Arrow's writers add to a file.
+Arrow does not have some of Spark's types: VARIANT, GEOMETRY, intervals, times. A field of such a
+type gets another Arrow type, and its Spark type in the metadata key :data:`SPARK_FIELD`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     NANOS_AS_LONG: "false",
     TIME_TYPE: "false",
 }
-"""Spark settings that affect column types, with their defaults."""
+"""Spark settings that affect the types of inferred columns, with their defaults."""
 
 # Metadata key under which Spark stores its schema in a file.
 _OWN_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -81,12 +81,12 @@ def orc_columns(stored: pa.Schema) -> pa.Schema:
 
 
 def readable_columns(declared: pa.Schema) -> pa.Schema:
-    """Replace Arrow types that Spark lacks by the types in which Spark reads them."""
+    """Replace Arrow types that Spark does not have by the types that Spark reads instead."""
     return pa.schema([field.with_type(_readable(field.type)) for field in declared])
 
 
 def _written_by_spark(text: bytes) -> list[pa.Field] | None:
-    """Parse the schema that Spark stored in a file; None if it is invalid, as in Spark."""
+    """Parse the schema that Spark stored in a file; None if it is invalid and Spark ignores it."""
     try:
         fields = json.loads(text)["fields"]
         return [_own_field(field) for field in fields]
@@ -100,7 +100,7 @@ def _own_field(field: Mapping[str, Any]) -> pa.Field:
 
 
 def _is_plain(field: Mapping[str, Any]) -> bool:
-    """Whether the Arrow type alone describes the field completely."""
+    """Return whether the field's Spark type and properties follow from its Arrow type."""
     if field.get("metadata"):
         return False
     if isinstance(field["type"], str):
@@ -115,7 +115,7 @@ def _with_spark_type(field: pa.Field, declared: Mapping[str, Any]) -> pa.Field:
 
 
 def _named(field: pa.Field, kind: str) -> pa.Field:
-    """Record ``kind`` as Spark's type name in the field's metadata."""
+    """Return the field with ``kind`` as its Spark type in the metadata."""
     declared = {"name": field.name, "type": kind, "nullable": True, "metadata": {}}
     return _with_spark_type(field, declared)
 
@@ -192,7 +192,10 @@ class _Walk:
 
 
 def variant_groups(text: str) -> set[tuple[str, ...]]:
-    """Return the paths of VARIANT groups, which Arrow shows only in the text of a schema."""
+    """Return the paths of VARIANT columns in a Parquet schema.
+
+    Arrow shows this annotation only in the text form of a schema.
+    """
     if "(Variant(" not in text:
         return set()
     found, above = set(), list[str | None]()
@@ -202,7 +205,7 @@ def variant_groups(text: str) -> set[tuple[str, ...]]:
             continue
         variant = _VARIANT.fullmatch(group[3])
         name = variant[1] if variant else _ANNOTATION.sub("", group[3])
-        # A repeated group belongs to the list or map above it and has no name in Arrow.
+        # A repeated group is a part of the list or map above it. Arrow has no name for it.
         above[len(group[1]) // 2 :] = [None if group[2] == "repeated" else name]
         if variant:
             found.add(tuple(part for part in above[1:] if part is not None))
@@ -215,12 +218,12 @@ def _orc_field(field: pa.Field) -> pa.Field:
         return pa.field(field.name, _nested(kind, map(_orc_field, _children(kind))))
     own = (field.metadata or {}).get(_OWN_TYPE)
     if own is not None:
-        # The attribute contains the name of a simple type, as in Spark's JSON.
+        # Spark stores the type's name, as in its JSON form of schemas.
         declared = {"name": field.name, "type": own.decode(), "nullable": True, "metadata": {}}
         (found,) = from_spark_json({"fields": [declared]})
         plain = pa.field(field.name, _readable(kind))
         return _named(plain, own.decode()) if found.metadata else found
-    # Spark reads a timestamp without time zone as one in the session's time zone.
+    # Spark reads an ORC timestamp without time zone as local time in the session's time zone.
     return pa.field(field.name, _INSTANT if pa.types.is_timestamp(kind) else _readable(kind))
 
 
@@ -254,7 +257,7 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _nested(kind: pa.DataType, children: Iterable[pa.Field]) -> pa.DataType:
-    """Return the type with other children. All kinds of lists become plain lists."""
+    """Return a nested type like ``kind`` with these children. Every kind of list becomes a list."""
     parts: Sequence[pa.Field] = list(children)
     if pa.types.is_struct(kind):
         return pa.struct([part.with_nullable(True) for part in parts])

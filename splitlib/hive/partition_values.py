@@ -1,7 +1,7 @@
 """Hive's types, partition names and partition values.
 
-Type strings become Arrow types. Names are escaped and unescaped, the null partition is recognized,
-and text is parsed in the type of its key. All functions are pure and work on Arrow arrays.
+The functions convert type strings to Arrow types, escape and parse partition names, and parse the
+text of partition values to the type of the partition key.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from splitlib.errors import SourceError, UnsupportedTable
 from splitlib.model import COLLATED, LOGICAL_TYPE, PartitionField
 
 SPARK_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""Metadata key of Spark's string columns for the declared type, CHAR or VARCHAR."""
+"""Key in the metadata of Spark's string columns that were declared as CHAR or VARCHAR."""
 
-# A point in time, as in Spark's Arrow conversion. The zone only affects parsing of text.
+# Arrow type of Spark's TIMESTAMP, a point in time. Its time zone only matters when text is parsed.
 _INSTANT = pa.timestamp("us", "UTC")
 _SIMPLE: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -47,8 +47,8 @@ _SIMPLE: dict[str, pa.DataType] = {
 _TOKEN = re.compile(r"\s*(?:(`[^`]*`|[^<>(),:`]+)|([<>(),:]))")
 _CHAR = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Directory value of null, and of the empty string."""
-# Characters that FileUtils.escapePathName of Hive 2.3 escapes, including all control characters.
+"""Text for null, and for the empty string, in partition names and directories."""
+# Characters that Hive 2.3 escapes (FileUtils.escapePathName), including all control characters.
 _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 # Decimals with more digits overflow in Arrow's parser, sometimes without an error.
@@ -56,7 +56,7 @@ _MAX_DIGITS = 38
 
 
 def has_char_or_varchar(text: str) -> bool:
-    """Whether a type string contains CHAR or VARCHAR at any depth."""
+    """Return whether a type string contains CHAR or VARCHAR at any depth."""
     return _CHAR.search(text) is not None
 
 
@@ -92,7 +92,7 @@ def parse_schema(text: str) -> pa.Schema:
     """Parse column declarations such as ``k int, s string``.
 
     Raises:
-        UnsupportedTable: as :func:`parse_type`.
+        UnsupportedTable: if a type is invalid, or Spark cannot read it.
     """
     depth, start, columns = 0, 0, []
     for i, char in enumerate(text + ","):
@@ -105,7 +105,7 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def _type(tokens: list[str], at: int) -> tuple[pa.DataType | None, int]:
-    """Parse the type that starts at a token. Return it (None if invalid) and the next position."""
+    """Parse the type at token ``at``. Return it, or None if invalid, and the next position."""
     name = tokens[at].strip().lower() if at < len(tokens) else ""
     following = tokens[at + 1] if at + 1 < len(tokens) else ""
     if following == "(" and name in ("char", "varchar", "decimal", "numeric"):
@@ -160,7 +160,8 @@ def _nested(name: str, tokens: list[str], at: int) -> tuple[pa.DataType | None, 
 def from_spark_json(schema: Mapping[str, Any]) -> pa.Schema:
     """Convert the JSON form of a Spark ``StructType`` to an Arrow schema.
 
-    A type that Arrow lacks, such as an interval, becomes a string with the type in its metadata.
+    A type that Arrow does not have, such as an interval, becomes a string. The field's metadata
+    then contains the type.
     """
     return pa.schema([_from_spark_field(field) for field in schema["fields"]])
 
@@ -169,7 +170,8 @@ def _from_spark_field(field: Mapping[str, Any]) -> pa.Field:
     declared = field.get("metadata") or {}
     logical = declared.get(SPARK_CHAR_VARCHAR)
     kind = _from_spark_type(field["type"])
-    # The metadata lists strings inside arrays and maps under longer names. They are not compared.
+    # Collations of strings inside arrays and maps have longer names. They do not matter, because
+    # such columns are not compared with join keys.
     collation = declared.get("__COLLATIONS", {}).get(field["name"])
     if collation is not None:
         logical = f"{COLLATED} {collation}"
@@ -205,12 +207,12 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Reverse :func:`escape`. A ``%`` without two hexadecimal digits is kept."""
+    """Replace ``%`` and two hexadecimal digits by the character; keep any other ``%``."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def partition_name(keys: Iterable[str], values: Iterable[str | None]) -> str:
-    """Return the partition name in Hive's metastore, such as ``k1=v1/k2=v2``."""
+    """Return the name of a partition as in Hive's metastore, such as ``k1=v1/k2=v2``."""
     pairs = zip(keys, values, strict=True)
     return "/".join(f"{escape(k)}={escape(v) if v else NULL_PARTITION}" for k, v in pairs)
 
@@ -219,7 +221,7 @@ def stored_name(name: str) -> str:
     """Return a partition name as Hive's metastore stores it, with keys in lower case.
 
     Args:
-        name: Partition name with keys in any case and escapes, such as ``My%3DKey=v``.
+        name: Escaped partition name with keys in any case, such as ``My%3DKey=v``.
     """
     pairs = (part.partition("=") for part in name.split("/"))
     return "/".join(f"{escape(unescape(key).lower())}={value}" for key, _, value in pairs)
@@ -231,7 +233,7 @@ def split_names(names: pa.StringArray, keys: Sequence[str]) -> pa.RecordBatch:
     Values are unescaped. The value of the null partition is null.
 
     Raises:
-        SourceError: for a name whose number of values differs from the number of keys.
+        SourceError: if a name does not have one value per key.
     """
     return read_names(names, keys).values
 
@@ -240,22 +242,23 @@ class ReadNames(NamedTuple):
     """Parsed partition names."""
 
     values: pa.RecordBatch
-    """Values as returned by :func:`split_names`."""
+    """The values, with one text column per key."""
     have_keys: bool
     """Whether all names contain exactly the table's keys, ignoring case."""
 
 
 def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
-    """Return the values as :func:`split_names`, and check the keys in the names.
+    """Split names like :func:`split_names`, and check whether they contain the table's keys.
 
     Raises:
-        SourceError: as :func:`split_names`.
+        SourceError: if a name does not have one value per key.
     """
     inner = len(keys) - 1
     slashes, bounds = texts.find_all(names, b"/"), texts.bounds(names)
     if len(slashes) == len(names) * inner:
         slashes = slashes.reshape(len(names), inner)
-        # Slashes are in order: if the first and last belong to the name, so do those between.
+        # Slashes are in order. If a name contains its first and last slash, it contains all of
+        # them.
         right = not inner or bool(
             (slashes[:, 0] >= bounds[:-1]).all() and (slashes[:, -1] < bounds[1:]).all()
         )
@@ -274,9 +277,10 @@ def read_names(names: pa.StringArray, keys: Sequence[str]) -> ReadNames:
 
 
 def _value_text(parts: pa.StringArray, key: str) -> tuple[pa.StringArray, bool]:
-    """Return the ``v`` of each ``k=v``, and whether each ``k`` is the key.
+    """Return the ``v`` of each part ``k=v``, and whether every ``k`` is ``key``, ignoring case.
 
-    Usually all parts have the same prefix, which is cut off without a regular expression.
+    Usually all parts have the same prefix ``k=``. It is then removed without a regular expression,
+    which is faster.
     """
     if len(parts) == 0:
         return pa.array([], pa.string()), True
@@ -307,21 +311,20 @@ def _map_unique(values: pa.Array) -> pa.Array:
 
 
 class TypedValues(NamedTuple):
-    """Partition values with a type that can be compared."""
+    """Partition values that are parsed to the type of their key."""
 
     values: pa.Array
-    """Values. Null for the null partition and for undecided values."""
+    """The values; null for the null partition and for undecided values."""
     undecided: pa.BooleanArray | None
-    """True where the text is invalid for the type or a local time is ambiguous. Such a partition
-    must never be pruned. None = no value is undecided."""
+    """True for text that is not exactly one value of the type. Such a partition must never be
+    pruned. None means that no value is undecided."""
 
 
 def parse(column: pa.Array, key: pa.Field) -> TypedValues:
-    """Parse the values of a partition column in the type of ``key``.
+    """Parse the values of a partition column to the type of ``key``.
 
-    Text is undecided unless it has exactly one meaning, for Arrow and for Spark's cast. Values
-    that are already typed are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0,
-    and a single NaN.
+    A text is undecided unless Arrow's parser and Spark's cast give the same value. Values that are
+    not text are only normalized: CHAR without trailing spaces, 0.0 instead of -0.0, one NaN.
     """
     if not pa.types.is_string(column.type) or pa.types.is_string(key.type):
         return TypedValues(comparable(column, key), None)
@@ -335,7 +338,7 @@ def parse(column: pa.Array, key: pa.Field) -> TypedValues:
 
 
 def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Replace values by null if Arrow parsed text that Spark reads differently."""
+    """Return ``values`` with null where Spark reads the text in ``column`` differently."""
     if pa.types.is_floating(values.type):
         odd = pc.is_nan(values)
         plain = r"^(?i:nan)$"  # NaN without sign or payload
@@ -356,15 +359,15 @@ def _without_misread(column: pa.Array, values: pa.Array) -> pa.Array:
 def table_fields(
     values: pa.Schema, fields: Iterable[PartitionField], columns: Iterable[pa.Field]
 ) -> list[pa.Field]:
-    """Return the field by which each column of partition values is parsed.
+    """Return the field, that is name and type, to which each column of partition values is parsed.
 
-    A column's own value has the table's type, even if it is given as text. The result of a
-    transform keeps the type in which it is given.
+    A column without a transform has the type of its column in the table, even if its values are
+    text. A column with a transform keeps the type of its values.
 
     Args:
         values: Schema of the partition values.
-        fields: Partition fields: the source column and transform of each value.
-        columns: Columns of the table. Values of other columns keep their given type.
+        fields: The source column and transform of each column of partition values.
+        columns: Columns of the table. Values whose source is not among these keep their type.
     """
     known = {column.name.lower(): column for column in columns}
     sources = {f.name.lower(): f.source.lower() for f in fields if f.transform is None}
@@ -377,17 +380,17 @@ def table_fields(
 
 
 def is_char(key: pa.Field) -> bool:
-    """Whether ``key`` is CHAR(n), where trailing spaces are not significant."""
+    """Return whether ``key`` is CHAR(n), where trailing spaces are not significant."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(b"char(")
 
 
 def is_collated(key: pa.Field) -> bool:
-    """Whether the key has a collation: different bytes may be equal, and are sorted differently."""
+    """Return whether ``key`` has a collation, where different bytes may be equal."""
     return bool(key.metadata) and key.metadata.get(LOGICAL_TYPE, b"").startswith(COLLATED.encode())
 
 
 def comparable(values: pa.Array, key: pa.Field) -> pa.Array:
-    """Normalize ``values`` so that values that are equal in ``key``'s type are equal in Arrow."""
+    """Normalize ``values`` so that Arrow and Spark agree which of them are equal."""
     if is_char(key):
         return pc.utf8_rtrim(values, " ")
     return normal_floats(values)

@@ -1,4 +1,4 @@
-"""Derive how to read a table's files from Hive metastore or Spark catalog entries."""
+"""Derive how to read a table's files from its entry in Hive's metastore or Spark's catalog."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SERDES = {
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe": "hive-text",
     "org.apache.hadoop.hive.serde2.OpenCSVSerde": "hive-csv",
 }
-# Properties that the text SerDes read. Others, such as statistics, are dropped. With them, every
-# partition would have its own read format.
+# Properties that the text SerDes read. Other properties, such as statistics, are dropped, because
+# with them every partition would have a different read format.
 _TEXT_PROPERTIES = (
     "colelction.delim",  # Hive misspells this property
     "collection.delim",
@@ -44,7 +44,7 @@ _KNOWN = "Spark's parquet, orc, json, csv and text can be read, and Hive's parqu
 def refuse_unreadable(
     kind: str, provider: str, input_format: str, parameters: Mapping[str, str]
 ) -> None:
-    """Refuse tables that are more than rows in files: views, delta files, tables of other systems.
+    """Reject views, transactional tables, and tables of other systems such as Iceberg.
 
     Args:
         kind: Kind of table, such as ``EXTERNAL_TABLE`` or ``VIRTUAL_VIEW``.
@@ -53,7 +53,7 @@ def refuse_unreadable(
         parameters: Parameters of the table.
 
     Raises:
-        UnsupportedTable: with the connector to use, if there is one.
+        UnsupportedTable: for such a table; the hint says how to read it, if this is possible.
     """
     by = parameters.get("table_type", "").upper()
     provider, input_format = provider.lower(), input_format.lower()
@@ -90,9 +90,9 @@ def source_format(provider: str, options: Mapping[str, str], *, is_partitioned: 
 
     Args:
         provider: Spark's name of the data source.
-        options: Options in the catalog, including Hive's own.
-        is_partitioned: Whether the catalog stores the table's partitions. Spark ignores options
-            that select files when it lists such partitions.
+        options: Options of the table in the catalog. Hive's own options are ignored.
+        is_partitioned: Whether the catalog stores the table's partitions. In this case, Spark
+            ignores options that select files.
 
     Raises:
         UnsupportedTable: for other data sources, and for options that select files.
@@ -132,11 +132,11 @@ def serde_format(
 
 
 def is_recursive(form: ReadFormat) -> bool:
-    """Whether the table's files may also be in subdirectories."""
+    """Return whether subdirectories may contain files of the table too."""
     options = {name.lower(): value for name, value in form.options}
     return options.get("recursivefilelookup", "false").lower() == "true"
 
 
 def is_read_by_hive(form: ReadFormat) -> bool:
-    """Whether Spark uses Hive's own reader, which fails on subdirectories."""
+    """Return whether Spark uses Hive's reader for these files; it fails on subdirectories."""
     return form.name.startswith("hive-")
