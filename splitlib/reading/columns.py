@@ -1,7 +1,7 @@
-"""Convert columns of a file to the table's types, by the rules of Spark's own readers.
+"""Convert columns of a file to the table's types, as Spark's own readers do.
 
-A file may be older than its table: columns may be missing, have another case or a narrower type.
-Conversions that Spark's Parquet reader makes are made here too; any other difference is an error.
+A file may be older than its table: columns may be missing, or have another case or a narrower type.
+Only the conversions of Spark's Parquet reader are supported; any other difference is an error.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from splitlib.errors import UnsupportedTable
 
 NATIVE = "splitlib.read(spark) reads the table with Spark's own reader."
 
-# Since these dates, the calendars of old writers and of Spark agree in every time zone.
+# From these dates on, the calendar of old writers and that of Spark agree in every time zone.
 _SAME_DATES = date(1582, 10, 15)
 _SAME_INSTANTS = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 def found_columns(stored: Sequence[str], wanted: Iterable[str]) -> dict[str, str]:
-    """Return the file's name of each wanted column that the file has, ignoring case.
+    """Return the name in the file of each wanted column; columns that the file lacks are left out.
+
+    Names are compared ignoring case.
 
     Raises:
         UnsupportedTable: if two columns of the file match the same wanted column.
@@ -82,12 +84,15 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _reads_as(kind: pa.DataType, target: pa.DataType) -> Any:
-    """Return whether Spark reads one type as another, with an error for values that do not fit."""
+    """Return whether Spark can read a column of type ``kind`` as ``target``.
+
+    Values that do not fit may still raise an error.
+    """
     of = pa.types
     if of.is_null(kind):
         return True
     if of.is_integer(kind):
-        narrow = kind.bit_width < 64  # Parquet stores all of these as 32 bits
+        narrow = kind.bit_width < 64  # Parquet stores all integers below 64 bits as 32 bits
         if of.is_signed_integer(target):
             return narrow  # Spark does not narrow 64-bit columns
         if kind == pa.uint64():
@@ -140,7 +145,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, hybrid_calendar: bool)
     stored = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     names = found_columns([f.name for f in array.type], [f.name for f in target])
     if not names:
-        # Whether the struct or its fields are null depends on the version of Spark.
+        # Some versions of Spark return a null struct here, others a struct of null fields.
         raise UnsupportedTable(f"The file's {array.type} has no field of {target}.", hint=NATIVE)
     children = [
         fit(stored[names[f.name]], f.type, hybrid_calendar=hybrid_calendar)
@@ -166,7 +171,7 @@ def _map(array: pa.MapArray, target: pa.MapType, hybrid_calendar: bool) -> pa.Ar
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Return the start of each list in the flattened values; null for a null list."""
+    """Return the offsets for a new list array with the flattened values; null for a null list."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,4 +1,7 @@
-"""Read the batches of a split from Parquet and ORC, without row groups that cannot match."""
+"""Read the batches of a split from Parquet and ORC files.
+
+Row groups of Parquet files whose statistics exclude all join keys are skipped.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class RowGroupFilter:
 
     Args:
         schema: The data columns of the table.
-        filters: All filters of the table; those on other columns are ignored.
+        filters: Filters of the table; fields that are not in ``schema`` are ignored.
     """
 
     def __init__(self, schema: pa.Schema, filters: Iterable[DynamicFilteringData]) -> None:
@@ -47,7 +50,13 @@ class RowGroupFilter:
         return Predicate(self.columns, self._filters)
 
     def keeps(self, parquet: pq.ParquetFile, groups: Sequence[int], fit: Fit) -> list[int]:
-        """Return those of ``groups`` that may contain a key, according to their statistics."""
+        """Return the row groups that may contain a key, according to their statistics.
+
+        Args:
+            parquet: The file.
+            groups: Indexes of the row groups to check.
+            fit: Function that converts bounds to the table's type.
+        """
         stored = parquet.schema_arrow
         found = found_columns(stored.names, self.columns.names)
         known = {
@@ -62,9 +71,9 @@ class RowGroupFilter:
 
 
 def belongs(metadata: pq.FileMetaData, group: int, split: FileSplit) -> bool:
-    """Return whether a row group belongs to a split: by its middle byte, as in Spark.
+    """Return whether a row group belongs to a split, that is whether its middle byte does.
 
-    Each row group belongs to exactly one of the splits that cover a file.
+    Spark uses the same rule. Each row group belongs to exactly one of the splits of a file.
     """
     row_group = metadata.row_group(group)
     columns = [row_group.column(i) for i in range(row_group.num_columns)]
@@ -83,7 +92,7 @@ def _statistics(
     fit: Fit,
 ) -> ColumnStatistics:
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    # A column name with dots may equal the path of a struct field; then statistics are unknown.
+    # The path is ambiguous if a column is named "a.b" and a struct "a" has a field "b".
     index = paths.index(stored.name) if paths.count(stored.name) == 1 else None
     rows = [_of_group(metadata, group, index, stored.type, kind, fit) for group in groups]
     lower, upper, has_null, has_value = zip(*rows, strict=True)
@@ -104,7 +113,10 @@ def _of_group(
     kind: pa.DataType,
     fit: Fit,
 ) -> tuple[Any, Any, bool | None, bool | None]:
-    """Return lower and upper bound, whether nulls exist, whether values exist; None = unknown."""
+    """Return lower bound, upper bound, whether there are nulls, and whether there are values.
+
+    None means unknown.
+    """
     row_group = metadata.row_group(group)
     found = None if index is None else row_group.column(index).statistics
     if found is None:
@@ -132,7 +144,7 @@ def read_parquet(
     Raises:
         UnsupportedTable: see :func:`splitlib.reading.columns.fit`.
     """
-    # INT96 timestamps may be outside of the range of 64-bit nanoseconds.
+    # Read INT96 timestamps as microseconds: as 64-bit nanoseconds, some would be out of range.
     parquet = pq.ParquetFile(file, pre_buffer=True, coerce_int96_timestamp_unit="us")
     to_table = partial(fit, hybrid_calendar=_has_hybrid_calendar(parquet.metadata))
     groups = [g for g in range(parquet.num_row_groups) if belongs(parquet.metadata, g, split)]
@@ -155,7 +167,8 @@ def read_parquet(
 def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
     """Return whether Spark would read days before October 1582 as dates of the Julian calendar.
 
-    Spark decides this by its own metadata, and by default reads other writers' files unchanged.
+    Spark decides this by metadata that only Spark writes. By default, it reads the dates in files
+    of other writers unchanged.
     """
     own = metadata.metadata or {}
     version = own.get(b"org.apache.spark.version")
@@ -169,7 +182,10 @@ def _has_hybrid_calendar(metadata: pq.FileMetaData) -> bool:
 def _refuse_int96_without_zone(
     parquet: pq.ParquetFile, wanted: dict[str, pa.DataType], found: dict[str, str]
 ) -> None:
-    """Reject INT96 columns read as local times: Spark reads them only as instants."""
+    """Reject INT96 columns that the table declares as local times.
+
+    Spark reads INT96 only as points in time.
+    """
     columns = [parquet.schema.column(i) for i in range(len(parquet.schema))]
     instants = {c.path.partition(".")[0] for c in columns if c.physical_type == "INT96"}
     for name, kind in wanted.items():
@@ -182,8 +198,8 @@ def read_orc(
 ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
     """Yield the number of rows and the columns of ``fields`` in the file, batch by batch.
 
-    pyarrow does not expose the positions of stripes. They are assumed to be spread evenly over the
-    file, so each stripe belongs to exactly one of the splits that cover the file.
+    pyarrow does not expose the positions of stripes. The code assumes that they are spread evenly
+    over the file, so each stripe belongs to exactly one of the splits of a file.
 
     Raises:
         UnsupportedTable: for timestamps, whose instants depend on the time zone of Spark's JVM,
@@ -203,10 +219,10 @@ def read_orc(
         middle = (2 * stripe + 1) * split.file_size // (2 * reader.nstripes)
         if not split.start <= middle < split.start + split.length:
             continue
-        # pyarrow returns no row count without any column.
+        # Without columns, pyarrow does not return the number of rows.
         names = list(found.values()) or stored.names[:1]
         for batch in pa.table(reader.read_stripe(stripe, names)).to_batches(batch_rows):
-            # The writer's calendar is recorded in the file, but pyarrow does not expose it.
+            # pyarrow does not expose the writer's calendar, so assume the older, hybrid one.
             columns = {
                 name: fit(batch.column(found[name]), kind, hybrid_calendar=True)
                 for name, kind in wanted.items()
@@ -220,7 +236,7 @@ def _refuse_inexact(name: str, stored: pa.DataType, kind: pa.DataType) -> None:
             f"Column {name!r} holds ORC timestamps, whose time zone is unknown.", hint=NATIVE
         )
     if not pa.types.is_nested(kind) and stored != kind:
-        # ORC readers convert between almost any two types, by rules of their own.
+        # Spark's ORC reader converts almost any type to any other, with rules unlike Arrow's.
         widened = pa.types.is_integer(stored) and pa.types.is_integer(kind)
         if not (widened and stored.bit_width <= kind.bit_width):
             raise UnsupportedTable(

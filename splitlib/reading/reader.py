@@ -44,16 +44,17 @@ def read_split(
     Args:
         split: The split to read.
         schema: The columns to return, in order: columns of the file, by name, and partition keys.
-            CHAR values are as stored, possibly without padding. A column that the file lacks is
-            null; if such a column has a default, reading fails.
+            CHAR values are returned as stored, possibly without padding. A column that the file
+            does not have is null, but reading fails if the column has a default.
         storage: Access to the file; by default without options.
-        row_groups: Skips Parquet row groups that contain none of its keys.
+        row_groups: Filter that skips Parquet row groups without join keys; None means no filter.
         batch_rows: Maximum number of rows in a batch.
-        verify: Whether to compare the file's modification time. The size is always compared.
+        verify: Whether to compare the file's modification time with the listing. The size is always
+            compared.
 
     Raises:
-        UnsupportedTable: if the file cannot be read with Spark's result.
-        FileChanged: if the size, or the compared time, differs from the listing.
+        UnsupportedTable: if the rows might differ from those that Spark reads.
+        FileChanged: if the size differs from the listing or, with ``verify``, the time.
         SourceError: if the file is damaged.
         MissingFile: if the file does not exist.
         AccessDenied: if the storage denies access.
@@ -87,10 +88,10 @@ def read_split(
 
 
 def refuse_unreadable(form: ReadFormat) -> None:
-    """Reject a format that cannot be read here with exactly Spark's rows.
+    """Reject a format that this module cannot read with exactly the rows that Spark reads.
 
     Raises:
-        UnsupportedTable: with a hint to a reader that can.
+        UnsupportedTable: for such a format; the hint names a reader that can read it.
     """
     if form.name not in ("parquet", "orc"):
         raise UnsupportedTable(
@@ -134,7 +135,7 @@ def _refuse_missing(fields: list[pa.Field]) -> None:
 
 def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     fs, path = storage.filesystem(split.path)
-    # A listed time of 0 is unknown.
+    # A time of 0 in the listing means unknown.
     if verify and split.modified:
         found = modified(fs.info(path))
         if not _is_same_time(split.modified, found):
@@ -142,7 +143,7 @@ def _open(split: FileSplit, storage: Storage, verify: bool) -> pa.NativeFile:
     if path == local_path(split.path) and path.startswith("/"):
         file = pa.OSFile(path)
     else:
-        # pyarrow requests exactly the ranges it needs; a read-ahead cache would fetch more.
+        # pyarrow reads exactly the byte ranges that it needs. fsspec's cache would read more.
         file = pa.PythonFile(fs.open(path, "rb", cache_type="none"), mode="r")
     if file.size() != split.file_size:
         found = file.size()
@@ -161,7 +162,7 @@ def _changed(what: str, listed: str, found: str) -> FileChanged:
 def _is_same_time(listed: int, found: int) -> bool:
     """Return whether two times in milliseconds are equal within their precision.
 
-    Clients round up or down, and object stores may return whole seconds.
+    Storage clients may round up or down, and object stores may return whole seconds.
     """
     in_seconds = listed % 1000 == 0 or found % 1000 == 0
     return abs(listed - found) <= 1 or (in_seconds and listed // 1000 == found // 1000)
