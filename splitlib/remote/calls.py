@@ -1,4 +1,4 @@
-"""Connector calls that may hang: each runs in a worker thread with a deadline."""
+"""Run connector calls, which may hang, in worker threads with deadlines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from splitlib.remote.pace import Pace
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Long enough for most running listings to end, too short to be noticed.
+# Time to wait for running calls at the end. Most listings end within it, and users do not notice.
 TIDY_SECONDS = 0.2
-# Practically no deadline, but within the limit of threading's timeouts.
+# Stands for "no deadline". Larger timeouts would exceed the limit of the threading module.
 FOREVER_SECONDS = threading.TIMEOUT_MAX / 2
 _current = threading.local()
 
@@ -56,10 +56,10 @@ class Task(Generic[T]):
         self.call = Call(seconds, pace)
         self.outcome: Future[T] = Future()
         self._work = work
-        self._context = copy_context()  # carries the allowed locations
+        self._context = copy_context()  # contains the allowed locations of the submitting code
 
     def run(self) -> None:
-        """Do the work, unless the task was abandoned before."""
+        """Do the work and store its result or error, unless the task was abandoned before."""
         if not self.outcome.set_running_or_notify_cancel():
             return
         try:
@@ -71,18 +71,18 @@ class Task(Generic[T]):
             self.outcome.set_result(result)
 
     def abandon(self) -> None:
-        """Signal that the result is no longer needed. A task that has not started never does."""
+        """Signal that the result is no longer needed. A task that is still queued never starts."""
         self.call.abandoned.set()
         self.outcome.cancel()
 
 
 class Workers:
-    """A pool of daemon threads, started on demand. Process exit does not wait for them.
+    """A pool of daemon threads, started on demand. The process can exit while they run.
 
     Args:
         most: Maximum number of threads.
         name: Name of the threads in a thread dump.
-        pace: Limit of parallel calls while the source throttles; None = no limit.
+        pace: Limit of parallel calls while the source throttles; None means no limit.
     """
 
     def __init__(self, most: int, name: str, pace: Pace | None = None) -> None:
@@ -101,7 +101,8 @@ class Workers:
 
         Args:
             work: Function to call.
-            call_seconds: Deadline of the call in seconds from its start; 0 = none.
+            call_seconds: Time limit in seconds, counted from the start of the call; 0 means no
+                limit.
         """
         task = Task(work, call_seconds, self._pace)
         with self._changed:
@@ -123,7 +124,7 @@ class Workers:
         return (task.outcome.result() for task in tasks)
 
     def check_process(self) -> None:
-        """Raise in a forked process, where no thread runs the submitted tasks.
+        """Check that this is not a forked process, where no thread would run submitted tasks.
 
         Raises:
             SplitlibError: in a forked process.
@@ -132,7 +133,7 @@ class Workers:
             pass
 
     def stop(self, tidy_seconds: float = 0) -> None:
-        """Start no further task, and wait up to ``tidy_seconds`` for running ones."""
+        """Start no further tasks, and wait up to ``tidy_seconds`` for running ones to end."""
         if self._changed.is_of_another_process:
             return  # a forked process has no running tasks
         with self._changed:
@@ -172,11 +173,12 @@ class Workers:
 
 
 class BoundedCalls:
-    """The calls of one enumeration. Every wait ends at a deadline or on cancellation.
+    """Runs the calls of one enumeration. Every wait ends at a deadline or on cancellation.
 
     Args:
-        config: Deadline of a call and of all waits together, and number of parallel calls.
-        cancelled: A future that is done when the enumeration is cancelled.
+        config: Settings: deadline of one call, deadline of all waits together, and number of
+            parallel calls.
+        cancelled: Future that is done when the enumeration is cancelled.
     """
 
     def __init__(self, config: SplitConfig, cancelled: Future[None]) -> None:
@@ -186,9 +188,9 @@ class BoundedCalls:
         self._cancelled = cancelled
         pace = Pace(config.listing_threads)
         self._listings = Workers(config.listing_threads, "splitlib-list", pace)
-        # A separate thread, so that the next partitions do not queue behind all listings.
+        # Calls to the catalog have their own thread, so that they do not wait behind listings.
         self._catalog = Workers(1, "splitlib-catalog")
-        # Stops queued calls on cancellation, even if nothing waits for a result at that moment.
+        # Stop queued calls on cancellation, even if no thread waits for a result at that moment.
         stop = weakref.WeakMethod(self._stop)
 
         def stop_if_in_use(_: Future[None]) -> None:
@@ -198,11 +200,11 @@ class BoundedCalls:
         cancelled.add_done_callback(stop_if_in_use)
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
-        """Start a listing once a thread is free; :meth:`result` waits for it."""
+        """Queue a listing, which starts when a thread is free; :meth:`result` waits for it."""
         return self._listings.submit(work, self._call_seconds)
 
     def run(self, work: Callable[[], T]) -> T:
-        """Call the catalog now, and return the result."""
+        """Run a call to the catalog, wait for it, and return its result."""
         self.check_cancelled()
         return self.result(self._catalog.submit(work, self._call_seconds))
 
@@ -259,7 +261,7 @@ class BoundedCalls:
 
 
 def run_bounded(work: Callable[[], T], config: SplitConfig) -> T:
-    """Run one call in its own thread, with the deadline of a call.
+    """Run one call in its own thread, with the deadlines of the settings.
 
     Raises:
         SourceUnavailable: if the deadline has passed.
@@ -272,8 +274,8 @@ class Call:
     """State of one call in a worker thread. All its attempts share one deadline.
 
     Args:
-        seconds: Deadline in seconds from the start of the call; 0 = none.
-        pace: Limit of parallel calls of the same source; None = no limit.
+        seconds: Time limit in seconds, counted from the start of the call; 0 means no limit.
+        pace: Limit of parallel calls to the same source; None means no limit.
     """
 
     def __init__(self, seconds: float, pace: Pace | None = None) -> None:
@@ -286,7 +288,7 @@ class Call:
         self._ends: float | None = None
 
     def begin(self) -> None:
-        """Start the clock."""
+        """Start the time that the deadline limits."""
         self._ends = time.monotonic() + self.seconds
 
     def remaining_seconds(self) -> float:
@@ -304,7 +306,10 @@ class Call:
 
 
 def current_call() -> Call | None:
-    """Return the call that this thread runs. A connector that waits should observe its deadline."""
+    """Return the call that this thread runs; None if there is none.
+
+    A connector that waits should not wait longer than the deadline of this call.
+    """
     return getattr(_current, "call", None)
 
 

@@ -1,7 +1,8 @@
-"""Limit the number of parallel calls of a source, with fewer calls while it throttles.
+"""Limit the number of parallel calls to a source while the source throttles.
 
-As in TCP congestion control, throttling halves the limit, and a round of successes adds one. So an
-enumeration adapts to its source without a setting.
+As in TCP congestion control, a throttled call halves the limit. When as many calls as the limit
+have succeeded, the limit increases by one. So an enumeration adapts to its source without a
+setting.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from splitlib.errors import SourceUnavailable
 
 
 class Limit:
-    """The limit as a number, without threads or clock.
+    """The number of calls that may run in parallel. This class uses neither threads nor a clock.
 
     Args:
-        most: Initial and maximum value.
+        most: Initial and maximum value of the limit.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,11 +39,11 @@ class Limit:
     def throttled(self, began: float, now: float) -> None:
         """Record a throttled call, and halve the limit.
 
-        Calls that began before the last reduction do not count: they ran under the old limit.
+        A call that began before the last reduction is ignored, because it ran under the old limit.
 
         Args:
-            began: Start of the call, in seconds.
-            now: Current time of the same clock.
+            began: Time when the call began, in seconds.
+            now: Current time in seconds, of the same clock.
         """
         if began > self._slowed_at:
             self._value = max(1.0, self._value / 2)
@@ -50,7 +51,7 @@ class Limit:
 
 
 class Pace:
-    """Grants turns to calls that share one source. Thread-safe.
+    """Starts calls to one source only while fewer than the limit run. Thread-safe.
 
     Args:
         most: Maximum number of parallel calls.
@@ -64,20 +65,20 @@ class Pace:
 
     @property
     def succeeded_at(self) -> float:
-        """Time of the last success, as of :func:`time.monotonic`."""
+        """Time of the last successful call, from the clock :func:`time.monotonic`."""
         with self._changed:
             return self._succeeded_at
 
     @contextmanager
     def turn(self, abandoned: threading.Event, seconds: float) -> Iterator[None]:
-        """Wait until the limit allows one more call, then run the block as that call.
+        """Wait until the limit allows one more call, then run the ``with`` block as that call.
 
         Args:
-            abandoned: Ends the wait when set, once :meth:`wake` is called.
+            abandoned: Event that ends the wait. Set it and then call :meth:`wake`.
             seconds: Maximum wait in seconds.
 
         Raises:
-            SourceUnavailable: if the wait ends without a turn.
+            SourceUnavailable: if the call could not start.
         """
         with self._changed:
             self._changed.wait_for(

@@ -16,19 +16,20 @@ from splitlib.storage import only_within
 T = TypeVar("T")
 
 _FIRST_PAUSE_SECONDS = 0.1
-# Limits the pauses of calls of a throttling source, which may be retried many times.
+# Maximum number of doublings of the pause, because calls to a throttling source may be retried many
+# times.
 _DOUBLED_AT_MOST = 6
 
 
 def retrying(call: Callable[[], T], config: SplitConfig) -> T:
     """Return the result of ``call``, retried while it raises :class:`SourceUnavailable`.
 
-    Each pause is random between zero and a bound that doubles ("full jitter"), so that many clients
-    of a restarted server do not return at the same moment. All attempts share the deadline of this
-    thread's current call, or of a new call if there is none.
+    Each pause is random between zero and a bound that doubles ("full jitter"). So many clients of a
+    restarted server do not retry at the same moment. All attempts share the deadline of the call
+    that this thread runs, or of a new call if there is none.
 
-    A source that throttles is alive. Its calls are retried without counting attempts, as long as
-    any call with the same pace succeeded within the last ``retry_max_seconds``.
+    A source that throttles is available. Throttled calls do not count as attempts, as long as a
+    call with the same :class:`Pace` succeeded within the last ``retry_max_seconds``.
     """
     outer = current_call()
     current = outer or Call(config.call_deadline_seconds)
@@ -62,7 +63,7 @@ def retrying(call: Callable[[], T], config: SplitConfig) -> T:
 
 @contextmanager
 def _turn(call: Call) -> Iterator[None]:
-    """Wait for a turn, unless the call already has one: connectors may nest calls."""
+    """Wait until the pace allows the call, unless it runs inside a call that is already allowed."""
     pace = call.pace
     if pace is None:
         yield
@@ -89,10 +90,10 @@ def source_call(call: Callable[[], T], config: SplitConfig, *, connector: str, t
     """
 
     def attempt() -> T:
-        # The retry loop needs splitlib's own errors to decide whether to retry.
+        # Translate errors here, because the retry loop retries only SourceUnavailable.
         with error_context(connector=connector, table=table):
             return call()
 
-    # Adds context to the deadline error, which the retry loop itself raises.
+    # Add context also to the error for a passed deadline, which the retry loop itself raises.
     with error_context(connector=connector, table=table), only_within(config.allowed_locations):
         return retrying(attempt, config)
