@@ -1,4 +1,4 @@
-"""List data files by Hive's and Spark's rules, on a local disk or an object store.
+"""List the data files of directories as Hive and Spark do, on a local disk or an object store.
 
 Modules that need fsspec are imported on first use, because fsspec is slow to import.
 """

@@ -1,4 +1,7 @@
-"""Create obstore's stores for Azure Blob Storage, from options of adlfs."""
+"""Create obstore's stores for Azure Blob Storage, from options of adlfs.
+
+adlfs is fsspec's client for Azure. obstore is a faster client, which splitlib uses for listings.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _WITHOUT_MEANING: Final = frozenset(
         "use_listings_cache",
     }
 )
-# Options that adlfs reads from ``AZURE_STORAGE_*`` if they are not given.
+# Options that adlfs reads from environment variables ``AZURE_STORAGE_*`` if they are not given.
 _AMBIENT: Final = (
     "account_name",
     "account_key",
@@ -48,13 +51,13 @@ class _Account(NamedTuple):
 
     settings: Mapping[str, Any]
     name: str | None = None
-    """Name of the account; None = part of each location."""
+    """Name of the account; None means that each location contains it."""
     endpoint: str | None = None
-    """URL of the endpoint; None = Azure's public cloud."""
+    """URL of the endpoint; None means Azure's public cloud."""
 
 
 def azure_stores(options: Mapping[str, Any]) -> StoreOf:
-    """Return a function that creates stores with the same meaning as adlfs's options.
+    """Return a function that creates stores which behave as adlfs does with these options.
 
     Raises:
         NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -88,7 +91,7 @@ def azure_stores(options: Mapping[str, Any]) -> StoreOf:
             endpoint=account.endpoint or f"https://{name}.blob.core.windows.net",
             client_options={"allow_http": True},
             retry_config=retry_config,
-            use_emulator=False,  # ignore the environment
+            use_emulator=False,  # ignore environment variables for emulators, as adlfs does
             **account.settings,
         )
 
@@ -100,7 +103,7 @@ def _ambient(name: str) -> str | None:
 
 
 def _of_connection(text: str) -> _Account:
-    """Parse a connection string, which overrides other options.
+    """Return the account from a connection string, which overrides other options.
 
     Raises:
         NotFollowed: if the account or its credentials are missing.
@@ -119,7 +122,7 @@ def _of_connection(text: str) -> _Account:
 
 
 def _settings(known: Mapping[str, str | None], anonymous: bool) -> dict[str, Any]:
-    """Return the store settings for the credentials, in the order in which adlfs looks for them.
+    """Return obstore's settings for the first credentials found, in the same order as adlfs.
 
     Raises:
         NotFollowed: if the package ``azure-identity`` or a part of the credentials is missing.
@@ -139,7 +142,7 @@ def _asking_with(credentials: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tokens(known: Mapping[str, str | None]) -> Callable[[], dict[str, Any]]:
-    """Return a function that gets tokens for a client, or for the default identity.
+    """Return a function that gets access tokens for a client id, or for the default identity.
 
     Raises:
         NotFollowed: if the package ``azure-identity`` or a part of the credentials is missing.

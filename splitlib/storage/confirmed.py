@@ -1,8 +1,9 @@
 """Confirm with one more request that a listing by obstore or s3fs is complete.
 
-obstore accepts any XML as a listing, and botocore any XML except errors. Both read the page of a
-proxy as an empty listing. obstore also does not show whether a page says that more follow. So one
-request of s3fs confirms the end of a listing. Its response must have the fields of a listing.
+obstore accepts any XML as a listing, and botocore, which s3fs uses, any XML except errors. If a
+proxy responds with an XML page, both return an empty listing. obstore also does not show whether a
+page is the last one. So one more request of s3fs confirms the end of a listing, and its response
+must have the fields of a listing.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ def confirm_end(fs: Any, bucket: str, directory: str, after: str = "") -> None:
     """Check that a directory has no objects after a key.
 
     Args:
-        fs: Filesystem of the bucket. Only s3fs can confirm; others are not checked.
+        fs: Filesystem of the bucket. Nothing is checked unless this is s3fs.
         bucket: Name of the bucket.
         directory: Path without trailing slash; '' is the bucket itself.
-        after: The key. By default, the directory's own marker, which sorts first.
+        after: The key. By default, the key of the directory's marker object, which sorts first.
 
     Raises:
         SourceError: if the bucket does not exist.

@@ -1,4 +1,4 @@
-"""Entries of a directory listing, and the rules for names that Spark ignores."""
+"""Files and directories in a listing, and the rules for names that Spark ignores."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ class StoredFile(NamedTuple):
 
     path: str
     size: int
+    """Size of the file, in bytes."""
     modified: int
-    """Modification time in milliseconds since the epoch; 0 = unknown."""
+    """Modification time in milliseconds since the epoch; 0 means unknown."""
 
 
 class Level(NamedTuple):
-    """The entries directly in a directory, sorted by name, without entries that Spark ignores."""
+    """The files and subdirectories directly in a directory, without those that Spark ignores."""
 
     files: list[StoredFile]
     directories: list[str]
-    """Names of the subdirectories."""
+    """Names of the subdirectories, sorted."""
     requests: int
     """Number of requests, or pages, that the listing took."""
     hidden: frozenset[str] = frozenset()
-    """Names of ignored subdirectories. They show which system manages the table."""
+    """Names of ignored subdirectories, such as ``_delta_log``. They show which system manages the
+    table."""
 
 
 def is_data(name: str) -> bool:
-    """Whether Spark reads a file or directory with this name."""
+    """Return whether Spark reads a file or directory with this name."""
     hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
     return not hidden and not name.endswith("._COPYING_")
 
 
 def are_data(names: pa.StringArray) -> pa.BooleanArray:
-    """Apply :func:`is_data` to an array of names."""
+    """Return for each name whether Spark reads a file or directory with this name."""
     return pc.invert(pc.match_substring_regex(names, r"^(\.|_[^=]*$)|\._COPYING_$"))
 
 
 def of_rows(files: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """Replace the partition row of each file: row ``i`` becomes ``rows[i]``."""
+    """Return the files with row ``i`` of column ``partition`` replaced by ``rows[i]``."""
     at = files.schema.get_field_index("partition")
     return files.set_column(at, FILE_SCHEMA.field(at), rows.cast(pa.int64()).take(files[at]))
 
@@ -67,9 +69,10 @@ def of_directories(
     """Return the listed files that are in the given directories.
 
     Args:
-        files: Columns ``path``, ``size`` and ``modified``. May contain files elsewhere.
-        rows: Index of a directory in ``locations`` by its prefix.
-        locations: Locations of the directories, in the spelling for the resulting paths.
+        files: Columns ``path``, ``size`` and ``modified``. Files in other directories are ignored.
+        rows: Index of each directory in ``locations``, by the directory's path in the bucket with
+            a slash at the end.
+        locations: Locations of the directories. The resulting paths start with these.
         below: Whether to include files in subdirectories.
     """
     prefixes = sorted(rows)
@@ -86,7 +89,10 @@ def of_directories(
 def _placed(
     paths: pa.StringArray, prefixes: list[str], below: bool
 ) -> tuple[pa.Int32Array, pa.StringArray]:
-    """Return the directory of each file (null = none of them), and its path in the directory."""
+    """Return the index of the directory that contains each file, and the file's path in it.
+
+    The index is null for files in other directories, and for files that Spark ignores.
+    """
     parents = pc.replace_substring_regex(paths, "[^/]*$", "")
     names = pc.replace_substring_regex(paths, "(?s)^.*/", "")
     place = pc.index_in(parents, value_set=pa.array(prefixes))
@@ -94,7 +100,8 @@ def _placed(
     if not below or place.null_count == 0:
         return directly, names
     places, rests = directly.to_pylist(), names.to_pylist()
-    others = pc.indices_nonzero(pc.is_null(place))  # in subdirectories or elsewhere
+    # These files are in subdirectories, or in other directories.
+    others = pc.indices_nonzero(pc.is_null(place))
     for row, path in zip(others.to_pylist(), paths.take(others).to_pylist(), strict=True):
         found = bisect_right(prefixes, path) - 1
         inside = found >= 0 and path.startswith(prefixes[found])

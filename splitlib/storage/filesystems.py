@@ -22,19 +22,19 @@ from splitlib.storage.forks import in_forks_of_this
 from splitlib.storage.locations import Location, local_path, located
 from splitlib.storage.received import limit_adlfs, within_limits
 
-# Maximum number of paths in one listing that may lead to the same directory. Each is listed again.
+# Maximum number of symbolic links to the same directory in one listing. Each path is listed again.
 _MOST_LINKS = 100
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified")
 
 
 class OptionsByProtocol(dict[str, Mapping[str, Any]]):
-    """Filesystem options per fsspec protocol. Protocols without an entry have no options.
+    """Filesystem options by fsspec protocol. Protocols without an entry have no options.
 
     Args:
-        options: Options by protocol, or by :attr:`splitlib.storage.locations.Location.store` if a
-            bucket or account has its own options.
-        filesystem: An fsspec filesystem for full locations. Used for Hadoop's schemes and for
-            schemes that fsspec does not support.
+        options: Options by protocol such as ``s3``. A bucket or account with its own options has an
+            entry for its :attr:`splitlib.storage.locations.Location.store`.
+        filesystem: An fsspec filesystem for Hadoop's schemes and other schemes that fsspec does not
+            support. Its paths are complete URIs.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Filesystems:
         in_forks_of_this(self, Filesystems._forget)
 
     def _forget(self) -> None:
-        # A forked process lacks the filesystem's threads, and may inherit a held lock.
+        # A forked process does not have the filesystem's threads, and may inherit a locked lock.
         self._made: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
     def group_of(self, place: Location) -> str:
-        """Return the key of the options that apply to a location: its store or its protocol."""
+        """Return the store or protocol of a location: the key of the options that apply to it."""
         has_own = isinstance(self._options, OptionsByProtocol) and place.store in self._options
         return place.store if has_own else place.protocol
 
@@ -74,7 +74,7 @@ class Filesystems:
         return self._options
 
     def of(self, location: str) -> tuple[Any, str]:
-        """Return the filesystem of a location and the path in it.
+        """Return the filesystem of a location, and the location's path in this filesystem.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
@@ -85,12 +85,12 @@ class Filesystems:
             return given, place.path
         try:
             kind = fsspec.get_filesystem_class(place.protocol)
-            # The URL may contain the account or the host.
+            # Some options, such as account or host, may be a part of the URL.
             told = self.options_of(self.group_of(place))
             options = {**kind._get_kwargs_from_urls(place.path), **told}
             if not kind.__module__.startswith("obstore."):
-                # Filesystem objects are shared within the process and cache listings. Other code
-                # may have cached an outdated listing.
+                # fsspec shares filesystem objects within the process. Without this option, a
+                # listing that other code has cached might be returned, although it is outdated.
                 options.setdefault("use_listings_cache", False)
                 options = within_limits(kind, options)
             key = (place.protocol, repr(options))
@@ -121,7 +121,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
     Args:
         fs: Filesystem of the directory.
         path: Path of the directory in the filesystem.
-        location: Location of the directory, as prefix for the paths of its files.
+        location: Location of the directory. The paths of the returned files start with it.
 
     Raises:
         MissingPartition: if the directory does not exist.
@@ -168,7 +168,7 @@ def level_of(fs: Any, path: str, location: str) -> Level:
 
 
 class Links:
-    """Counts symbolic links, because links to links can create endlessly many paths."""
+    """Counts symbolic links during a listing, because links can form an endless number of paths."""
 
     def __init__(self) -> None:
         self._followed: Counter[str] = Counter()
@@ -177,7 +177,8 @@ class Links:
         """Count a directory if it is a symbolic link.
 
         Raises:
-            SourceError: if the link leads to a parent directory, or too many lead to the same one.
+            SourceError: if the link leads to one of its parent directories, or too many links lead
+                to the same directory.
         """
         if not getattr(fs, "local_file", False) or not os.path.islink(path):
             return
@@ -193,7 +194,10 @@ class Links:
 
 
 def modified(info: Mapping[str, Any]) -> int:
-    """Return the modification time from fsspec's file info, in epoch milliseconds; 0 = unknown."""
+    """Return the modification time in fsspec's file info, in milliseconds since the epoch.
+
+    0 means unknown.
+    """
     for key in _MODIFIED:
         value = info.get(key)
         if isinstance(value, datetime):
@@ -206,10 +210,11 @@ def modified(info: Mapping[str, Any]) -> int:
 def _name_in(directory: str, path: str) -> str:
     """Return the name of a listed path in its directory.
 
-    Filesystems differ in the prefix of the path, so only the end is compared.
+    Some filesystems add a prefix to paths and others do not, so only the ends are compared.
 
     Raises:
-        SourceUnavailable: if the path is in another directory: the response to another request.
+        SourceUnavailable: if the path is in another directory, because a proxy or the storage
+            returned the response to a different request.
     """
     above, _, name = path.rstrip("/").rpartition("/")
     above, directory = above.strip("/"), directory.strip("/")
@@ -219,10 +224,10 @@ def _name_in(directory: str, path: str) -> str:
 
 
 def _followed(fs: Any, info: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a symbolic link in a listing. Return other entries unchanged.
+    """Return the target of a symbolic link in a listing. Return other entries unchanged.
 
-    A broken link is returned unchanged, so it is neither file nor directory. Hadoop's local
-    filesystem does not list broken links either.
+    A broken link is also returned unchanged. It counts as neither file nor directory, so it is not
+    listed, as in Hadoop's local filesystem.
     """
     if not info.get("islink") and info["type"] != "link":
         return info

@@ -1,4 +1,7 @@
-"""Reset objects in forked processes, which lack the parent's threads but inherit held locks."""
+"""Reset objects in forked processes, which do not have the parent's threads.
+
+A lock that another thread held during the fork is never released in the forked process.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,25 @@ _renewed: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKe
 
 
 class _NativeThreads:
-    """Whether obstore has started its threads. A process cannot start them twice."""
+    """State of obstore's threads, which obstore starts once and cannot start again after a fork."""
 
     started = False
     are_lost = False
+    """Whether this process is a fork of one that had started them."""
 
 
 def native_threads_start() -> None:
-    """Record that this process uses obstore."""
+    """Record that this process uses obstore, and so starts its threads."""
     _NativeThreads.started = True
 
 
 def native_threads_are_lost() -> bool:
-    """Whether this process was forked after obstore was used. Its calls would hang here."""
+    """Return whether this process was forked after obstore was used; its calls would hang."""
     return _NativeThreads.are_lost
 
 
 def in_forks_of_this(owner: T, renew: Callable[[T], None]) -> None:
-    """Call ``renew(owner)`` in every forked process, before other code runs there."""
+    """Register ``renew(owner)`` to be called in every forked process, before other code runs."""
     _renewed[owner] = renew
 
 

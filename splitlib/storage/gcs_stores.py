@@ -1,4 +1,7 @@
-"""Create obstore's stores for Google Cloud Storage, from options of gcsfs."""
+"""Create obstore's stores for Google Cloud Storage, from options of gcsfs.
+
+gcsfs is fsspec's client for Google. obstore is a faster client, which splitlib uses for listings.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,13 @@ _WITHOUT_MEANING: Final = frozenset(
     }
 )
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_only",)
-# Address of an emulator. Most emulators lack the XML API, which obstore uses.
+# Environment variable with the address of an emulator. obstore cannot list most emulators, because
+# they do not have the XML API.
 _EMULATOR: Final = "STORAGE_EMULATOR_HOST"
 
 
 def gcs_stores(options: Mapping[str, Any]) -> StoreOf:
-    """Return a function that creates stores with the same meaning as gcsfs's options.
+    """Return a function that creates stores which behave as gcsfs does with these options.
 
     Raises:
         NotFollowed: if obstore does not support an option, or there are no credentials.
@@ -56,10 +60,10 @@ def gcs_stores(options: Mapping[str, Any]) -> StoreOf:
 
 
 def _credentials(token: Any) -> Callable[[], dict[str, Any]]:
-    """Return a function that gets credentials, which are found as gcsfs finds them.
+    """Return a function that gets the same credentials as gcsfs.
 
     Raises:
-        NotFollowed: if there are none, or gcsfs would find them in another way.
+        NotFollowed: if there are no credentials, or gcsfs would use others.
     """
     try:
         from google.auth import default
@@ -92,7 +96,7 @@ def _credentials(token: Any) -> Callable[[], dict[str, Any]]:
 
 
 def _account(token: Any) -> Mapping[str, Any]:
-    """Return the content of an account's JSON file, given as path or mapping.
+    """Return the JSON description of an account; ``token`` is the mapping, or the path of a file.
 
     Raises:
         NotFollowed: if the token is neither a file nor a mapping.

@@ -1,4 +1,4 @@
-"""Parse locations as catalogs spell them, and check them against ``allowed_locations``."""
+"""Parse the locations of files and directories, and check them against ``allowed_locations``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib.redaction import without_login
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-# By scheme: fsspec's protocol, and the extra of splitlib that installs its package.
+# For each scheme, fsspec's protocol, and the extra of splitlib that installs the client.
 _OBJECT_STORES = {
     **dict.fromkeys(("s3", "s3a", "s3n"), ("s3", "s3")),
     **dict.fromkeys(("gs", "gcs"), ("gs", "gcs")),
@@ -25,7 +25,7 @@ _OBJECT_STORES = {
 _OF_HADOOP = frozenset({"hdfs", "viewfs", "webhdfs", "har", "ofs", "o3fs"})
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _LOCAL: Final = frozenset({"file", "local"})
-# Schemes of the same store.
+# Different schemes of the same store, mapped to one of them.
 _SAME: Final = {
     **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gs"),
@@ -35,19 +35,19 @@ _WITH_HOSTS: Final = frozenset(
     {"hdfs", "webhdfs", "viewfs", "ofs", "o3fs", "http", "https", "ftp", "sftp"}
 )
 _HDFS_PORT: Final = ":8020"  # default port
-# URI parsers drop these characters, and differ in which ones. So a client could open a location
-# other than the one that was checked.
+# Some URI parsers drop these characters and others keep them. So a client could open a different
+# location from the one that was checked.
 _DROPPED: Final = re.compile(r"^\s|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SPECIAL_NAME: Final = re.compile(r"\.{0,2}|.*[\x00-\x1f\x7f-\x9f\u2028\u2029?#;].*", re.DOTALL)
 
 
 class Location(NamedTuple):
-    """A directory or file, in the spelling of the package that accesses it."""
+    """The location of a directory or file, as fsspec needs it."""
 
     protocol: str
     """Name of the protocol in fsspec, such as ``s3``."""
     path: str
-    """Path including the protocol, except on the local disk."""
+    """Path with the protocol, such as ``s3://bucket/a``; on the local disk, without it."""
 
     @property
     def is_on_object_store(self) -> bool:
@@ -56,7 +56,7 @@ class Location(NamedTuple):
 
     @property
     def store(self) -> str:
-        """Bucket of S3 or Google, or account of Azure, as ``protocol://name``."""
+        """The bucket on S3 or Google, or the account on Azure, as ``protocol://name``."""
         authority = self.path.partition("://")[2].partition("/")[0]
         _, of_azure, host = authority.rpartition("@")
         return f"{self.protocol}://{host.partition('.')[0] if of_azure else host}"
@@ -80,7 +80,7 @@ class Location(NamedTuple):
 
 
 def located(location: str) -> Location:
-    """Parse a location as a catalog spells it, such as ``s3n://bucket/table``.
+    """Parse a location from a catalog, such as ``s3n://bucket/table``.
 
     Raises:
         CorruptMetadata: for a null character, or for an empty path, which fsspec would read as the
@@ -106,7 +106,7 @@ def located(location: str) -> Location:
 def local_path(location: str) -> str:
     """Convert ``file:/a`` and ``file:///a`` to ``/a``. Return other locations unchanged.
 
-    Nothing is percent-decoded: in Hadoop's paths, ``%20`` is three characters.
+    Percent signs stay unchanged: in Hadoop's paths, ``%20`` is three characters, not a space.
     """
     if location[:5].lower() != "file:":
         return location
@@ -115,7 +115,7 @@ def local_path(location: str) -> str:
 
 
 class _Place(NamedTuple):
-    """One interpretation of a location, split into parts."""
+    """One possible meaning of a location, split into parts; see :class:`AllowedLocations`."""
 
     scheme: str
     authority: str
@@ -127,16 +127,17 @@ class _Place(NamedTuple):
 
 
 class AllowedLocations:
-    """The locations at and below which access is allowed.
+    """Locations that may be accessed, with everything below them.
 
-    Locations are compared by directory names, so ``s3://b/sales`` does not allow ``s3://b/sales2``.
-    Schemes of the same store are equal (``s3``, ``s3a``, ``s3n``). Host names ignore case, bucket
-    names do not. A percent sign has no special meaning.
+    Whole directory names are compared, so ``s3://b/sales`` does not allow ``s3://b/sales2``.
+    Schemes of the same store (``s3``, ``s3a``, ``s3n``) are equal. Case matters for bucket names,
+    but not for host names. A percent sign has no special meaning.
 
-    Clients differ: ``..`` may be the parent directory or a name, and ``?``, ``#`` and ``;`` may end
-    the path. A location must be allowed in every interpretation. Control characters and leading
-    white space, which some clients drop, are refused. Symbolic links on the local disk are
-    followed, both in allowed and in checked locations.
+    Storage clients do not agree on the meaning of some locations: ``..`` may be the parent
+    directory or a name, and ``?``, ``#`` and ``;`` may end the path. A location must be allowed in
+    all of its possible meanings. Control characters and leading white space are rejected, because
+    some clients drop them. Symbolic links on the local disk are followed, both in allowed and in
+    checked locations.
 
     Args:
         prefixes: Allowed locations, as absolute paths and URIs.
@@ -150,7 +151,7 @@ class AllowedLocations:
         """Check that all locations are allowed.
 
         Raises:
-            LocationNotAllowed: with the name of a location that is not allowed.
+            LocationNotAllowed: if a location is not allowed; the error names it.
         """
         for location in locations:
             if _DROPPED.search(location):
@@ -166,10 +167,10 @@ class AllowedLocations:
                 )
 
     def refuse_files_outside(self, paths: Iterable[str]) -> None:
-        """Check many files as :meth:`refuse_outside` does, but each directory only once.
+        """Check that many files are allowed, with one check per directory where possible.
 
         Raises:
-            LocationNotAllowed: with the name of a file that is not allowed.
+            LocationNotAllowed: if a file is not allowed; the error names it.
         """
         known: set[str] = set()
         for path in paths:
@@ -178,7 +179,7 @@ class AllowedLocations:
             if plain and directory in known and not _is_link(path):
                 continue
             self.refuse_outside([path])
-            # A prefix may allow a single file, but not the rest of its directory.
+            # An allowed location may be a single file, so check whether its directory is allowed.
             if plain and directory not in known and self._is_inside(directory):
                 known.add(directory)
 
@@ -193,13 +194,13 @@ _in_force: ContextVar[tuple[AllowedLocations, ...]] = ContextVar("allowed_locati
 
 @contextmanager
 def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
-    """Allow only these locations, in addition to restrictions that apply already.
+    """Restrict access to these locations within the ``with`` block.
 
-    Threads of :class:`splitlib.remote.calls.Workers` inherit the restrictions of the code that
-    submits their work.
+    Restrictions of outer blocks still apply. Threads of :class:`splitlib.remote.calls.Workers` have
+    the restrictions of the code that submits their work.
 
     Args:
-        prefixes: Allowed locations; None = no further restriction.
+        prefixes: Allowed locations; None means no further restriction.
     """
     if prefixes is None:
         yield
@@ -212,7 +213,7 @@ def only_within(prefixes: Sequence[str] | None) -> Iterator[None]:
 
 
 def is_restricted() -> bool:
-    """Whether ``allowed_locations`` restricts access."""
+    """Return whether :func:`only_within` currently restricts access."""
     return bool(_in_force.get())
 
 
@@ -220,17 +221,17 @@ def refuse_outside(*locations: str) -> None:
     """Check that all current restrictions allow the locations.
 
     Raises:
-        LocationNotAllowed: with the name of a location that is not allowed.
+        LocationNotAllowed: if a location is not allowed; the error names it.
     """
     for allowed in _in_force.get():
         allowed.refuse_outside(locations)
 
 
 def refuse_files_outside(paths: Iterable[str]) -> None:
-    """Check many files as :func:`refuse_outside` does, but each directory only once.
+    """Check that all current restrictions allow many files, once per directory where possible.
 
     Raises:
-        LocationNotAllowed: with the name of a file that is not allowed.
+        LocationNotAllowed: if a file is not allowed; the error names it.
     """
     if in_force := _in_force.get():
         paths = list(paths)
@@ -239,16 +240,17 @@ def refuse_files_outside(paths: Iterable[str]) -> None:
 
 
 def _readings(location: str) -> tuple[_Place, ...]:
-    """Return all interpretations of a location. The first one is that of the local disk."""
+    """Return all possible meanings of a location. An allowed location has only the first one."""
     path = local_path(location)
     uri = _URI.fullmatch(without_login(path))
     if uri is None or uri[1].lower() in _LOCAL:
         path = os.path.expanduser(path if uri is None else f"{uri[2] or ''}{uri[3]}")
-        # For `link/..`, Hadoop uses the parent of the link, the disk the parent of its target.
+        # `link/..` is the parent of the link in Hadoop, but the parent of the link's target in the
+        # operating system.
         paths = [path, os.path.normpath(path)]
         if _URI.match(location):
             parsed = _parsed(location)
-            # PyArrow's filesystem, used by PyIceberg, reads a host as a directory.
+            # PyArrow's filesystem, which PyIceberg uses, treats the host as a directory.
             paths += [parsed[2], parsed[1] + parsed[2]]
         read = dict.fromkeys(map(os.path.realpath, paths))
         return tuple(_Place("file", "", _names(path)) for path in read)
@@ -280,7 +282,7 @@ def _literal_names(path: str) -> tuple[str, ...]:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Normalize the host, ignoring case, or the bucket that identifies a store of a scheme."""
+    """Return the host or bucket of a URI, so that equal stores have equal texts."""
     container, at, host = authority.rpartition("@")
     if scheme == "abfs" and at:
         return container + at + host.lower().replace(".blob.", ".dfs.", 1)
@@ -294,5 +296,5 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _is_link(path: str) -> bool:
-    """Whether a path is a symbolic link on the local disk. It is false for URIs."""
+    """Return whether a path is a symbolic link on the local disk; false for URIs."""
     return os.path.islink(local_path(path))

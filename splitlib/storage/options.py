@@ -1,4 +1,4 @@
-"""Parse filesystem options given as text: on the command line, and in data source options."""
+"""Parse filesystem options from text, as on the command line and in data source options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from splitlib.errors import ConfigError
 
 
 def option_value(text: str) -> Any:
-    """Parse JSON objects, lists, true and false. Return other text unchanged, also numbers."""
+    """Parse JSON objects, lists, ``true`` and ``false``. Numbers and other text stay text."""
     if text[:1] in ("{", "[") or text in ("true", "false"):
         try:
             return json.loads(text)
@@ -40,6 +40,6 @@ def nested_options(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connection_parts(text: str) -> dict[str, str]:
-    """Parse a connection string of Azure into a mapping with names in upper case."""
+    """Parse an Azure connection string; the names in the result are in upper case."""
     pairs = (part.partition("=") for part in text.rstrip(";").split(";"))
     return {name.upper(): value for name, _, value in pairs}

@@ -1,7 +1,8 @@
 """List object stores with obstore, which is faster than fsspec and can start a page at any key.
 
-S3 and Google Cloud Storage return up to 1,000 keys per request, in byte order, after any key. So
-one request can list several neighboring directories. Azure lists one directory at a time.
+S3 and Google Cloud Storage return up to 1,000 keys per request, in byte order, starting after any
+given key. So one request can list several adjacent directories. On Azure, a request lists one
+directory.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ FILES_PER_PAGE = 1000
 _log = get_logger(__name__)
 
 _OLDEST = (0, 9, 4)
-# The engine retries within its deadline and slows down when a store throttles. Retries in obstore
-# would multiply with these, and hide the throttling from the engine.
+# The engine retries within its deadline, and sends fewer requests while a store throttles. Retries
+# in obstore would multiply the number of attempts, and the engine would not notice throttling.
 _RETRIES: dict[str, Any] = {"max_retries": 0, "retry_timeout": timedelta(seconds=60)}
 _PATIENT_RETRIES: dict[str, Any] = {**_RETRIES, "max_retries": 2}
 _THROTTLED = r"<Code>(SlowDown|Throttling\w*|RequestLimitExceeded)<|status code: (429|503)\b"
@@ -46,15 +47,15 @@ _MODIFIED = pa.timestamp("ms", "UTC")
 
 
 class NotFollowed(Exception):
-    """obstore cannot list this correctly. Another client must list it."""
+    """Raised if obstore cannot list a location correctly. The caller then lists it with fsspec."""
 
 
 class NotInOrder(NotFollowed):
-    """The store does not list keys in byte order."""
+    """Raised if a store does not list keys in byte order."""
 
 
 class OtherRegion(NotFollowed):
-    """The bucket is in a region other than the configured or default one."""
+    """Raised if a bucket is not in the configured or default region."""
 
 
 class Bucket(NamedTuple):
@@ -84,25 +85,25 @@ class StoreKind(NamedTuple):
     names_per_request: int = FILES_PER_PAGE
     """Maximum number of names per request."""
     is_flat: bool = True
-    """Whether a store has only keys, without directories, and can list them after any key.
+    """Whether the store has only keys and no directories, and can list the keys after any key.
 
-    Otherwise, an empty directory can exist.
+    If false, empty directories can exist.
     """
 
 
 FLAT: Final = StoreKind()
-"""S3 and Google Cloud Storage."""
+"""The kind of S3 and Google Cloud Storage."""
 
 
 class StoreOf(Protocol):
-    """Creates a store for a bucket: one of obstore, or :class:`ShownPages`."""
+    """Function that creates an object to list a bucket: a store of obstore, or a `ShownPages`."""
 
     def __call__(self, bucket: str, *, retry_config: Any) -> Any:
-        """Return the store."""
+        """Return the store for ``bucket``."""
 
 
 class ShownPages(ABC):
-    """A store that is listed without obstore, and checks that its listings are complete.
+    """A bucket that is listed without obstore. It checks that its own listings are complete.
 
     Batches have obstore's columns ``path``, ``last_modified`` and ``size``.
     """
@@ -113,27 +114,32 @@ class ShownPages(ABC):
 
     @abstractmethod
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """Return the objects below a directory after a key: at least 1,000, or all of them."""
+        """Return objects below a directory whose keys follow ``after``: at least 1,000, or all."""
 
 
 class Confirmation(Protocol):
-    """Confirms with another client that obstore's listings are complete."""
+    """Confirms with another client that listings of obstore are complete."""
 
     def end(self, at: Bucket, after: str) -> None:
-        """Raise :class:`SourceUnavailable` if a directory has an object after a key."""
+        """Check that a directory has no object after a key.
+
+        Raises:
+            SourceUnavailable: if there is such an object.
+        """
 
 
 class PagedListing:
     """Lists buckets that are accessed with the same options. Thread-safe.
 
-    obstore accepts any XML as a listing. An error with status 200, or the page of a proxy, looks
-    like an empty listing. So an empty page or a full last page is confirmed with another client.
+    obstore accepts any XML as a listing. An error with status 200, or the response of a proxy,
+    looks like an empty listing. So an empty page, or a last page that is full, is confirmed with
+    another client.
 
     Args:
         protocol: fsspec's protocol, for error messages.
-        store_of: Creates the stores of buckets.
-        kind: How the stores list.
-        confirm: Confirms that listings are complete; None = not confirmed.
+        store_of: Function that creates the store of a bucket.
+        kind: Kind of the stores.
+        confirm: Confirms that listings are complete; None means that they are not confirmed.
 
     Raises:
         NotFollowed: if obstore is missing or too old.
@@ -163,7 +169,7 @@ class PagedListing:
         self._lock = threading.Lock()
 
     def level(self, at: Bucket, *, patient: bool = False) -> tuple[pa.RecordBatch, list[str], int]:
-        """List a directory: return its files, names of its subdirectories, and number of entries.
+        """Return the files of a directory, the names of its subdirectories, and how many entries.
 
         Directory markers and empty files count as entries, but are not returned as files.
 
@@ -174,7 +180,8 @@ class PagedListing:
         Raises:
             SourceError: if the bucket does not exist.
             NotFollowed: if obstore cannot represent a key, or if there may be empty directories.
-                obstore does not distinguish these from missing ones or from empty files.
+                obstore does not distinguish empty directories from missing directories or from
+                empty files.
         """
         store = self._store(at.name, patient=patient)
         if isinstance(store, ShownPages):
@@ -202,15 +209,15 @@ class PagedListing:
     def first_pages(
         self, bucket: str, prefixes: Sequence[str], *, below: bool
     ) -> tuple[list[pa.RecordBatch], int]:
-        """List pages until they cover the first directory. Usually one page is enough.
+        """Return pages of a listing that cover at least the first directory. Often one is enough.
 
-        A page may contain objects of several directories, of their subdirectories, and others in
-        between. The next page starts at the next object that may be needed.
+        A page may contain objects of several directories, of their subdirectories, and of
+        directories in between. The next page starts at the next object that may be needed.
 
         Args:
             bucket: Name of the bucket.
-            prefixes: Paths of the directories with trailing slash, in byte order, none inside
-                another.
+            prefixes: Paths of the directories with trailing slash, in byte order. No directory
+                contains another one.
             below: Whether to include objects in subdirectories.
 
         Returns:
@@ -222,7 +229,7 @@ class PagedListing:
         """
         root = commonpath([prefixes[0], prefixes[-1]])
         store = self._store(bucket)
-        # "." is the character before "/", so no object of the directory sorts before this key.
+        # "." is the character before "/", so all keys in the directory sort after this key.
         first = prefixes[0][:-1] + "."
         after, found = first, []
         while True:
@@ -245,7 +252,7 @@ class PagedListing:
                 after = f"{prefixes[0]}{child}/{_GREATEST}" if slash else last
 
     def _page(self, store: Any, root: Bucket, after: str) -> tuple[pa.RecordBatch, int]:
-        """Return the files below a directory after a key, and the number of objects listed."""
+        """Return one page: the files below ``root`` after a key, and the number of all objects."""
         if isinstance(store, ShownPages):
             objects = store.page(root.directory, after)
         else:
@@ -277,7 +284,7 @@ class PagedListing:
 
     @contextmanager
     def _translated(self, at: Bucket) -> Iterator[None]:
-        """Translate obstore's errors during a request to splitlib's."""
+        """Translate errors that obstore raises within the ``with`` block to errors of splitlib."""
         from obstore.exceptions import (
             BaseError,
             InvalidPathError,
@@ -336,8 +343,8 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
     """Return path, size and time of objects that are not empty, without the marker of ``at``.
 
     A directory marker is an object whose name ends with a slash. obstore drops the slash, so the
-    marker looks like a file and is out of order. Most markers are empty, and empty files have no
-    rows.
+    marker looks like a file. Most markers are empty, and empty files are not needed, because they
+    have no rows.
     """
     modified = objects["last_modified"].cast(_MODIFIED, safe=False).cast(pa.int64())
     columns = [objects["path"].cast(pa.string()), objects["size"].cast(pa.int64()), modified]
@@ -349,10 +356,10 @@ def _files(objects: pa.RecordBatch, at: Bucket) -> pa.RecordBatch:
 
 
 def _refuse_markers(files: pa.RecordBatch) -> None:
-    """Refuse a page with a directory marker that is not empty.
+    """Reject a page with a directory marker that is not empty, because it looks like a file.
 
     Raises:
-        NotFollowed: because the marker would be read as a file.
+        NotFollowed: if there is such a marker.
     """
     for path, following in itertools.pairwise(files["path"].to_pylist()):
         if following.startswith(f"{path}/"):
@@ -360,23 +367,23 @@ def _refuse_markers(files: pa.RecordBatch) -> None:
 
 
 def _empty(objects: pa.RecordBatch) -> set[str]:
-    """Return the names of empty objects: empty files, or markers of directories on Azure."""
+    """Return the names of empty objects. On Azure, these are empty files or directory markers."""
     paths = objects["path"].cast(pa.string()).filter(pc.equal(objects["size"], 0))
     return {name for path in paths.to_pylist() if is_data(name := path.rpartition("/")[2])}
 
 
 def _refuse_others(at: Bucket, told: Sequence[str]) -> None:
-    """Refuse the listing of a different directory.
+    """Check that a response lists the requested directory, not the one of another request.
 
     Raises:
-        SourceUnavailable: because the response belongs to another request.
+        SourceUnavailable: if it lists another directory.
     """
     if other := set(told).difference([at.directory]):
         raise SourceUnavailable(f"The store listed {min(other)!r} instead of {at.directory!r}.")
 
 
 def _last(files: pa.RecordBatch, after: str) -> str | None:
-    """Return the last path of a page; None = the page has no files.
+    """Return the last path of a page; None means that the page has no files.
 
     Raises:
         NotInOrder: if the paths are not in byte order, or not after ``after``.

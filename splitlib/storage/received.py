@@ -1,7 +1,8 @@
 """Limit and check the listings that clients of fsspec receive.
 
-s3fs, gcsfs and adlfs send requests with aiohttp, and receive responses of any size. gcsfs and adlfs
-accept any well-formed response as a listing. The size of data files is not limited here.
+s3fs, gcsfs and adlfs accept responses of any size, and gcsfs and adlfs accept any well-formed
+response as a listing. This module limits and checks responses to list requests. It does not limit
+the size of data files.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from splitlib.errors import SourceUnavailable
 from splitlib.storage.confirmed import no_listing, no_next_page
 
 MOST_BYTES: Final = 64 << 20
-"""Maximum bytes of a response: 1,000 names of Google or 5,000 of Azure are below 20 MB."""
+"""Maximum size of a response in bytes. Pages with 1,000 names from Google or 5,000 names from Azure
+are below 20 MB."""
 _SECONDS: Final = 120.0
 _PIECE: Final = 1 << 16
 
@@ -29,7 +31,7 @@ def too_large(what: str, most_bytes: int) -> SourceUnavailable:
 
     Args:
         what: The listed location.
-        most_bytes: Maximum bytes of a response.
+        most_bytes: Maximum size of a response, in bytes.
     """
     return SourceUnavailable(
         f"The response to a list request for {what!r} has more than {most_bytes} bytes.",
@@ -38,11 +40,11 @@ def too_large(what: str, most_bytes: int) -> SourceUnavailable:
 
 
 def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with which a filesystem of fsspec limits the responses that it receives.
+    """Return ``options`` with additions that limit the size of responses, for s3fs and gcsfs.
 
     Args:
-        kind: Class of the filesystem.
-        options: Options of the user, which take precedence.
+        kind: Class of the fsspec filesystem.
+        options: Options of the user. Additions do not replace them.
     """
     limited = dict(options)
     match kind.__module__.partition(".")[0]:
@@ -57,7 +59,7 @@ def within_limits(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _s3_session() -> Any:
-    """Return a session class for s3fs; None = this version of aiobotocore does not accept one."""
+    """Return an HTTP session class for s3fs; None if aiobotocore is too old to accept it."""
     import aiohttp
     from aiobotocore.config import AioConfig
     from aiobotocore.httpsession import AIOHTTPSession
@@ -67,7 +69,7 @@ def _s3_session() -> Any:
         return None
 
     class LimitedSession(AIOHTTPSession):  # type: ignore[misc]  # not typed
-        """Limits the size of responses other than data."""
+        """An HTTP session that limits the size of responses, except the content of files."""
 
         async def send(self, request: Any) -> Any:
             if request.stream_output:
@@ -91,11 +93,11 @@ def _s3_session() -> Any:
 
 @cache
 def _limited_response() -> Any:
-    """Return a response class for gcsfs."""
+    """Return an HTTP response class for gcsfs."""
     import aiohttp
 
     class LimitedResponse(aiohttp.ClientResponse):
-        """Limits the size of responses other than data."""
+        """An HTTP response whose size is limited, except for the content of files."""
 
         async def read(self) -> bytes:
             is_data = self.url.query.get("alt") == "media" or self.url.path.startswith("/download/")
@@ -126,7 +128,7 @@ def limit_adlfs(fs: Any) -> None:
         answer = await send(request, stream=True, **more)
         behind = getattr(answer, "internal_response", None) or answer._internal_response
         behind._body = await _received(behind)
-        # There are two classes of responses.
+        # azure-core has two classes of responses, with different methods.
         await (answer.load_body() if hasattr(answer, "load_body") else answer.read())
         if (
             behind.method == "GET"
@@ -140,10 +142,10 @@ def limit_adlfs(fs: Any) -> None:
 
 
 def _check_google(url: Any, body: bytes) -> None:
-    """Check that a response is a listing of Google, and that its next page is a different one.
+    """Check that a response of Google is a listing, and that its token is for another page.
 
     Raises:
-        SourceError: if the next page is the same one.
+        SourceError: if the token is for the same page.
         SourceUnavailable: if the response is not a listing.
     """
     try:
@@ -156,7 +158,12 @@ def _check_google(url: Any, body: bytes) -> None:
 
 
 def _check_azure(url: Any, body: bytes) -> None:
-    """Check a listing of Azure, see :func:`_check_google`."""
+    """Check that a response of Azure is a listing, and that its marker is for another page.
+
+    Raises:
+        SourceError: if the marker is for the same page.
+        SourceUnavailable: if the response is not a listing.
+    """
     end = body.rstrip()[-1000:]
     marker = re.search(rb"<NextMarker>([^<]*)</NextMarker>\s*</EnumerationResults>$", end)
     if marker is None and not re.search(rb"<NextMarker ?/>\s*</EnumerationResults>$", end):
@@ -177,11 +184,11 @@ def _place(url: Any) -> str:
 
 
 async def _received(response: Any) -> bytes:
-    """Receive the body of a response of aiohttp.
+    """Receive the body of a response from aiohttp.
 
     Raises:
         SourceUnavailable: if the body is too large.
-        TimeoutError: if receiving it takes too long.
+        TimeoutError: if receiving the body takes too long.
     """
     found = bytearray()
     try:

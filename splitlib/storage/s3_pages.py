@@ -1,8 +1,8 @@
-"""List servers with the API of S3, with a limit on the size of a response.
+"""List buckets on servers with the API of S3, other than AWS, and limit the size of responses.
 
-obstore receives responses of any size, and shows neither their root element nor whether they were
-truncated. So it lists S3 on AWS only, and all other servers are listed here. botocore signs and
-sends the requests, and the responses are parsed while they are received.
+obstore accepts responses of any size. It does not show whether a response is a listing, or whether
+it is truncated. So obstore is used only for S3 on AWS, and this module for other servers. botocore
+signs and sends the requests. Responses are parsed while they are received.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from splitlib.storage.pages import FILES_PER_PAGE, NotFollowed, ShownPages, erro
 from splitlib.storage.received import too_large
 
 _MOST_BYTES: Final = 16 << 20
-"""Maximum bytes of a response: 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""
+"""Maximum size of a response in bytes: 1,000 percent-encoded keys of 1,024 bytes are below 4 MB."""
 _MOST_OF_AN_ERROR: Final = 1 << 16
 _MOST_PAGES: Final = 10_000
-"""Maximum pages of one directory: ten million names."""
+"""Maximum number of pages of one directory, enough for ten million names."""
 _MOST_EMPTY_PAGES: Final = 100
 _MOST_DEPTH: Final = 16
 _WANTED: Final = frozenset(
@@ -43,9 +43,9 @@ _WANTED: Final = frozenset(
 )
 _PIECE: Final = 1 << 16
 _SECONDS: Final = 30.0
-"""Default timeout of a response, as in obstore."""
+"""Default timeout of a response in seconds, as in obstore."""
 _CONNECT_SECONDS: Final = 5.0
-# Keys that obstore cannot represent either. A slash at the end marks a directory.
+# Matches keys that obstore cannot represent either, such as keys with an empty part.
 _UNNAMED: Final = re.compile(r"(?:^|/)\.{0,2}/|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 
 
@@ -55,7 +55,7 @@ class S3Pages(ShownPages):
     Args:
         bucket: Name of the bucket.
         settings: Arguments of :class:`obstore.store.S3Store`, with an endpoint.
-        send: Sends a request, see :func:`sender`.
+        send: Function that sends a request, from :func:`sender`.
         retries: Maximum number of retries of a request.
     """
 
@@ -81,7 +81,7 @@ class S3Pages(ShownPages):
             self._url = f"{endpoint.scheme}://{endpoint.netloc}{path}"
 
     def level(self, directory: str) -> tuple[pa.RecordBatch, list[str]]:
-        """See :class:`splitlib.storage.pages.ShownPages`."""
+        """Return the objects directly in a directory, and the paths of its subdirectories."""
         keys, folders = _Keys(), dict[str, None]()
         for page in self._pages(directory, delimiter="/"):
             keys.extend(page.keys)
@@ -89,9 +89,9 @@ class S3Pages(ShownPages):
         return keys.batch(), list(folders)
 
     def page(self, directory: str, after: str) -> pa.RecordBatch:
-        """See :class:`splitlib.storage.pages.ShownPages`."""
+        """Return objects below a directory whose keys follow ``after``: at least 1,000, or all."""
         keys = _Keys()
-        # A server may return fewer keys than requested, although there are more.
+        # A server may return fewer keys than requested even if more keys follow.
         for page in self._pages(directory, **{"start-after": after}):
             keys.extend(page.keys)
             if len(keys) >= FILES_PER_PAGE:
@@ -99,7 +99,7 @@ class S3Pages(ShownPages):
         return keys.batch()
 
     def _pages(self, directory: str, **asked: str) -> Iterator[_Page]:
-        """Yield the pages of a directory, each requested when it is needed.
+        """Yield the pages of a directory. Each page is requested when it is needed.
 
         Raises:
             SourceError: if the pages never end, or a truncated page has no token.
@@ -128,11 +128,11 @@ class S3Pages(ShownPages):
             query["continuation-token"] = token
 
     def _listed(self, query: Mapping[str, str], where: str) -> _Page:
-        """Return one page, after retries if they are needed.
+        """Request one page, with retries, and return it.
 
         Raises:
-            SplitlibError: if the response is not a page.
-            NotFollowed: if another client has to list the bucket.
+            SplitlibError: if the response is not a listing.
+            NotFollowed: if obstore and this module cannot list the bucket, so that fsspec must.
         """
         for attempt in range(self._retries + 1):
             try:
@@ -182,11 +182,11 @@ class S3Pages(ShownPages):
 
 
 def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], Any]:
-    """Return a function that sends prepared requests of botocore over a connection pool.
+    """Return a function that sends prepared requests of botocore, and reuses connections.
 
     Args:
         settings: Settings of :class:`S3Pages`.
-        verify: Whether to verify certificates, or the path of a file with trusted ones.
+        verify: Whether to verify certificates, or the path of a file with trusted certificates.
     """
     from botocore.httpsession import URLLib3Session
     from botocore.utils import get_environ_proxies
@@ -205,7 +205,7 @@ def sender(settings: Mapping[str, Any], verify: bool | str) -> Callable[[Any], A
 
 
 class _Keys:
-    """Keys with their sizes and times, as columns."""
+    """Keys of objects with their sizes and modification times, as columns."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -222,7 +222,7 @@ class _Keys:
         self.times += others.times
 
     def batch(self) -> pa.RecordBatch:
-        """Return the keys as a batch.
+        """Return the keys as an Arrow batch, with the columns of obstore.
 
         Raises:
             NotFollowed: if a time has an unknown format.
@@ -236,7 +236,7 @@ class _Keys:
 
 
 class _Page:
-    """Handlers of an XML parser, and the page that they have parsed."""
+    """One page of a listing, with the handlers of an XML parser that fill it."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -255,7 +255,7 @@ class _Page:
 
     @property
     def token(self) -> str | None:
-        """Token of the next page."""
+        """Token to request the next page; None if the response has no token."""
         return self._found.get("NextContinuationToken")
 
     def start(self, name: str, _: object) -> None:
@@ -286,7 +286,7 @@ class _Page:
         self._text.clear()
 
     def finish(self) -> None:
-        """Decode the names.
+        """Check that the page is complete, and decode its names.
 
         Raises:
             SourceUnavailable: if the response is not a complete listing.
@@ -319,10 +319,10 @@ class _Page:
 
 
 def _named(name: str, is_encoded: bool) -> str:
-    """Return a key or directory without the slash at its end.
+    """Decode a key or directory, and remove a slash at its end.
 
     Raises:
-        NotFollowed: if only s3fs can represent the name.
+        NotFollowed: if neither obstore nor this module can represent the name, but s3fs can.
     """
     if is_encoded:
         try:
@@ -339,7 +339,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
 
     Raises:
         SourceUnavailable: if the response is not a complete listing, or is too large.
-        NotFollowed: if only s3fs can represent a name in the page.
+        NotFollowed: if a name is one that only s3fs can represent.
     """
     page = _Page(where)
     parser = expat.ParserCreate()
@@ -358,7 +358,7 @@ def _parsed(pieces: Iterator[bytes], where: str) -> _Page:
         raise no_listing(where) from failure
     except SourceUnavailable:
         text = beginning[:1000].decode(errors="replace")
-        if "<Error>" in text:  # an error with status 200
+        if "<Error>" in text:  # S3 may return an error with status 200
             raise SourceUnavailable(f"{where}: {text}") from None
         raise
     page.finish()
@@ -371,7 +371,7 @@ def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
     Raises:
         SourceUnavailable: if the body is larger than any listing, or takes too long.
     """
-    # urllib3 before 2 has no read1, and waits until a piece is full.
+    # urllib3 before version 2 does not have read1; its read waits until a piece is full.
     read = getattr(raw, "read1", raw.read)
     received = 0
     while piece := read(_PIECE, decode_content=False):
@@ -384,7 +384,7 @@ def _pieces(raw: Any, until: float, where: str) -> Iterator[bytes]:
 
 
 def _beginning(pieces: Iterator[bytes]) -> str:
-    """Return the beginning of the text of an error response."""
+    """Return the first 1,000 bytes of an error response as text."""
     found = b""
     for piece in pieces:
         found += piece
@@ -394,6 +394,6 @@ def _beginning(pieces: Iterator[bytes]) -> str:
 
 
 def _is_done(raw: Any) -> bool:
-    """Whether the whole response was received."""
+    """Return whether the whole response was received."""
     behind = getattr(raw, "_fp", None)
     return behind is not None and behind.isclosed()

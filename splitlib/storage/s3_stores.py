@@ -1,4 +1,7 @@
-"""Create obstore's stores for S3, from options of s3fs."""
+"""Create obstore's stores for S3, from options of s3fs.
+
+s3fs is fsspec's client for S3. obstore is a faster client, which splitlib uses for listings.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ _CONFIG_SECONDS = {"connect_timeout": "connect_timeout", "read_timeout": "timeou
 
 
 def s3_stores(options: Mapping[str, Any]) -> StoreOf:
-    """Return a function that creates stores with the same meaning as s3fs's options.
+    """Return a function that creates stores which behave as s3fs does with these options.
 
     Raises:
         NotFollowed: if obstore does not support an option.
@@ -54,7 +57,7 @@ def s3_stores(options: Mapping[str, Any]) -> StoreOf:
 
 
 def _shown_pages(settings: Mapping[str, Any]) -> StoreOf:
-    """Return a function that creates stores on servers other than AWS, with limited responses."""
+    """Return a function that creates stores on servers other than AWS, listed without obstore."""
     from splitlib.storage.s3_pages import S3Pages, sender
 
     send = sender(settings, _Ambient().certificates())
@@ -117,7 +120,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Ambient:
-    """Settings from the environment and from AWS's files, as botocore reads them."""
+    """Settings from environment variables and AWS's configuration files, as botocore reads them."""
 
     def __init__(self) -> None:
         try:
@@ -127,10 +130,10 @@ class _Ambient:
         self._session = get_session()
 
     def endpoint(self) -> str | None:
-        """Return the endpoint if it is not AWS; None = AWS.
+        """Return the URL of the endpoint; None means AWS.
 
         Raises:
-            NotFollowed: if the profile configures the endpoint.
+            NotFollowed: if the profile in AWS's configuration file may set the endpoint.
         """
         profile = self._session.get_scoped_config()
         if {"endpoint_url", "services", "s3"} & set(profile):
@@ -138,24 +141,24 @@ class _Ambient:
         return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
     def region(self) -> str | None:
-        """Return the default region; None = not set."""
+        """Return the default region; None means that it is not set."""
         region: str | None = self._session.get_config_variable("region")
         return region
 
     def certificates(self) -> bool | str:
-        """Return the path of a file with trusted certificates; True = the default ones."""
+        """Return the path of a file with trusted certificates; True means the default file."""
         given: str | None = self._session.get_config_variable("ca_bundle")
         return given or os.environ.get("REQUESTS_CA_BUNDLE") or True
 
     def credentials(self) -> Callable[[], dict[str, Any]] | None:
-        """Return a function that gets current credentials; None = there are none."""
+        """Return a function that gets current credentials; None if there are no credentials."""
         found = self._session.get_credentials()
         if found is None:
             return None
 
         def give() -> dict[str, Any]:
             now = found.get_frozen_credentials()
-            # obstore calls again when they expire. botocore renews them in time.
+            # obstore calls this again when credentials expire. botocore renews them before.
             expires = getattr(found, "_expiry_time", None)
             return {
                 "access_key_id": now.access_key,

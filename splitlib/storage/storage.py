@@ -1,4 +1,4 @@
-"""List and open a table's locations: with obstore where possible, else with fsspec."""
+"""``Storage``: lists directories and opens files, with obstore if possible, else with fsspec."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from splitlib.storage.pages import (
 from splitlib.storage.s3_stores import s3_stores
 
 _log = get_logger(__name__)
-# S3's directory buckets list keys unordered, and cannot start after a given key.
+# End of the names of S3's directory buckets, which list keys in no order, and only from the start.
 _UNORDERED_BUCKET = "--x-s3"
-# Maximum number of buckets that one call lists page by page.
+# Maximum number of buckets in one call that lists several directories per page.
 _BUCKETS = 4
 _AZURE = StoreKind(names_per_request=5000, is_flat=False)
-# Per fsspec protocol: function that creates obstore's stores, and how these list.
+# For each protocol of fsspec, the function that creates obstore's stores, and their kind.
 _STORES = {
     "s3": (s3_stores, FLAT),
     "gs": (gcs_stores, FLAT),
@@ -57,12 +57,12 @@ _STORES = {
 
 
 class Storage:
-    """The filesystems and object stores of a table's locations. Thread-safe.
+    """Access to the files of a table, on any filesystem or object store. Thread-safe.
 
     Args:
         options: Options of the fsspec filesystem, as in ``fsspec.filesystem(protocol, **options)``.
-            A client that cannot follow them is not used. An :class:`OptionsByProtocol` has
-            separate options per protocol.
+            obstore is not used if it does not support one of them. An :class:`OptionsByProtocol`
+            has separate options per protocol.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -70,7 +70,7 @@ class Storage:
         self._filesystems = Filesystems(self._options)
         self._lock = threading.Lock()
         self._listings: dict[str, PagedListing | None] = {}
-        """Listing per group of options; None = list with fsspec."""
+        """The obstore listing for each group of options; None means that fsspec lists instead."""
         self._is_in_order = True
         self._buckets: set[str] = set()
         """Buckets that are known to exist."""
@@ -82,7 +82,7 @@ class Storage:
         self._listings = {}
 
     def filesystem(self, location: str) -> tuple[Any, str]:
-        """Return the filesystem of ``location`` and the path in it.
+        """Return the filesystem of ``location``, and its path in this filesystem.
 
         Raises:
             ConnectorNotInstalled: if the package for the protocol is missing.
@@ -93,9 +93,10 @@ class Storage:
         return self._filesystems.of(location)
 
     def files_per_page(self, location: str) -> int:
-        """Return how many files one request lists across directories; 0 if it lists only one.
+        """Return how many files of several directories one request can list.
 
-        See :attr:`splitlib.spi.Connector.files_per_page`.
+        0 means that one request lists a single directory. See
+        :attr:`splitlib.spi.Connector.files_per_page`.
         """
         place = located(location)
         listing = self._listing(place)
@@ -106,9 +107,10 @@ class Storage:
     def list_files(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int]:
-        """List the data files in directories, and count the requests.
+        """Return the data files in some directories, and the number of requests.
 
-        On an object store, a directory without files is empty, not missing.
+        On an object store, a directory without files is not an error, because directories do not
+        exist there.
 
         Args:
             locations: Locations of the directories.
@@ -134,13 +136,13 @@ class Storage:
     def list_first(
         self, locations: Sequence[str], *, below: bool = False
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List the first directory, and the following ones that the same pages cover.
+        """List the first directory, and the following directories that the same pages cover.
 
         One page of an object store can cover several directories.
 
         Returns:
-            Files and number of requests as for :meth:`list_files`, and the number of directories
-            listed, starting with the first.
+            Files and number of requests, as :meth:`list_files` returns them, and the number of
+            directories that are listed completely, counted from the first.
         """
         if len(locations) > 1 and self._is_in_order:
             try:
@@ -152,7 +154,7 @@ class Storage:
         return file_batch((0, file) for file in found), requests, 1
 
     def files(self, location: str) -> list[StoredFile]:
-        """List the data files directly in a directory, sorted by name.
+        """Return the data files directly in a directory, sorted by name.
 
         Raises:
             MissingPartition: if the directory does not exist.
@@ -160,11 +162,12 @@ class Storage:
         return self.level(location).files
 
     def files_below(self, location: str) -> tuple[list[StoredFile], int]:
-        """List the data files in a directory and its subdirectories, and count the requests.
+        """Return the data files in a directory and its subdirectories, and the number of requests.
 
         Raises:
             MissingPartition: if the directory does not exist.
-            SourceError: as :meth:`levels_below`.
+            SourceError: if a symbolic link leads to one of its parent directories, or too many
+                links lead to the same directory.
         """
         levels = list(self.levels_below(location))
         return [file for level in levels for file in level.files], sum(
@@ -176,7 +179,7 @@ class Storage:
 
         Args:
             location: Location of the directory.
-            patient: Whether to retry failed requests, as for :meth:`level`.
+            patient: Whether to retry failed requests here, because the caller cannot.
 
         Raises:
             MissingPartition: if the directory does not exist.
@@ -192,7 +195,7 @@ class Storage:
             except MissingPartition:
                 if here == location or not located(here).is_on_object_store:
                     raise
-                continue  # its last object was deleted since its parent was listed
+                continue  # all objects of this directory were deleted after its parent was listed
             yield level
             below = [f"{here.rstrip('/')}/{name}" for name in level.directories]
             for directory in below:
@@ -205,7 +208,7 @@ class Storage:
         Raises:
             MissingPartition: if the directory does not exist.
         """
-        # The engine cannot restart a listing of partitions that has begun, so retry requests here.
+        # The engine cannot repeat a listing of partitions that has begun, so retry here.
         return self.level(location, patient=True).directories
 
     def level(self, location: str, *, patient: bool = False) -> Level:
@@ -245,7 +248,7 @@ class Storage:
         return level_of(*self.filesystem(location), location)
 
     def given_options(self, protocol: str) -> Mapping[str, Any]:
-        """Return the options that a user gave; empty if they come from a Spark session."""
+        """Return the options that the user passed; empty if they come from a Spark session."""
         return {} if isinstance(self._options, OptionsByProtocol) else self._options
 
     def _listing(self, place: Location) -> PagedListing | None:
@@ -271,10 +274,10 @@ class Storage:
     def _listed_first(
         self, locations: Sequence[str], below: bool
     ) -> tuple[pa.RecordBatch, int, int]:
-        """List directories that share pages, see :meth:`list_first`.
+        """List directories with pages that may cover several of them, as for :meth:`list_first`.
 
         Raises:
-            NotFollowed: if the directories cannot share pages.
+            NotFollowed: if one page cannot cover several of these directories.
         """
         listing, buckets = self._in_buckets(locations)
         if len(buckets) > _BUCKETS:
@@ -294,10 +297,10 @@ class Storage:
     def _in_buckets(
         self, locations: Sequence[str]
     ) -> tuple[PagedListing, dict[str, dict[str, int]]]:
-        """Return the listing for directories, and their indexes by bucket and prefix.
+        """Return the listing for all directories, and their indexes by bucket and prefix.
 
         Raises:
-            NotFollowed: if the directories cannot share pages.
+            NotFollowed: if one page cannot cover several of these directories.
         """
         roots: dict[tuple[str, str], dict[str, int]] = {}
         for row, location in enumerate(locations):
@@ -327,10 +330,10 @@ class Storage:
         return listing, buckets
 
     def _refuse_between(self, bucket: str, prefixes: Sequence[str]) -> None:
-        """Check that the common parent of the directories is allowed, since pages may list it.
+        """Check that the common parent directory is allowed, because a page may list all of it.
 
         Raises:
-            NotFollowed: if the common parent is not allowed.
+            NotFollowed: if the common parent directory is not allowed.
         """
         if is_restricted():
             above = os.path.commonpath([prefixes[0], prefixes[-1]])
@@ -352,7 +355,7 @@ class Storage:
         return level.files, level.requests
 
     def _check_bucket(self, location: str) -> None:
-        """Check that the bucket of an empty directory exists.
+        """Check that the bucket of a directory without files exists.
 
         Raises:
             SourceError: if the bucket does not exist.
@@ -360,7 +363,8 @@ class Storage:
         bucket = _bucket(located(location))
         if bucket in self._buckets:
             return
-        fs, path = self._filesystems.of(bucket)  # may be outside of the allowed locations
+        # The bucket itself may be outside of the allowed locations, so do not check this here.
+        fs, path = self._filesystems.of(bucket)
         try:
             fs.ls(path)
         except FileNotFoundError as error:
@@ -371,7 +375,7 @@ class Storage:
 
 
 class _Confirmed:
-    """Confirms listings with fsspec, see :class:`splitlib.storage.pages.Confirmation`."""
+    """Confirms with s3fs that listings of obstore on S3 are complete."""
 
     def __init__(self, filesystems: Filesystems, protocol: str) -> None:
         self._filesystems = filesystems
