@@ -1,4 +1,4 @@
-"""Servers for tests, demos and benchmarks that run in a temporary directory."""
+"""Tools for tests, demos and benchmarks: a Hive metastore, and counters of Spark's work."""
 
 from splitlib.testing.hive_metastore import HiveMetastore
 

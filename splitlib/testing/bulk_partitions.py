@@ -1,8 +1,9 @@
 """Add partitions directly to the Derby database of a metastore.
 
-With thrift, a partition takes 10 to 20 ms, too slow for tables of 100,000. Here, a CSV file is
-imported into a staging table. Then one ``INSERT … SELECT`` per table of Hive's schema creates the
-rows that ``ObjectStore.addPartition`` creates, with a copy of the table's storage descriptor.
+With thrift, adding a partition takes 10 to 20 ms, which is too slow for 100,000 partitions. This
+module imports a CSV file into a staging table instead. Then one ``INSERT … SELECT`` per table of
+Hive's schema creates the rows that ``ObjectStore.addPartition`` creates. Each partition gets a copy
+of the table's storage descriptor.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from splitlib.hive.partition_values import NULL_PARTITION, partition_name
 
 _MODELS = "org.apache.hadoop.hive.metastore.model."
 
-# {serde}, {descriptor} and {partition} are the first new ids, {table…} belongs to the Hive table.
-# Foreign keys determine the order.
+# {serde}, {descriptor} and {partition} are the first new ids; {table…} are ids of the Hive table.
+# The order of the statements matters, because of foreign keys.
 _INSERTS = """
 INSERT INTO SERDES (SERDE_ID, NAME, SLIB)
   SELECT {serde} + N, NAME, SLIB FROM STAGED_PARTITIONS, SERDES WHERE SERDE_ID = {table.serde_id};
@@ -63,12 +64,13 @@ def bulk_add_partitions(
     """Add partitions to an existing table; see `HiveMetastore.bulk_add_partitions`.
 
     Args:
-        connection: JDBC connection to the metastore's database; not closed.
+        connection: JDBC connection to the metastore's database. It stays open.
         csv_path: Path for a temporary file with the partitions.
         database: Name of the database.
         table: Name of the table.
-        values: One tuple per partition.
-        locations: One per partition; by default Hive's directory names in the table's location.
+        values: One tuple of partition values per partition.
+        locations: One location per partition; by default subdirectories of the table's location
+            with Hive's partition names.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -95,8 +97,8 @@ def bulk_add_partitions(
 def _message(error: BaseException) -> str:
     """Return the database's error message.
 
-    PySpark queries the JVM of its session for details of every error, even for errors of another
-    JVM. The error that this raises is irrelevant, so follow its causes to the original error.
+    For every Java error, PySpark requests details from the JVM of its session, even if the error is
+    from another JVM. This fails with another error, so follow the causes to the original one.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -108,7 +110,7 @@ def _message(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """Ids and columns of the table, which the rows of its partitions use."""
+    """Ids, location and partition keys of a table in the metastore."""
 
     table_id: int
     descriptor_id: int
@@ -160,7 +162,7 @@ def _write_csv(
 
 
 def _stage(connection: Any, csv_path: Path, table: _Table) -> None:
-    _drop_staging(connection)  # left over from an import that was killed
+    _drop_staging(connection)  # an import that was killed may have left the table
     values = ", ".join(f"VALUE{i} VARCHAR(255)" for i in range(len(table.keys)))
     _execute(
         connection,
@@ -193,9 +195,10 @@ def _insert(connection: Any, table: _Table, count: int) -> None:
 
 
 def _reserve_ids(connection: Any, model: str, count: int) -> int:
-    """Reserve `count` ids from Hive's sequence for `model`, and return the first one.
+    """Reserve `count` ids of Hive's class `model`, and return the first one.
 
-    The row is locked until the commit, so the running metastore cannot use these ids.
+    The row of the sequence is locked until the commit, so the running metastore cannot use the same
+    ids.
     """
     sequence = _MODELS + model
     taken = _execute(

@@ -1,8 +1,8 @@
 """Run a real Hive metastore from the jars that PySpark includes.
 
-A small JVM, controlled through py4j, opens Hive's metastore handler on an embedded Derby database.
-A thrift server serves it, configured as in ``HiveMetaStore.main``. It listens only on the loopback
-interface, and binds a free port without a race.
+A small JVM, controlled through py4j, opens Hive's metastore handler on an embedded Derby database,
+and a thrift server for it with the configuration of ``HiveMetaStore.main``. The server listens only
+on the loopback interface. By default it uses a free port.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class HiveMetastore:
     that started it, even if that process is killed.
 
     Args:
-        directory: Directory for database and warehouse. It is kept, so a later metastore with the
-            same directory has the same tables. None = a temporary directory, which `stop` removes.
-        port: Port to listen on. 0 = a free port, which stays the same after `stop` or `kill` and
-            `start`.
-        start_timeout_seconds: Maximum time for `start`.
-        heap_megabytes: Heap of the JVM. 512 is enough for a million partitions, unless a client
-            fetches the details of all at once.
+        directory: Directory for database and warehouse. It is not removed, so a later metastore
+            with the same directory has the same tables. None means a temporary directory, which
+            `stop` removes.
+        port: Port to listen on. 0 means a free port, which does not change if the metastore is
+            started again.
+        start_timeout_seconds: Maximum time for `start`, in seconds.
+        heap_megabytes: Maximum heap of the JVM, in megabytes. 512 is enough for a million
+            partitions, unless a client fetches the details of all partitions in one call.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class HiveMetastore:
 
     @property
     def uri(self) -> str:
-        """``thrift://127.0.0.1:PORT``. The port is known after the first start."""
+        """URI of the metastore, ``thrift://127.0.0.1:PORT``. Call `start` first."""
         return f"thrift://{_HOST}:{self._port}"
 
     def spark_conf(self) -> dict[str, str]:
-        """Return the Spark settings to use this metastore as the session's catalog."""
+        """Return the Spark settings with which a session uses this metastore as its catalog."""
         return {
             "spark.sql.catalogImplementation": "hive",
             "spark.hadoop.hive.metastore.uris": self.uri,
@@ -84,7 +85,7 @@ class HiveMetastore:
         }
 
     def log(self) -> str:
-        """Return the end of the metastore's log."""
+        """Return the last 8,000 bytes of the metastore's log."""
         try:
             with self._log_path.open("rb") as log:
                 log.seek(max(0, self._log_path.stat().st_size - _LOG_TAIL_BYTES))
@@ -115,7 +116,7 @@ class HiveMetastore:
             self._gateway = _connect(process)
             self._serve()
         except (OSError, Py4JError) as error:
-            # Java error texts are fetched from the JVM, so build the message before it stops.
+            # str(error) requests the text from the JVM, so build the message before the JVM stops.
             message = (
                 f"the Hive metastore in {self.directory} did not start. The directory must be "
                 f"writable and used by no other metastore, the port ({self._port or 'any'}) free, "
@@ -153,15 +154,16 @@ class HiveMetastore:
     ) -> None:
         """Add thousands of partitions per second to an existing table, without thrift.
 
-        The result is the same as that of ``add_partitions``, in one transaction, while the
-        metastore is running. Directories are neither created nor checked.
+        The result is the same as that of Hive's ``add_partitions``. All partitions are added in one
+        transaction. Directories are neither created nor checked.
 
         Args:
             database: Name of the database.
             table: Name of the table.
             values: One tuple per partition, with one text per partition key. None and the empty
-                text give Hive's default partition.
-            locations: One per partition; by default Hive's directory names in the table's location.
+                text mean Hive's default partition.
+            locations: One location per partition; by default subdirectories of the table's
+                location with Hive's partition names.
 
         Raises:
             RuntimeError: if the metastore is not running.
@@ -186,11 +188,12 @@ class HiveMetastore:
     def _launch(self, java: str, jars: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
         properties = {
             "derby.system.home": str(self.directory),
-            # No fsync: data is lost only if the operating system crashes, not with the process.
+            # Skip fsync: data is lost only if the operating system crashes, not the process.
             "derby.system.durability": "test",
             "javax.jdo.option.ConnectionURL": f"{_DERBY_URL};create=true",
             "datanucleus.schema.autoCreateAll": "true",
-            "hive.hmshandler.retry.interval": "0",  # no other process holds locks
+            # Retry without a pause, because no other process holds locks on the database.
+            "hive.hmshandler.retry.interval": "0",
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": str(self.warehouse),
             "org.apache.logging.log4j.level": "WARN",
@@ -199,14 +202,15 @@ class HiveMetastore:
             [
                 java,
                 f"-Xmx{self._heap_megabytes}m",
-                # The process is short-lived: together these options reduce start time by 40 %.
+                # The process does not run for long. These two options reduce its start time by 40%.
                 "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1",
                 *(f"-D{key}={value}" for key, value in properties.items()),
                 "-classpath",
                 f"{jars}/*",
                 "py4j.GatewayServer",
-                "--die-on-broken-pipe",  # exit when stdin closes, at the latest with this process
+                # The JVM exits when its stdin closes, which happens when this process ends.
+                "--die-on-broken-pipe",
                 "--enable-auth",
                 "0",
             ],
@@ -214,11 +218,11 @@ class HiveMetastore:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # Ctrl-C must stop only the user's program
+            start_new_session=True,  # Ctrl-C must stop the user's program, but not the metastore
         )
 
     def _serve(self) -> None:
-        """Open the handler and serve it, as ``HiveMetaStore.startMetaStore`` does."""
+        """Start a thrift server for the metastore, as ``HiveMetaStore.startMetaStore`` does."""
         jvm = self._gateway.jvm
         hive, thrift = jvm.org.apache.hadoop.hive, jvm.org.apache.thrift
         handler = hive.metastore.HiveMetaStore.newRetryingHMSHandler(
@@ -249,7 +253,7 @@ class HiveMetastore:
             self._server.stop()
             self._gateway.jvm.java.sql.DriverManager.getConnection(f"{_DERBY_URL};shutdown=true")
         except Py4JError:
-            pass  # Derby reports its shutdown as an exception; a crashed JVM needs no shutdown
+            pass  # Derby always raises an exception at shutdown, and the JVM may have crashed
 
     def _forget_process(self) -> None:
         assert self._process is not None
@@ -278,10 +282,11 @@ def _connect(process: subprocess.Popen[bytes]) -> Any:
         gateway_parameters=GatewayParameters(
             port=int(port),
             auth_token=token.decode().strip(),
-            enable_memory_management=False,  # finalizers would call the JVM after its end
+            # Otherwise, Python's garbage collector would call the JVM after the JVM has ended.
+            enable_memory_management=False,
         )
     )
-    # Nothing reads stdout from here on, so send Hive's output to the log.
+    # Nothing reads the JVM's stdout from here on, so redirect Hive's output to the log.
     gateway.jvm.java.lang.System.setOut(gateway.jvm.java.lang.System.err)
     return gateway
 

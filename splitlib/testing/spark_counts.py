@@ -1,8 +1,8 @@
 """Count what Spark fetches, lists and reads for one query.
 
-Spark's UI does not include the time to list files, so the counts come from other sources. Counters
-of Spark's catalog client give the partitions and files found. Metrics of the scans in the executed
-plan give the files read.
+The number of partitions and files found comes from counters of Spark's catalog client. The number
+of files read comes from metrics of the scans in the executed plan. The time includes the listing of
+files, which Spark's UI leaves out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QueryCounts:
         files_read: Number of files that the scans of partitioned tables opened.
         bytes_read: Total size of these files. For columnar files, Spark reads only the columns in
             use.
-        seconds: Time from before the query is built until its last row.
+        seconds: Time to build and run the query until its last row, in seconds.
         result: Rows of the query.
     """
 
@@ -41,15 +41,16 @@ class QueryCounts:
 
 
 def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
-    """Build a query, run it, and count.
+    """Build and run a query, and return its counts and result.
 
-    The counters belong to the JVM, so no other query may run at the same time. For cold caches,
-    call ``spark.catalog.refreshTable`` first, because Spark caches listings.
+    The counters belong to the JVM, so no other query may run at the same time. Spark caches
+    listings; to measure without them, call ``spark.catalog.refreshTable`` first.
 
     Args:
         spark: A classic session. Spark Connect provides neither counters nor plans.
-        query: Returns the DataFrame to collect. Its own work, such as collecting keys, is
-            included in the seconds and the catalog's counters, but not in the files read.
+        query: Function that returns the DataFrame to collect. Queries that it runs itself, such as
+            one for join keys, count in the seconds, partitions and files found, but not in the
+            files read.
     """
     jvm: Any = spark._jvm
     catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
@@ -58,7 +59,7 @@ def measure(spark: SparkSession, query: Callable[[], DataFrame]) -> QueryCounts:
     df = query()
     result = df.collect()
     seconds = time.perf_counter() - started
-    # df.count() would plan another query, and leave the metrics of this one empty.
+    # Use collect(), because df.count() would run another plan and leave the metrics of this empty.
     scans = [scan for scan in _scans(df) if scan.relation().partitionSchema().nonEmpty()]
     return QueryCounts(
         partitions_fetched=int(catalog.METRIC_PARTITIONS_FETCHED().getCount()),
