@@ -1,7 +1,7 @@
 """The data that passes from a catalog to a reader: tables, partitions, files and splits.
 
-Partitions and files are rows of Arrow batches, because a table may have millions of them. Only
-splits are Python objects: each :class:`FileSplit` is created when it is handed to a reader.
+Partitions and files are rows of Arrow batches, because a table may have millions of them. Splits
+are Python objects, which are created lazily from the files that match.
 """
 
 from __future__ import annotations
