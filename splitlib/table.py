@@ -286,7 +286,7 @@ class Table:
         return self._call(read, config)
 
     def close(self) -> None:
-        """Release the connector's connections."""
+        """Close the connector and its connections."""
         with self._context():
             self.connector.close()
 

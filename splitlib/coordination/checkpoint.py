@@ -86,9 +86,9 @@ class Checkpoint:
     """Whether the enumeration is complete, so that nothing has to be listed again."""
     filters: Sequence[DynamicFilteringEvent]
     splits: Sequence[TrackedSplit]
-    """Unacknowledged splits, in the order in which to hand them out."""
+    """Splits that no reader has acknowledged. The first ones are handed out first."""
     known_files: bytes
-    """Ids of the files whose splits were enumerated, acknowledged or not."""
+    """Ids of all files that were enumerated, even if their splits are not acknowledged."""
 
 
 def encode(checkpoint: Checkpoint) -> bytes:

@@ -268,7 +268,7 @@ class ScanTally:
 
         Args:
             files: Number of files of each partition.
-            together: Whether one page can cover several partitions.
+            together: Whether one page of a listing can cover several partitions.
         """
         with self._lock:
             self._partitions_listed += len(files)

@@ -83,7 +83,7 @@ def _digits(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _comparable_exactly(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether the type to which Spark converts both for comparison keeps every digit."""
+    """Return whether Spark compares values of the two types without losing digits."""
     if pa.types.is_integer(one) and pa.types.is_integer(other):
         return True
     (whole, scale), (other_whole, other_scale) = _digits(one), _digits(other)

@@ -176,7 +176,7 @@ class RangeDomain:
     ranges: Ranges
     """Ranges whose ends have the field's type."""
     includes_null: bool = False
-    """Whether null meets the condition."""
+    """Whether a null value of the field meets the condition."""
 
     @property
     def fields(self) -> tuple[str, ...]:

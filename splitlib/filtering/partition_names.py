@@ -105,7 +105,7 @@ def _combinations(
 
 
 def _bound(matchers: Sequence[Matcher], key: str) -> pa.Array | None:
-    """Return the values that the strictest matcher allows for ``key``; None if there is none."""
+    """Return the values of ``key`` that the strictest matcher allows; None without a matcher."""
     found = [
         pc.unique(matcher.rows[matcher.keys.index(key)])
         for matcher in matchers

@@ -326,7 +326,7 @@ def _transformed(ranges: Ranges, transform: Transform) -> Ranges | None:
     lower, upper = transform(ranges.lower), transform(ranges.upper)
     mistaken = transform.mistaken(upper)
     upper = upper if mistaken is None else mistaken
-    # A transform may wrap around below the least value of its type.
+    # For very small values, a transform may overflow and return a large value.
     pairs = ((lower, upper), (lower[:-1], lower[1:]), (upper[:-1], upper[1:]))
     if any(pc.any(pc.greater(*pair)).as_py() for pair in pairs):
         return None

@@ -65,7 +65,7 @@ class Task(Generic[T]):
         try:
             with working_on(self.call):
                 result = self._context.run(self._work)
-        except BaseException as error:  # raised again in the thread that reads the outcome
+        except BaseException as error:  # the thread that reads the outcome gets this error
             self.outcome.set_exception(error)
         else:
             self.outcome.set_result(result)
@@ -284,7 +284,7 @@ class Call:
         """Number of attempts that failed."""
         self.seconds = min(seconds or FOREVER_SECONDS, FOREVER_SECONDS)
         self.abandoned = threading.Event()
-        """Set when the result is no longer needed: no further attempt starts."""
+        """Set if the result is not needed any more. No further attempt starts then."""
         self._ends: float | None = None
 
     def begin(self) -> None:
@@ -306,9 +306,9 @@ class Call:
 
 
 def current_call() -> Call | None:
-    """Return the call that this thread runs; None if there is none.
+    """Return the call that this thread runs; None outside of a call.
 
-    A connector that waits should not wait longer than the deadline of this call.
+    A connector that waits should not wait longer than the deadline of the call.
     """
     return getattr(_current, "call", None)
 
