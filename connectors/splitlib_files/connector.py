@@ -39,18 +39,18 @@ class FilesConnector(Connector):
 
     Options:
         format: ``parquet`` (default), ``orc``, ``json``, ``csv`` or ``text``.
-        partition_schema: Partition keys and their types, a ``pyarrow.Schema`` or ``"k int, d
-            date"``. By default keys come from directory names, with the types that Spark infers
-            from all values. With several keys this lists every directory above the last level
-            when the table is opened.
-        schema: Data columns, in the same form; by default those of the first file.
-        percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``:
-            UTF-8 bytes, as pyarrow, Polars and DuckDB write them. ``spark``: one character each,
-            as Spark reads them; the default with Spark. Without Spark, a name for which the two
-            differ is an error by default.
+        partition_schema: Partition keys and their types, as a ``pyarrow.Schema`` or as text such
+            as ``"k int, d date"``. By default keys come from directory names, with the types that
+            Spark infers from all values. To infer the types of several keys, every directory above
+            the last level is listed when the table is opened.
+        schema: Data columns, in the same form; by default the columns of the first file.
+        percent_escapes: Meaning of escapes such as ``%C3%A9`` in directory names. ``utf-8``: each
+            escape is a byte of UTF-8, as pyarrow, Polars and DuckDB write it. ``spark``: each
+            escape is a character, as Spark reads it; the default with Spark. Without Spark, a name
+            that means different values in the two encodings is an error by default.
         storage_options: Options of the fsspec filesystem.
         read_options: Spark's options of the format, such as ``{"header": "true"}``.
-        session_settings: Settings of the Spark session that reads; set by splitlib.
+        session_settings: Settings of the Spark session that reads the table; set by splitlib.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FilesConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`. ``name`` is the path or URI of the root directory."""
+        """Open the table whose root directory has the path or URI ``name``."""
         _check(options)
         if not name.strip():
             raise ConfigError("No root directory is given.", hint="pass its path or URI.")
@@ -108,11 +108,11 @@ class FilesConnector(Connector):
         return cls(root, storage, metadata, names, inferred=inferred)
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the table's columns, partition keys, format and location."""
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`.
+        """Yield the table's partitions, in batches.
 
         The handle of a partition is the path of its directory, relative to the root.
         """
@@ -121,9 +121,12 @@ class FilesConnector(Connector):
         yield from Walk(self._storage, self._root, keys, predicate, names, inferred=inferred)
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`. There are no statistics, so ``predicate`` is unused."""
+        """Yield the files of some partitions.
+
+        ``predicate`` is unused, because this connector has no statistics of files.
+        """
         locations = [self._root + directory for directory in partitions.refs.to_pylist()]
-        # Like Spark, include directories below a partition, which Hive on Tez makes for UNION ALL.
+        # Like Spark, include subdirectories of a partition. Hive on Tez makes them for UNION ALL.
         below = bool(self._metadata.partition_keys)
         files, requests, listed = self._storage.list_first(locations, below=below)
         if below:
@@ -149,11 +152,15 @@ class FilesConnector(Connector):
             )
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :class:`splitlib.spi.SupportsStorageOptions`."""
+        """Return the fsspec options that were given for a storage protocol."""
         return self._storage.given_options(protocol)
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`: checks that the root still exists."""
+        """Check that the root directory still exists.
+
+        Raises:
+            TableNotFound: if the directory was deleted.
+        """
         try:
             self._storage.directories(self._root)
         except MissingPartition as error:
@@ -161,7 +168,7 @@ class FilesConnector(Connector):
 
 
 def _type_of_timestamps(settings: Mapping[str, str]) -> pa.DataType | None:
-    """Return the type that Spark infers for timestamps; None if it infers no types."""
+    """Return the type that Spark infers for timestamps; None if Spark infers no types."""
     if settings.get(_INFERENCE, "true").lower() == "false":
         return None
     is_local = settings.get(_TIMESTAMP_TYPE, "").upper() == "TIMESTAMP_NTZ"

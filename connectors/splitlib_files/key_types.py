@@ -20,7 +20,7 @@ from splitlib.errors import UnsupportedTable
 from splitlib.hive.partition_values import NULL_PARTITION, unescape
 
 _MAX_DIGITS = 38
-# In integers, Java accepts digits of every script, and so does Python's \d.
+# Java accepts decimal digits of every script in integers. Python's \d matches the same digits.
 _ANY_INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
@@ -43,7 +43,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
     Args:
         text: The value, still escaped.
-        timestamp: The type for timestamps: an instant, or a local time.
+        timestamp: The type for timestamps, with or without a time zone.
 
     Raises:
         UnsupportedTable: for a date outside the years 1 to 9999.
@@ -73,7 +73,7 @@ def type_of(text: str, timestamp: pa.DataType) -> pa.DataType:
 
 
 def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """Return the common type of a key's values; string if all values are null."""
+    """Return the type of a key from the types of its values; string if all values are null."""
     found = reduce(_wider, types, NULL)
     return STRING if pa.types.is_null(found) else found
 
@@ -81,8 +81,8 @@ def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
 def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Convert unescaped values to the inferred type; null if a text cannot be converted.
 
-    Strings and timestamps stay text, because only the engine has the time zone of timestamps.
-    With type null, all values become null.
+    Timestamps stay text like strings, because only the engine has the session's time zone.
+    If ``kind`` is the null type, all values become null.
     """
     if kind == NULL:
         return pa.nulls(len(texts))
@@ -95,7 +95,7 @@ def values_of(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parser(kind: pa.DataType) -> Callable[[str], Any] | None:
-    """Return the function that parses values of a type; None if values stay text."""
+    """Return the function that parses values of a type; None if values of this type stay text."""
     if pa.types.is_decimal(kind):
         return partial(_as_decimal, most_digits=kind.precision)
     return _PARSERS.get(kind)
@@ -120,14 +120,14 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _digits(kind: pa.DataType) -> int | None:
-    """Return how many digits a decimal needs for all values of a type; None for inexact types."""
+    """Return the decimal precision that holds all values of a type; None if there is none."""
     if pa.types.is_decimal(kind):
         return int(kind.precision)
     return {INT: 10, LONG: 20}.get(kind)
 
 
 def _decimal_digits(text: str) -> int | None:
-    """Return the precision of a number as a decimal without a scale; None if Spark has none."""
+    """Return the number of digits of a whole number; None for other texts or over 38 digits."""
     if not _DECIMAL.fullmatch(text):
         return None
     _, digits, exponent = Decimal(text).as_tuple()

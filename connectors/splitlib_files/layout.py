@@ -58,9 +58,9 @@ class Layout:
     def first_file(self) -> str | None:
         """Return the first data file, relative to the root; None if there is none.
 
-        Files are in path order, so this is also the file whose columns Spark uses. If there are
-        partitions, files next to them are ignored. Without partitions, only files in the root
-        count.
+        The first file in path order is also the file whose columns Spark uses. In a partitioned
+        table, files next to the partitions are ignored. In other tables, only files in the root
+        directory are data files.
 
         Raises:
             UnsupportedTable: if all files lie in directories that are not partitions.
@@ -81,17 +81,18 @@ class Layout:
 
         Args:
             first_file: Result of :meth:`first_file`; its directories determine the keys.
-            timestamp: The type of timestamps. None: do not infer types; all keys are strings.
+            timestamp: The type of timestamps. None: infer no types, so all keys are strings.
 
         Raises:
             UnsupportedTable: if a key occurs twice in a path, or has no name.
-            SourceError: as in :class:`Walk`, which lists all directories to infer types.
+            SourceError: if a directory or file is out of place; :class:`Walk` finds this when it
+                lists all directories to infer types.
         """
         path = self._first_directories() if first_file is None else first_file.split("/")[:-1]
         keys: list[pa.Field] = []
         for name in path:
             if "=" not in name:
-                break  # directories below a partition belong to it
+                break  # a directory without "=" belongs to the partition above it
             key = self._names.key(name)
             if not key or key.lower() in (known.name.lower() for known in keys):
                 raise UnsupportedTable(
@@ -118,7 +119,7 @@ class Layout:
     def _type(self, directories: Mapping[pa.DataType, list[str]]) -> pa.DataType:
         """Return the type of a key; the null type if all its values are null.
 
-        If types differ, directories without files are ignored.
+        If types differ, only the types of directories with files count.
         """
         if directories.keys() == {NULL}:
             return NULL

@@ -26,7 +26,7 @@ class Values(NamedTuple):
     columns: pa.RecordBatch
     """One column per key."""
     are_of_type: pa.BooleanArray
-    """Whether all values of a directory could be converted to the types of their keys."""
+    """For each directory, whether all its values could be converted to the types of their keys."""
 
 
 class DirectoryNames:
@@ -35,7 +35,7 @@ class DirectoryNames:
     Args:
         escapes: ``spark``: each escape is a character, as in Hive and Spark. ``utf-8``: each escape
             is a byte of UTF-8, as written by pyarrow, Polars and DuckDB. None: unknown, so a name
-            for which the two differ raises an error.
+            with different values in the two encodings raises an error.
     """
 
     def __init__(self, escapes: Escapes | None) -> None:
@@ -56,8 +56,8 @@ class DirectoryNames:
         Args:
             directories: The paths.
             keys: The keys of all levels of the paths.
-            inferred: Whether to parse values here, by the rules that inferred the types. Otherwise
-                values stay text, and the engine parses them.
+            inferred: Whether the key types were inferred. If so, values are parsed here, by the
+                rules of the inference. Otherwise values stay text, and the engine parses them.
 
         Raises:
             SourceError: if escapes are ambiguous.

@@ -43,12 +43,12 @@ def schema_of_file(
         storage: Access to the file.
         path: Path of the file; None if the table has no file.
         form: The format of the table.
-        settings: Spark settings that affect types; see
-            :data:`splitlib.hive.file_types.SETTINGS`.
+        settings: Settings of the Spark session that affect column types, by name. Their names are
+            in :data:`splitlib.hive.file_types.SETTINGS`.
 
     Raises:
         TableNotFound: if there is no file.
-        ConfigError: for a format whose files do not declare their columns.
+        ConfigError: for a format without declared columns in its files, such as CSV.
         SourceError: for a file whose columns Arrow cannot represent.
     """
     if form == "text":

@@ -20,9 +20,9 @@ _DIRECTORIES = 256
 
 
 class Walk:
-    """Yields the partitions below a directory, skipping directories that cannot match.
+    """Yields the partitions below a directory, and skips directories that cannot match.
 
-    Directories are relative to the root, as in ``/y=2024/m=1``.
+    Each partition's handle is its path relative to the root, such as ``/y=2024/m=1``.
 
     Args:
         storage: Access to the directories.
@@ -30,7 +30,8 @@ class Walk:
         keys: The partition keys, from the top level down.
         predicate: Decides which directories of an upper level may contain a match.
         names: Parser of directory names.
-        inferred: Whether the key types were inferred, so that values are parsed here.
+        inferred: Whether the key types were inferred. If so, values are parsed here and not by the
+            engine.
         top: The contents of the root, or None if the root has not been listed yet.
     """
 
@@ -53,7 +54,7 @@ class Walk:
         self._inferred = inferred
         self._top = top
         self._requests = 0
-        """Number of requests not yet counted in a batch."""
+        """Number of storage requests since the last batch."""
 
     def __iter__(self) -> Iterator[PartitionBatch]:
         if not len(self._keys):  # unpartitioned: the root is the only partition
@@ -63,7 +64,7 @@ class Walk:
         yield from self._below([""], 1)
 
     def _below(self, parents: Sequence[str], level: int) -> Iterator[PartitionBatch]:
-        """Yield the partitions below directories whose children have the ``level``-th key."""
+        """Yield the partitions below directories whose children name key number ``level``."""
         keys = pa.schema(list(self._keys)[:level])
         for start in range(0, len(parents), _DIRECTORIES):
             children = self._children(parents[start : start + _DIRECTORIES], keys.names[-1])
@@ -84,12 +85,12 @@ class Walk:
                 yield PartitionBatch(values, directories, Requests(storage=requests))
 
     def _refuse_files_in(self, directories: pa.StringArray, keys: pa.Schema) -> None:
-        """Reject directories whose values do not fit the inferred types, unless they are empty.
+        """Reject directories that have files, since their values do not fit the inferred types.
 
-        Empty directories were ignored when types were inferred.
+        Directories without files are accepted, because the inference of types ignores them.
 
         Raises:
-            SourceError: if such a directory has files; the message names it.
+            SourceError: if a directory has files; the message names the directory.
         """
         for directory in directories.to_pylist():
             if has_files(self._storage, self._root + directory):
@@ -104,7 +105,7 @@ class Walk:
         if self._top is not None and parents == [""]:
             levels = [self._top]
         else:
-            # Threads live only for one listing, because the caller may never request another.
+            # Start threads for this listing only, because the caller may never request another.
             with Workers(_THREADS, "splitlib-walk") as pool:
                 levels = list(pool.map(self._level, parents))
             self._requests += sum(level.requests for level in levels)

@@ -1,4 +1,4 @@
-"""A metastore client with several addresses, but one connection and one call at a time.
+"""A metastore client that tries several addresses, over one connection, one call at a time.
 
 The generated Thrift classes are from hmsclient. The connection is splitlib's own: hmsclient
 supports only one address and no timeouts, and its decoder is several times slower.
@@ -63,7 +63,7 @@ def parse_uris(uris: str) -> list[Address]:
     """Parse ``thrift://a:9083,thrift://b`` to addresses, in the order in which to try them.
 
     Raises:
-        ConfigError: for an invalid address, or for none at all.
+        ConfigError: if an address is invalid, or if there is no address.
     """
     addresses = []
     for uri in filter(None, (part.strip() for part in uris.split(","))):
@@ -109,7 +109,7 @@ class MetastoreClient:
         self._process = os.getpid()
 
     def get_table(self, database: str, table: str) -> Any:
-        """Return a table as a Thrift ``Table`` object.
+        """Return a table of the metastore as a Thrift ``Table`` object.
 
         Raises:
             TableNotFound: if there is no such table.
@@ -139,8 +139,8 @@ class MetastoreClient:
         """Return the names of all partitions, such as ``k1=v1/k2=v2``, in the metastore's order.
 
         Raises:
-            TableNotFound: if there is no such table; some metastores raise another error or return
-                no names.
+            TableNotFound: if there is no such table. Some metastores raise another error instead,
+                or return no names.
             CorruptMetadata: if a name is not valid UTF-8.
         """
         with _of_table(database, table):
@@ -156,8 +156,9 @@ class MetastoreClient:
         wildcards.
 
         Raises:
-            TableNotFound: see :meth:`get_partition_names`.
-            CorruptMetadata: see :meth:`get_partition_names`.
+            TableNotFound: if there is no such table. Some metastores raise another error instead,
+                or return no names.
+            CorruptMetadata: if a name is not valid UTF-8.
         """
         with _of_table(database, table):
             found = self._call(
@@ -196,8 +197,8 @@ class MetastoreClient:
         failures = []
         last: Exception | None = None
         with self._alone():
-            # One more attempt than addresses: a server may have closed an idle connection, so a
-            # failure on it does not mean that the server is down.
+            # On an open connection, allow one more attempt than there are addresses: the server may
+            # have closed the idle connection and still accept a new one.
             idle = self._connection is not None
             for tries in range(len(self._addresses) + idle, 0, -1):
                 if not _remaining_seconds():
@@ -216,7 +217,7 @@ class MetastoreClient:
                     self._disconnect()
                     raise
                 except Exception as error:
-                    # A truncated response makes the decoder raise errors of any class.
+                    # For a truncated response, the decoder may raise an error of any class.
                     self._disconnect()
                     last = error
                     if _is_answer(error):
@@ -226,7 +227,7 @@ class MetastoreClient:
                         self._addresses.append(self._addresses.pop(0))
                     idle = False
                 except BaseException:
-                    # After Ctrl-C the response is still to come, and the next call would read it.
+                    # After Ctrl-C the response still arrives. The next call would read it.
                     self._disconnect()
                     raise
         raise SourceUnavailable(
@@ -238,7 +239,7 @@ class MetastoreClient:
     def _alone(self) -> Iterator[None]:
         """Hold the lock, because a connection handles one call at a time."""
         if self._process != os.getpid():
-            # After a fork, the connection belongs to the parent and would mix up responses.
+            # After a fork, the parent still uses the connection. Sharing it would mix up responses.
             self._process = os.getpid()
             self._lock, self._connection = threading.Lock(), None
         if not self._lock.acquire(timeout=_remaining_seconds()):
@@ -288,7 +289,7 @@ def _as_text(names: pa.BinaryArray) -> pa.StringArray:
 
 
 def _remaining_seconds() -> float:
-    """Return the seconds until the current call's deadline; 0 if past or abandoned."""
+    """Return the seconds until the current call's deadline; 0 if it has passed or is abandoned."""
     call = current_call()
     if call is None:
         return FOREVER_SECONDS

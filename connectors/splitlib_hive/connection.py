@@ -1,4 +1,4 @@
-"""One connection to a metastore. A response has a deadline and must belong to its call."""
+"""One connection to a metastore. It checks that responses arrive in time and match their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from splitlib_hive.string_lists import read_strings
 _READ_BUFFER = 1 << 18
 # Thrift's default limit of 16 MB per string is too low for the parameters of wide tables.
 _STRING_LIMIT = 2**31 - 1
-# Maximum elements of a list or map, above a million partitions. Thrift allocates all of them first.
+# Maximum number of elements of a list or map: 16 million. Thrift allocates memory for all elements
+# before it reads them.
 _LENGTH_LIMIT = 1 << 24
 ANSWER_LIMIT = 1 << 30
 """Maximum bytes of a response: a million partition names of 1,000 characters each."""
@@ -56,8 +57,9 @@ class Connection:
         """Return Thrift's generated client for the next calls. Its partition names are bytes.
 
         Args:
-            until: Deadline for complete responses, by the monotonic clock.
-            given_up: Event that is set when the responses are no longer needed, or None.
+            until: Deadline for complete responses, as a value of ``time.monotonic``.
+            given_up: Event that is set when the responses are no longer needed. None: they are
+                needed until the deadline.
         """
         self._socket.until, self._socket.given_up = until, given_up
         return self._client
@@ -68,7 +70,7 @@ class Connection:
 
 
 class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
-    """A socket with a deadline and a size limit for the whole response, over all reads."""
+    """A socket whose deadline and size limit apply to a whole response, not to each read."""
 
     until = 0.0
     received = 0
@@ -94,7 +96,7 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift is not typed
                 return data
 
     def readAll(self, size: int) -> bytes:  # noqa: D102, N802 - overrides TSocket
-        # Thrift's version copies all received bytes again for each piece.
+        # Thrift's own method copies all received bytes again for each piece.
         data = bytearray()
         while len(data) < size:
             if not (piece := self.read(size - len(data))):
@@ -124,7 +126,7 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
         return self._strings(ThriftHiveMetastore.get_partition_names_ps_result())
 
     def _strings(self, result: Any) -> pa.BinaryArray:
-        """Read a response like generated code, but read a leading list of strings into Arrow."""
+        """Read a response as the generated code does, but read its list of strings into Arrow."""
         protocol = self._iprot
         name, kind, _ = protocol.readMessageBegin()
         if kind == TMessageType.EXCEPTION:
@@ -147,9 +149,9 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]  # as above
 
 
 class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
-    """Numbers the calls and checks that each response belongs to its call.
+    """Numbers the calls, and checks that each response belongs to its call.
 
-    Generated code accepts the response to any other call.
+    Thrift's generated code does not check this.
     """
 
     _sent = ("", 0)
@@ -170,7 +172,8 @@ class _Protocol(TBinaryProtocolAccelerated):  # type: ignore[misc]  # as above
 
     def readMessageEnd(self) -> None:  # noqa: N802 - thrift's name
         super().readMessageEnd()
-        # One call at a time: any further byte belongs to this response, which was misread.
+        # There is only one call at a time. So further bytes belong to this response, which was
+        # decoded wrongly.
         if self.trans.cstringio_buf.read(1):
             raise TProtocolException(
                 TProtocolException.INVALID_DATA,

@@ -1,4 +1,4 @@
-"""The connector: lists partition names, loads details of matching partitions, lists their files."""
+"""The connector class: lists partition names, loads details of partitions, and lists files."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ _NUMBERS = {
     "partitions_per_request": 500,
 }
 _OPTIONS = {"uri", "storage_options", "canonical_values", *_NUMBERS}
-# Each prefix takes one call. This many take no longer than listing a few thousand names.
+# Maximum number of prefixes to request, with one call each. Ten calls take no longer than listing a
+# few thousand names.
 _MOST_PREFIXES = 10
-# Type of a partition's handle after its details are loaded; before, the handle is its name.
+# Type of a partition's handle after its details are loaded. Before that, the handle is its name.
 _REF = pa.struct([("location", pa.string()), ("read_format", pa.int32())])
 
 
@@ -57,14 +58,16 @@ class HiveConnector(Connector):
     """A table of a Hive metastore.
 
     Options:
-        uri: ``thrift://host:9083``, or several separated by commas, tried in turn.
-        partitions_per_request: Number of partitions fetched by one call (500).
-        connect_timeout_seconds: Time limit for opening a connection (10).
-        timeout_seconds: Time limit for a complete response (300).
+        uri: Address of the metastore, such as ``thrift://host:9083``. Several addresses are
+            separated by commas and tried in turn.
+        partitions_per_request: Maximum number of partitions loaded by one call; 500 by default.
+        connect_timeout_seconds: Time limit for opening a connection; 10 by default.
+        timeout_seconds: Time limit for a complete response; 300 by default.
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
-            writes them (never ``05``), so that partitions can be requested by name. String keys do
-            not need this option. If it is set wrongly, partitions are missed. The table property
-            ``splitlib.canonical_values`` has the same meaning; the option takes precedence.
+            writes them (``5``, never ``05``). Then partitions with such keys can be requested by
+            name. String keys do not need this option. If it is set wrongly, partitions are missed.
+            The table property ``splitlib.canonical_values`` has the same meaning; the option takes
+            precedence.
         storage_options: Options of the fsspec filesystem.
     """
 
@@ -91,7 +94,7 @@ class HiveConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`. ``name`` is ``database.table``, or a table of ``default``."""
+        """Open the table ``name``: ``database.table``, or a table of the database ``default``."""
         client, numbers = _connected(options)
         database, _, table = name.lower().rpartition(".")
         try:
@@ -112,7 +115,7 @@ class HiveConnector(Connector):
     def table_names(
         cls, database: str | None, options: Mapping[str, Any]
     ) -> Iterator[tuple[str, str]]:
-        """See :class:`splitlib.spi.SupportsTableNames`."""
+        """Yield the database and name of every table, of one database or of all databases."""
         client, _ = _connected(options)
         with closing(client):
             databases = sorted(client.get_databases())
@@ -123,15 +126,16 @@ class HiveConnector(Connector):
                     yield name, table
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the table's columns, partition keys, format and location."""
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`.
+        """Yield the table's partitions, in batches.
 
-        Requests partitions by name, or by the start of their names, if the predicate determines
-        these; otherwise lists all names in one call. A filter on the server is slower than listing
-        all names, and wrong: newer servers compare text, and miss ``k=05`` for 5.
+        If the predicate determines the names of partitions, or the starts of their names, only
+        these partitions are requested. Otherwise one call lists all names. Filters on the server
+        are not used. They are slower than listing all names, and wrong on newer servers, which
+        compare text and so miss ``k=05`` for 5.
         """
         if not self._metadata.partition_keys:
             nothing = pa.RecordBatch.from_arrays([], names=[])
@@ -151,7 +155,7 @@ class HiveConnector(Connector):
         yield self._named(names, Requests(catalog=1))
 
     def _by_name(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the partitions with some values of all keys, including their details."""
+        """Yield the partitions whose keys have the given values, including their details."""
         keys = [key.lower() for key in self._metadata.partition_keys]
         rows = zip(*values.to_pydict().values(), strict=True)
         # Sort partitions in the order in which an object store lists their directories.
@@ -161,7 +165,7 @@ class HiveConnector(Connector):
         yield replace(self.load_details(named) if len(names) else named, asked_for="names")
 
     def _by_prefix(self, values: pa.Table) -> Iterator[PartitionBatch]:
-        """Yield the partitions with some values of the leading keys, one call per value."""
+        """Yield the partitions whose leading keys have the given values, with one call per row."""
         open_keys = [""] * (len(self._metadata.partition_keys) - values.num_columns)
         for leading in zip(*values.to_pydict().values(), strict=True):
             names = self._ask(self._client.get_partition_names_ps, [*leading, *open_keys])
@@ -184,17 +188,17 @@ class HiveConnector(Connector):
 
     @property
     def partitions_per_details(self) -> int:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`."""
+        """Maximum number of partitions for one call of :meth:`load_details`."""
         return self._partitions_per_request
 
     def load_details(self, partitions: PartitionBatch) -> PartitionBatch:
-        """See :class:`splitlib.spi.SupportsPartitionDetails`. Loads location and format."""
+        """Load location and format of partitions. Partitions that were dropped are left out."""
         if partitions.refs.type == _REF:
             return partitions
         names = partitions.refs.to_pylist()
         found = self._ask(self._client.get_partitions_by_names, names)
         with making_sense("a partition"):
-            # Matched by values, because the response has no names and is in any order.
+            # Match partitions by values, because the response has no names and no fixed order.
             by_values = {tuple(map(_in_name, partition.values)): partition for partition in found}
         raw = split_names(partitions.refs, self._metadata.partition_keys)
         rows, refs = [], []
@@ -213,10 +217,13 @@ class HiveConnector(Connector):
         return PartitionBatch(kept, pa.array(refs, _REF), Requests(catalog=1), files_each=each)
 
     def check_identity(self) -> None:
-        """See :class:`splitlib.spi.SupportsIdentityCheck`.
+        """Check that the table was not replaced by another table of the same name.
 
         Tables of a metastore do not have ids. So a new table is not detected if it has the same
         keys and location, and was created in the same second.
+
+        Raises:
+            TableNotFound: if the table was dropped or replaced.
         """
         if _identity(self._client.get_table(*self._name)) != _identity(self._table):
             raise TableNotFound(
@@ -225,7 +232,7 @@ class HiveConnector(Connector):
             )
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`."""
+        """Yield the files of some partitions, in one batch per read format."""
         numbers = partitions.refs.field("read_format")
         distinct = pc.unique(numbers).to_pylist()
         if self.files_per_page and len(distinct) == 1:
@@ -247,11 +254,11 @@ class HiveConnector(Connector):
             yield FileBatch(of_rows(files, rows), form, Requests(storage=requests))
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :class:`splitlib.spi.SupportsStorageOptions`."""
+        """Return the fsspec options that were given for a storage protocol."""
         return self._storage.given_options(protocol)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the metastore."""
         self._client.close()
 
     @property
@@ -277,9 +284,9 @@ class HiveConnector(Connector):
 
 
 def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFormat) -> None:
-    """Reject files in subdirectories of a partition, if Spark uses Hive's reader.
+    """Reject files in subdirectories of a partition if Spark uses Hive's reader.
 
-    This reader fails on subdirectories.
+    Hive's reader fails on subdirectories.
 
     Raises:
         UnsupportedTable: if there is such a file; the message names it.
@@ -299,14 +306,14 @@ def _refuse_below(files: pa.RecordBatch, locations: Sequence[str], form: ReadFor
 
 
 def _files_each(partitions: Sequence[Any]) -> float:
-    """Return the average number of files of the partitions that have statistics; 0 = unknown."""
+    """Return the average number of files per partition, from statistics; 0 if there are none."""
     texts = [(partition.parameters or {}).get("numFiles", "") for partition in partitions]
     numbers = [int(text) for text in texts if re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII)]
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _identity(table: Any) -> tuple[Any, ...]:
-    """Return the properties that distinguish a thrift ``Table`` from another of the same name."""
+    """Return the properties that distinguish a table from a later table of the same name."""
     keys = [(key.name, key.type) for key in table.partitionKeys or ()]
     return table.createTime, table.tableType, table.sd.location, keys
 
@@ -317,7 +324,7 @@ def _in_name(value: str | None) -> str:
 
 
 def _connected(options: Mapping[str, Any]) -> tuple[MetastoreClient, dict[str, float]]:
-    """Return a client, and the numeric options."""
+    """Return a client for the addresses in ``options``, and the numeric options."""
     check_options(options, _OPTIONS)
     numbers = {key: _number(key, options.get(key, value)) for key, value in _NUMBERS.items()}
     client = MetastoreClient(

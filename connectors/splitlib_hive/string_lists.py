@@ -2,7 +2,8 @@
 
 In the binary protocol each string follows its length, so the start of a string is known only after
 reading the previous one. But nearly all lengths begin with two zero bytes, which text does not
-contain. So the starts of many strings are guessed at once, and then verified as a chain.
+contain. So the starts of many strings are guessed at once. Then each length is verified: it must
+lead to the next start.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
             (``CReadableTransport``). Afterwards it is positioned at the next field.
 
     Returns:
-        The strings; None, without reading anything, if the response starts with something else,
-        such as an error.
+        The strings. If the response starts with anything else, such as an error: None, and nothing
+        is read.
 
     Raises:
         TProtocolException: for an invalid length.
@@ -57,7 +58,7 @@ def read_strings(transport: Any) -> pa.BinaryArray | None:
 
 
 def _ahead(transport: Any, size: int) -> bytes:
-    """Return all buffered bytes without consuming them, after waiting for ``size`` bytes."""
+    """Wait for ``size`` bytes, and return all buffered bytes without consuming them."""
     buffer = transport.cstringio_buf
     data: bytes = buffer.getvalue()[buffer.tell() :]
     if len(data) >= size:
@@ -82,21 +83,24 @@ def _checked(length: int) -> int:
 
 
 def _offsets(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Return the start of each complete string with its length, then the end of the last one.
+    """Return the offset of each complete string's length, and then the end of the last string.
 
     Args:
-        data: Bytes from the start of a string on, including at least all of this string.
+        data: Bytes that start with the length of a string and contain at least this string.
         count: Maximum number of strings.
     """
     guessed = _guess(data)
     found = guessed if guessed is not None else _one_by_one(data, count)
-    if found[-1] > len(data):  # the last string is still to come, or a part of it
+    if found[-1] > len(data):  # the last string has not arrived completely
         found = found[:-1]
     return found[: count + 1]
 
 
 def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
-    """Guess the starts of strings and the end of the last, maybe beyond ``data``; None if wrong."""
+    """Guess the offsets of all strings and the end of the last; None if the guess is wrong.
+
+    The end may lie beyond ``data``.
+    """
     raw = np.frombuffer(data, np.uint8)
     zero = raw == 0
     begins = np.flatnonzero(zero[1:-1] & zero[2:] & ~zero[:-2]) + 1
@@ -110,7 +114,7 @@ def _guess(data: bytes) -> npt.NDArray[np.int64] | None:
 
 
 def _one_by_one(data: bytes, count: int) -> npt.NDArray[np.int64]:
-    """Find the starts of strings like :func:`_guess`, for any bytes, up to an invalid length."""
+    """Find the offsets of strings by following each length, up to the first invalid length."""
     found = [0]
     while len(found) <= count and found[-1] + _LENGTH <= len(data):
         length = _length(data, found[-1])

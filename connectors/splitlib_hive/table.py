@@ -31,10 +31,10 @@ _NONSENSE = (
 
 @contextmanager
 def making_sense(what: str) -> Iterator[None]:
-    """Turn errors about missing or malformed metastore data in the block into CorruptMetadata.
+    """Convert errors of the block that are due to damaged metastore data to ``CorruptMetadata``.
 
     Raises:
-        CorruptMetadata: if such an error occurs.
+        CorruptMetadata: if metastore data is missing or malformed.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def table_metadata(table: Any) -> TableMetadata:
     """Return the metadata of a thrift ``Table``.
 
     Raises:
-        UnsupportedTable: for a table of which Spark may read other rows.
+        UnsupportedTable: for a table that splitlib cannot read with the same rows as Spark.
         CorruptMetadata: if required metadata is missing or malformed.
     """
     with making_sense("the table"):
@@ -98,10 +98,10 @@ def _metadata(table: Any) -> TableMetadata:
 
 
 def refuse_unreadable(table: Any) -> None:
-    """Reject tables whose rows are not simply the rows in their files.
+    """Reject views, transactional tables and others whose rows are not the rows in their files.
 
     Raises:
-        UnsupportedTable: for such a table, with a hint to the right connector if there is one.
+        UnsupportedTable: for such a table. The hint names the right connector if there is one.
     """
     parameters = _parameters(table)
     provider = parameters.get(_PROVIDER, "")
@@ -146,7 +146,10 @@ def _is_source(parameters: Mapping[str, str]) -> bool:
 
 
 def _spark_schema(parameters: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return Spark's schema JSON, stored in parts because metastore values are limited in size."""
+    """Return Spark's schema as JSON; None if there is none.
+
+    Spark stores it in several parameters, because metastores limit the size of a value.
+    """
     text = parameters.get(_SCHEMA)
     count = parameters.get(f"{_SCHEMA}.numParts")
     if text is None and count is not None:

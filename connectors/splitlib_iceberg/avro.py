@@ -24,11 +24,13 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_SIZE: Final = 16
 # The compiled decoder returns its position as a 32-bit integer.
 _MAX_SIZE: Final = 2**31 - 1
-# Maximum number of integers read in one call. Each takes at least one byte, and a truncated one
-# ends at the first zero byte. With this many zeros after the data, a call stays within the buffer.
+# Maximum number of integers read in one call. Each takes at least one byte, and a truncated integer
+# ends at the first zero byte. With as many zero bytes after the data, a call cannot read beyond
+# them.
 _AT_ONCE: Final = 4096
-# Minimum compressed size of a record in bytes. Every record has a unique path, so real files are
-# larger. A file that claims more records is rejected, because each takes a kilobyte of memory.
+# Minimum compressed size of a record in bytes. Real records are larger, because each contains a
+# unique path. Files that claim more records are rejected, since a record takes a kilobyte of
+# memory.
 _BYTES_PER_RECORD: Final = 2
 _FEW_RECORDS: Final = 1000
 _PADDING: Final = bytes(_AT_ONCE + _SYNC_SIZE)
@@ -41,7 +43,7 @@ class AvroContainer:
         data: The whole file.
 
     Raises:
-        ValueError, EOFError: if it is not an Avro file, or its header is damaged.
+        ValueError, EOFError: if ``data`` is not an Avro file, or its header is damaged.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -76,7 +78,7 @@ class AvroContainer:
                 raise ValueError("A block does not have the claimed number of records.")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the claimed number of records and the decompressed bytes of each block."""
+        """Yield for each block the number of records that it claims, and its decompressed bytes."""
         name = self.metadata.get(b"avro.codec", b"null").decode()
         left = limit_of(self._size)
         while self._decoder.tell() < self._size:
@@ -90,9 +92,10 @@ class AvroContainer:
 
 
 class _Decoder(BinaryDecoder):
-    """PyIceberg's fastest decoder with bounds checks.
+    """PyIceberg's compiled decoder with bounds checks.
 
-    Single integers need no check, because the zeros after the data end every integer.
+    Reading a single integer needs no check: zero bytes follow the data, and a zero byte ends every
+    integer.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -107,26 +110,26 @@ class _Decoder(BinaryDecoder):
         self.tell = inner.tell  # type: ignore[method-assign]
         self.read_int = inner.read_int  # type: ignore[method-assign]
 
-    # Never called, because each instance has its own. The abstract base class requires the method.
+    # Required by the abstract base class, but never called: the instance attribute hides it.
     def tell(self) -> int:  # type: ignore[empty-body]
-        """See :class:`BinaryDecoder`."""
+        """Return the current position."""
 
     def read(self, n: int) -> bytes:
-        """See :class:`BinaryDecoder`."""
+        """Return the next ``n`` bytes."""
         if not 0 <= n <= self._size - self.tell():
             raise EOFError(f"{n} bytes are requested beyond the end of the data.")
         return self._read(n)
 
     def skip(self, n: int) -> None:
-        """See :class:`BinaryDecoder`."""
+        """Skip ``n`` bytes."""
         self.read(n)
 
     def skip_int(self) -> None:
-        """See :class:`BinaryDecoder`."""
+        """Skip one integer."""
         self.read_int()
 
     def read_ints(self, n: int) -> tuple[int, ...]:
-        """See :class:`BinaryDecoder`."""
+        """Return the next ``n`` integers."""
         if not 0 <= n <= self._size - self.tell():
             raise EOFError(f"{n} integers are requested beyond the end of the data.")
         if n > _AT_ONCE:
@@ -136,11 +139,11 @@ class _Decoder(BinaryDecoder):
         return tuple(array("q", found.tobytes())) if isinstance(found, array) else found
 
     def read_bytes(self) -> bytes:
-        """See :class:`BinaryDecoder`."""
+        """Read a length, and return as many bytes."""
         return self.read(self.read_int())
 
     def read_int_bytes_dict(self, n: int, dest: dict[int, bytes]) -> None:
-        """See :class:`BinaryDecoder`."""
+        """Read ``n`` pairs of an integer and bytes into ``dest``."""
         read_int, read, tell, size = self.read_int, self._read, self.tell, self._size
         for _ in range(n):
             key, length = read_int(), read_int()
@@ -150,7 +153,7 @@ class _Decoder(BinaryDecoder):
 
 
 def _refuse_empty_elements(kind: IcebergType) -> None:
-    """Reject lists and maps whose elements take no bytes, since their claimed size has no limit.
+    """Reject lists and maps whose elements take no bytes: they could claim any number of elements.
 
     Raises:
         ValueError: if there is such a list or map.

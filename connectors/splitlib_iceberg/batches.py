@@ -24,27 +24,32 @@ from splitlib_iceberg.manifest_contents import Contents, Integers, group
 from splitlib_iceberg.partition_specs import Spec
 from splitlib_iceberg.schema import Column
 
-# A partition's handle is a list with one integer per file: manifest number and row in the manifest.
+# A partition's handle is a list with one integer per file of the partition. Its upper bits are the
+# number of a manifest, its lower 32 bits the row of the file in that manifest.
 _ROW_BITS = 32
 _ROW_MASK = (1 << _ROW_BITS) - 1
 
 
 class Refs(NamedTuple):
-    """The files of some partitions, from the partitions' handles; one row per file."""
+    """The files of some partitions, decoded from the partitions' handles. One row is one file."""
 
     partition: Integers
+    """Row of the file's partition in its batch."""
     manifest: Integers
+    """Number of the manifest that lists the file."""
     row: Integers
-    """Row in the manifest's contents."""
+    """Row of the file in that manifest."""
 
 
 class Chosen(NamedTuple):
     """Some files of one manifest."""
 
     contents: Contents
+    """All files of the manifest."""
     rows: Integers
+    """Rows of the selected files in ``contents``."""
     partition: Integers
-    """Rows of the files' partitions in the requested batch."""
+    """For each selected file, the row of its partition in the requested batch."""
 
 
 def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
@@ -53,7 +58,7 @@ def needs_statistics(predicate: Predicate, spec: Spec) -> bool:
 
 
 def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
-    """Return an empty batch with the counts of a snapshot whose manifests are all skipped."""
+    """Return a batch without partitions. It reports the requests, and the skipped manifests."""
     nothing = pa.RecordBatch.from_arrays([], names=[])
     refs = pa.array([], pa.list_(pa.int64()))
     return PartitionBatch(nothing, refs, requests, (), refs.value_lengths(), manifests)
@@ -62,13 +67,13 @@ def no_partitions(requests: Requests, manifests: Manifests) -> PartitionBatch:
 def partition_batch(
     spec: Spec, contents: Mapping[int, Contents], requests: Requests, manifests: Manifests
 ) -> PartitionBatch:
-    """Return the partitions of one partition specification, each once, in order of appearance.
+    """Return the partitions of some manifests, each once, in the order of their first files.
 
     Args:
-        spec: The partition specification of the manifests.
+        spec: The partition specification that all these manifests use.
         contents: Contents of manifests, by the manifest's number.
-        requests: Number of requests made to read the manifests.
-        manifests: Numbers of manifests that were opened or skipped.
+        requests: Number of requests that were made to read the manifests.
+        manifests: Counts of the manifests that were opened and skipped, for reports.
     """
     every = list(contents.items())
     columns = [pa.concat_arrays([c.partitions[i] for _, c in every]) for i in range(len(spec.keys))]
@@ -117,7 +122,7 @@ def files_of(chosen: list[Chosen]) -> pa.RecordBatch:
     """Return path, size and sequence number of the files.
 
     Raises:
-        UnsupportedTable: for a file that cannot be read.
+        UnsupportedTable: for a file that is encrypted or not Parquet.
     """
     found = pa.concat_batches([c.contents.files.take(pa.array(c.rows)) for c in chosen])
     refused = found["refused"]
@@ -138,7 +143,11 @@ def file_batch(found: pa.RecordBatch, chosen: list[Chosen]) -> pa.RecordBatch:
 def statistics_of(
     columns: list[Column], spec: Spec, partitions: PartitionBatch, chosen: list[Chosen]
 ) -> dict[str, ColumnStatistics]:
-    """Return statistics of some columns per file, from partition values or from the manifest."""
+    """Return the statistics of some columns, one row per file.
+
+    For a column that is a partition key, they are derived from partition values. For other columns
+    they come from the manifests.
+    """
     found = {}
     owner = pa.array(np.concatenate([c.partition for c in chosen]))
     for column in columns:
@@ -155,7 +164,12 @@ def statistics_of(
 def apply_deletes(
     index: DeleteIndex, spec: Spec, chosen: list[Chosen], files: pa.RecordBatch
 ) -> tuple[pa.Array | None, tuple[tuple[DeleteFile, ...], ...]]:
-    """Return for each file the index of its set of delete files, and the sets."""
+    """Find the delete files of each data file.
+
+    Returns:
+        The index of each file's set of delete files, null for a file without deletes, and the sets.
+        Without any deletes, None and no sets.
+    """
     if not index:
         return None, ()
     keys = []

@@ -1,4 +1,4 @@
-"""Decode column bounds from Iceberg's single-value serialization to Arrow arrays."""
+"""Decode column bounds, which Iceberg stores as bytes, to Arrow arrays."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataType) -> pa.Array:
     """Decode bounds to the column's type; null for a missing or unreliable bound.
 
-    A column may have been promoted since a file was written. So ``int`` bounds occur for ``long``,
-    ``float`` bounds for ``double``, and bounds with fewer digits for a decimal. Truncated bounds
-    are valid too.
+    A column's type may have been widened since a file was written. So a ``long`` column may have
+    ``int`` bounds, a ``double`` column ``float`` bounds, and a decimal column bounds with fewer
+    digits. Bounds of texts and bytes may be truncated; they are still valid bounds.
 
     Args:
-        values: Bounds as stored.
+        values: Bounds as stored in a manifest; None for a missing bound.
         source: The column's current type.
         kind: The same type in Arrow.
     """
@@ -47,7 +47,7 @@ def decode(values: Sequence[bytes | None], source: PrimitiveType, kind: pa.DataT
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Make an Arrow array; dates and times are given as integers since 1970."""
+    """Make an Arrow array of Python values; dates are days and timestamps are units since 1970."""
     if pa.types.is_date(kind):
         return pa.array(values, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
@@ -79,7 +79,7 @@ def _reader(source: PrimitiveType) -> Callable[[bytes], Any] | None:
             return bytes
         case BooleanType():
             return lambda value: value != b"\x00"
-    # No usable bounds. For UUIDs, for example, writers disagree on the order.
+    # Bounds of other types cannot be used. For example, writers disagree on the order of UUIDs.
     return None
 
 

@@ -1,4 +1,4 @@
-"""The connector, which selects manifests of one snapshot, then partitions, then files."""
+"""The connector class: it selects manifests of one snapshot, then partitions, then data files."""
 
 from __future__ import annotations
 
@@ -52,10 +52,15 @@ _BY_ID = ReadFormat.of("parquet", columns="id")
 class IcebergConnector(Connector):
     """One snapshot of an Iceberg table of any PyIceberg catalog.
 
-    Options: those of PyIceberg's catalog, unchanged, and
+    All options of PyIceberg's catalogs are passed on unchanged. At most one of ``snapshot_id``,
+    ``ref`` and ``as_of`` may be given. Without them, the current version is read.
+
+    Options:
         catalog: Name of a configured catalog, or a PyIceberg ``Catalog``.
-        snapshot_id, ref, as_of: The version to read: a snapshot, a branch or tag, a time (ISO 8601
-            with a zone, milliseconds since the epoch, or a datetime); by default the current one.
+        snapshot_id: Id of the snapshot to read.
+        ref: Name of the branch or tag to read.
+        as_of: Time of the version to read: ISO 8601 text with a time zone, milliseconds since the
+            epoch, or a datetime.
     """
 
     partitions_per_listing = 10_000
@@ -73,8 +78,9 @@ class IcebergConnector(Connector):
         current = self._specs[pinned.table.metadata.default_spec_id]
         self._io = pinned.table.io
         self._mapping = pinned.table.name_mapping()
-        # A file without field ids is read by current column names. Its statistics, however, belong
-        # to the columns that had those names when it was written.
+        # Columns of a file without field ids are matched by their current names. But its statistics
+        # belong to the columns that had these names when the file was written. So statistics of
+        # renamed columns cannot be used.
         self._ambiguous = (
             frozenset()
             if self._mapping is None
@@ -101,7 +107,7 @@ class IcebergConnector(Connector):
 
     @classmethod
     def open(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """See :meth:`Connector.open`. ``name`` is ``namespace.table``."""
+        """Open the table ``name``, in the form ``namespace.table``."""
         pinned = open_table(name, options)
         try:
             return cls(pinned)
@@ -111,11 +117,11 @@ class IcebergConnector(Connector):
             raise
 
     def describe(self) -> TableMetadata:
-        """See :meth:`Connector.describe`."""
+        """Return the schema, partition columns and snapshot of the table."""
         return self._metadata
 
     def list_partitions(self, predicate: Predicate) -> Iterator[PartitionBatch]:
-        """See :meth:`Connector.list_partitions`. Yields one batch per partition specification."""
+        """Yield the partitions, in one batch per partition specification."""
         plan = self._files.plan(predicate)
         manifests, reads = plan.counts, plan.reads
         if manifests.total and not plan.by_spec:
@@ -127,10 +133,11 @@ class IcebergConnector(Connector):
             manifests, reads = Manifests(), 0
 
     def list_files(self, partitions: PartitionBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """See :meth:`Connector.list_files`.
+        """Yield the data files of some partitions, with the delete files that apply to them.
 
         Raises:
-            UnsupportedTable: for a file that cannot be read, or a delete that cannot be applied.
+            UnsupportedTable: for a data file that is encrypted or not Parquet, or a delete file
+                that cannot be applied.
         """
         refs = resolve(partitions)
         if not len(refs.row):
@@ -162,14 +169,15 @@ class IcebergConnector(Connector):
             yield from self._with_mapped_names(batch, predicate)
 
     def with_physical_names(self, files: FileBatch) -> Iterator[FileBatch]:
-        """See :class:`splitlib.spi.SupportsPhysicalNames`."""
+        """Yield the files with their column names by field id. Opens every file."""
         found = in_parallel(self._names.of, files.files["path"].to_pylist())
         return _by_format(files, [ReadFormat.of("parquet", columns=names) for _, names in found])
 
     def _with_mapped_names(self, files: FileBatch, predicate: Predicate) -> Iterator[FileBatch]:
-        """Yield the files, after opening each to check whether its columns have field ids.
+        """Open each file that may match, and yield the files in batches of one read format each.
 
-        Columns of a file without field ids are found by the table's name mapping.
+        A file whose columns have field ids is read by field id. The columns of other files are
+        found by the table's name mapping.
         """
         requests = files.requests
         if files.statistics:  # open only files that may match
@@ -184,11 +192,11 @@ class IcebergConnector(Connector):
             requests = Requests()
 
     def read_vector(self, delete: DeleteFile) -> pa.Int64Array:
-        """See :class:`splitlib.spi.SupportsDeletionVectors`."""
+        """Return the positions of the rows that a deletion vector deletes, ascending."""
         return read_vector(self._io, delete)
 
     def storage_options(self, protocol: str) -> Mapping[str, Any]:
-        """See :class:`splitlib.spi.SupportsStorageOptions`. Supports S3 and Azure."""
+        """Return fsspec options for S3 or Azure; empty for other protocols."""
         options_of = {"s3": s3_options, "abfss": azure_options}.get(protocol)
         return {} if options_of is None else options_of(self._io.properties)
 

@@ -1,8 +1,10 @@
 """Find the delete files that apply to a data file, by the rules of Iceberg's specification.
 
-A position delete or deletion vector applies to files that are not newer. An equality delete applies
-to files that are older. Both apply within one partition, with two exceptions: equality deletes of
-an unpartitioned specification apply to the whole table, and a delete may name its data file.
+A data file or delete file is newer if its sequence number is greater. Position deletes and deletion
+vectors apply to data files that are not newer than they are. Equality deletes apply only to older
+data files. Both apply to data files of their own partition, with two exceptions: equality deletes
+of an unpartitioned specification apply to the whole table, and position deletes may name their data
+file.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ class Delete(NamedTuple):
 
     file: DeleteFile
     sequence: int
+    """Data sequence number of the delete file."""
     partition: Hashable
-    """See :func:`partition_key`; None = the whole table."""
+    """Key of the partition that it applies to, from :func:`partition_key`; None: all partitions."""
     data_file: str | None
-    """The only data file that it applies to; None if the manifest does not name one."""
+    """Path of the only data file that it applies to; None if the manifest does not name one."""
     first_file: str | None
+    """Lower bound of the paths of its data files, in text order; None if unknown."""
     last_file: str | None
-    """Paths of the data files that it applies to lie between these two, in text order."""
+    """Upper bound of the paths of its data files, in text order; None if unknown."""
 
     def may_name(self, path: str) -> bool:
-        """Return whether ``path`` lies between the bounds."""
+        """Return whether ``path`` lies between ``first_file`` and ``last_file``."""
         low, high = self.first_file, self.last_file
         return (low is None or low <= path) and (high is None or path <= high)
 
@@ -66,7 +70,7 @@ class DeleteIndex:
         Args:
             path: Path of the data file.
             sequence: Data sequence number of the data file.
-            partition: See :func:`partition_key`.
+            partition: Key of the data file's partition, from :func:`partition_key`.
         """
         found = [
             delete.file
@@ -75,7 +79,7 @@ class DeleteIndex:
         ]
         vector = self._vectors.get(path)
         if vector is not None and sequence <= vector.sequence:
-            found.append(vector.file)  # a vector includes the position deletes written before it
+            found.append(vector.file)  # a vector includes the older position deletes of its file
         else:
             found += [
                 delete.file
@@ -148,7 +152,7 @@ def deletes_of(entries: Entries, spec: Spec) -> Iterator[Delete]:
 
 
 def partition_key(spec: Spec, values: Iterable[Any]) -> Hashable:
-    """Return a key such that equal partitions have equal keys, even with NaN."""
+    """Return a key that is equal for equal partitions, even if a value is NaN."""
     return spec.id, tuple(
         "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
     )

@@ -14,15 +14,17 @@ from splitlib_iceberg.roaring import numbers_of
 from splitlib_iceberg.unpacking import received
 
 _MAGIC = b"\xd1\xd3\x39\x64"
-# Before the bitmap: length including the magic bytes. After it: CRC-32. Both are big-endian.
+# Bytes of the length before the magic bytes, and of the CRC-32 after the bitmap. Both are
+# big-endian. The length counts the magic bytes and the bitmap.
 _LENGTH = _CHECKSUM = 4
 
 
 def read_vector(files: FileIO, delete: DeleteFile) -> pa.Int64Array:
-    """Return the positions of the deleted rows, ascending; reads only the bytes of the vector.
+    """Return the positions of the deleted rows, ascending. Reads only the bytes of the vector.
 
     Raises:
-        CorruptMetadata: if the bytes are not a valid vector, or have another number of rows.
+        CorruptMetadata: if the bytes are not a valid vector, or the vector does not have the number
+            of rows in the manifest.
         MissingFile: if the file does not exist.
     """
     what = "deletion vector"

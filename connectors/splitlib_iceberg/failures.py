@@ -1,7 +1,8 @@
 """Convert exceptions of PyIceberg and its libraries to errors of splitlib.
 
-These libraries raise exceptions of any class, so all are caught here. The original is chained as
-the cause, except for exceptions of a catalog, whose text may quote secrets.
+These libraries raise exceptions of many classes, so this module catches ``Exception``. The original
+exception becomes the cause of the new error. An exception of a catalog is not kept, because its
+text may quote secrets.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from splitlib.storage import refuse_outside
 _log = get_logger(__name__)
 
 _SECRET = re.compile(r"secret|token|password|credential|key|connection-string|uri", re.IGNORECASE)
-# Object stores report such failures as text, where a local disk sets errno.
+# PyIceberg's storage libraries report failures of object stores only as text.
 _DENIED = re.compile(r"ACCESS_DENIED|Access ?Denied|Forbidden|HTTP status 40[13]", re.IGNORECASE)
 _GONE = re.compile(r"NoSuchKey|NoSuchBucket|does not exist|Not Found|HTTP status 404")
 _NO_CATALOG = re.compile(r"no such table: iceberg_tables|\"iceberg_tables\" does not exist")
@@ -65,9 +66,9 @@ _TRANSPORTS = ("requests.", "urllib3.", "thrift.transport", "botocore.", "sqlalc
 
 @contextmanager
 def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
-    """Convert exceptions of catalog calls in the block; secrets in ``options`` are masked.
+    """Convert exceptions of catalog calls in the ``with`` block, and mask secrets in ``options``.
 
-    An unexpected exception may be a bug, so it is logged with its traceback.
+    An exception of an unexpected class may be a bug, so it is logged with its traceback.
     """
     try:
         yield
@@ -79,7 +80,11 @@ def of_catalog(options: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of reading one of a table's files in the block.
+    """Convert exceptions of the ``with`` block, which reads one of a table's files.
+
+    Args:
+        what: Kind of the file, such as "manifest", for messages.
+        path: Path of the file.
 
     Raises:
         LocationNotAllowed: if the file lies outside of ``allowed_locations``.
@@ -105,7 +110,7 @@ def reading(what: str, path: str) -> Iterator[None]:
 
 @contextmanager
 def decoding(what: str, path: str) -> Iterator[None]:
-    """Convert exceptions of decoding one of a table's files in the block."""
+    """Convert exceptions of the ``with`` block, which decodes one of a table's files."""
     try:
         yield
     except (SplitlibError, OSError):
@@ -132,7 +137,7 @@ class _Censor:
 
 
 def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
-    # PyIceberg's messages may quote options, so none is chained or shown unmasked.
+    # PyIceberg's messages may quote options, so secrets are masked, and no exception is chained.
     text = censor(error)
     if _NO_CATALOG.search(text):
         return TableNotFound("There is no catalog in this database.", hint="check its uri.")
@@ -166,7 +171,7 @@ def _catalog_error(error: Exception, censor: _Censor) -> SplitlibError:
 
 
 def _bad_metadata(error: BaseException) -> SplitlibError:
-    """Return an error without the input, because a validation error quotes all of it."""
+    """Return an error for malformed metadata, without quoting the metadata in the message."""
     cause = error if isinstance(error, InvalidModel) else error.__cause__
     if not isinstance(cause, InvalidModel):
         return CorruptMetadata(f"The table's metadata cannot be decoded: {type(error).__name__}")

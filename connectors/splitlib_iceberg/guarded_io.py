@@ -1,6 +1,7 @@
-"""A FileIO that rejects files outside of ``allowed_locations`` and decompression bombs.
+"""A FileIO that rejects decompression bombs, and files outside of ``allowed_locations``.
 
-Catalogs read a table's metadata file while loading the table. Only a FileIO can check this read.
+A FileIO is the object by which PyIceberg opens files. PyIceberg's catalogs read a table's metadata
+file while they load the table, and only a FileIO can check this read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from splitlib.storage import refuse_outside
 from splitlib_iceberg.unpacking import received, unpacks_by_gzip
 
 _OWN: Final = "splitlib.py-io-impl"
-"""Property that keeps the user's own ``py-io-impl``."""
+"""Property with the user's value of ``py-io-impl``, which this module replaces by its own class."""
 _COMPRESSED: Final = ".gz.metadata.json"
 
 

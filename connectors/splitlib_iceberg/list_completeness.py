@@ -1,9 +1,10 @@
 """Check that a manifest list is complete, by the counts in its snapshot's summary.
 
-A list that was truncated between two blocks decodes without an error. Summaries are optional, and
-totals are carried over from snapshot to snapshot, so one wrong count makes all later totals wrong.
-Therefore a total proves nothing if the list has more than the total, or if the previous snapshot is
-off by the same amount.
+A list that was truncated between two blocks decodes without an error. The summary may contain the
+number of manifests, and totals of files and rows. Each total is computed from the total of the
+previous snapshot, so one wrong total makes all later totals wrong. Therefore a list with more files
+than the total is accepted, and also a list that lacks as many files as the list of the previous
+snapshot.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ def check_whole(
     snapshot: Snapshot,
     previous: Callable[[], tuple[Snapshot, Manifests] | None],
 ) -> None:
-    """Raise an error for a list that lacks manifests.
+    """Check that a manifest list has all manifests of its snapshot.
 
     Args:
         manifests: Manifests in the snapshot's list.
         snapshot: The snapshot.
-        previous: Returns the previous snapshot and its list; None if they are unavailable.
+        previous: Function that returns the previous snapshot and the manifests in its list, or
+            None if they are unavailable.
 
     Raises:
         CorruptMetadata: if manifests are missing.
@@ -65,7 +67,7 @@ def check_whole(
 
 
 def _missing(manifests: Manifests, summary: Mapping[str, int]) -> dict[str, int]:
-    """Return the totals that the list does not reach, with the missing number of each."""
+    """Return the totals in the summary that the list does not reach, and how much is missing."""
     data = [m for m in manifests if m.content == _DATA]
     listed = {
         "total-data-files": _sum(map(live_files, data)),

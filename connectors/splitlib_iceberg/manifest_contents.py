@@ -26,7 +26,7 @@ class Contents(NamedTuple):
     """The data files of one manifest."""
 
     files: pa.RecordBatch
-    """Columns path, size, sequence and refused.
+    """One row per file, with the columns path, size, sequence and refused.
 
     ``refused`` is the reason why a file cannot be read, or null if it can be read.
     """
@@ -34,7 +34,7 @@ class Contents(NamedTuple):
     """The distinct partitions; one column per key of the specification."""
     partition_count: int
     partition_of: Integers
-    """Row in :attr:`partitions` of each file's partition."""
+    """For each file, the row of its partition in :attr:`partitions`."""
     statistics: Statistics | None
     """Statistics of the files; None if not requested."""
 
@@ -67,7 +67,8 @@ class Statistics:
 
     def of(self, column: Column) -> ColumnStatistics:
         """Return the statistics of one column, one row per file."""
-        # Tables that share a manifest may have different types for the column.
+        # Contents are cached per manifest, and tables that share a manifest may have different
+        # types for a column.
         key = column.id, str(column.source)
         if key not in self._decoded:
             self._decoded[key] = self._decode(column)
@@ -91,7 +92,7 @@ class Statistics:
 
 
 class _Numbers:
-    """Counts by column id of many files, stored as one row per file and column."""
+    """Counts such as null counts, by file and column id. One row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, int] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -99,7 +100,7 @@ class _Numbers:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> pa.Array:
-        """Return the counts of one column; null where missing."""
+        """Return the counts of one column, one per file; null if a count is missing."""
         found = np.flatnonzero(self._column == column)
         # Some writers store -1 for unknown counts.
         found = found[self._value[found] >= 0]
@@ -110,7 +111,7 @@ class _Numbers:
 
 
 class _Bounds:
-    """Bounds by column id of many files, stored as one row per file and column."""
+    """Lower or upper bounds, by file and column id. One row per file and column."""
 
     def __init__(self, maps: Sequence[Mapping[int, bytes] | None]) -> None:
         self._file, self._column = _pairs(maps)
@@ -118,7 +119,7 @@ class _Bounds:
         self.nbytes = self._file.nbytes + self._column.nbytes + self._value.nbytes
 
     def of(self, column: int, files: int) -> list[bytes | None]:
-        """Return the bounds of one column; None where missing."""
+        """Return the bounds of one column, one per file; None if a bound is missing."""
         found = np.flatnonzero(self._column == column)
         bounds: list[bytes | None] = [None] * files
         values = self._value.take(pa.array(found)).to_pylist()
@@ -155,7 +156,7 @@ def contents_of(entries: Entries, spec: Spec, *, statistics: bool) -> Contents:
 
 
 def refusal(form: str, encrypted: bool) -> str | None:
-    """Return why a file cannot be read; None if it can."""
+    """Return the reason why a file cannot be read; None if it can be read."""
     if encrypted:
         return "is encrypted"
     return None if form == "parquet" else f"has format {form}"
@@ -172,7 +173,7 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         digits = encoded.indices.to_numpy().astype(np.int64)
         codes = codes * len(encoded.dictionary) + digits
-        # Renumbered in each step, so that codes stay small.
+        # Renumber the codes for each column. Otherwise the products could overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -30,8 +30,8 @@ from splitlib_iceberg.unpacking import received
 
 _VERSIONS = frozenset({b"1", b"2", b"3"})
 _LIST_SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[2]
-# Field ids of structs in Iceberg's specification: the partition summary in a manifest list, and
-# the data file and its partition in an entry.
+# Field ids from Iceberg's specification: the partition summary in a manifest list, and the data
+# file and its partition in a manifest entry.
 _SUMMARY, _DATA_FILE, _PARTITION = 508, 2, 102
 _ROOT = -1  # PyIceberg's id of the record itself
 _Types = dict[int, Callable[..., StructProtocol]]
@@ -52,7 +52,7 @@ class _Row(list[Any]):
 
 
 class Entries(NamedTuple):
-    """The live files of one manifest, as columns."""
+    """The live files of one manifest, as columns with one value per file."""
 
     content: Sequence[int]
     path: Sequence[str]
@@ -60,7 +60,9 @@ class Entries(NamedTuple):
     format: Sequence[str]
     size: Sequence[int]
     records: Sequence[int]
+    """Number of rows."""
     sequence: Sequence[int]
+    """Data sequence number; a greater number means a newer file."""
     encrypted: Sequence[bool]
     partition: Sequence[_Row]
     """Partition values, in the order of :attr:`partition_ids`."""
@@ -68,9 +70,13 @@ class Entries(NamedTuple):
     bounds: tuple[Sequence[Any], ...]
     """Value counts, null counts, NaN counts, lower bounds, upper bounds."""
     equality_ids: Sequence[Sequence[int] | None]
+    """Ids of the columns that an equality delete file compares."""
     referenced: Sequence[str | None]
+    """Path of the only data file that a delete file applies to."""
     offset: Sequence[int | None]
+    """Position of a deletion vector in its file, in bytes."""
     length: Sequence[int | None]
+    """Size of a deletion vector, in bytes."""
 
 
 def read_list(files: FileIO, path: str) -> list[ManifestFile]:
@@ -97,8 +103,8 @@ def _checked_list(records: Iterable[ManifestFile], path: str) -> list[ManifestFi
     found: list[ManifestFile] = []
     listed: set[str] = set()
     for manifest in records:
-        # If a corrupted path equals another one, counts still match, but files are duplicated or
-        # lost.
+        # A damaged path may equal the path of another manifest. The counts may still match, but one
+        # manifest would be read twice and the other not at all.
         if manifest.manifest_path in listed:
             raise CorruptMetadata(
                 f"The manifest {manifest.manifest_path} is listed twice in {path}."
@@ -136,7 +142,11 @@ def read_entries(files: FileIO, manifest: ManifestFile) -> Entries:
 
 
 def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
-    """Yield the rows of live files; raise if there are many more than the list says."""
+    """Yield the rows of live files, up to about the number that the manifest list claims.
+
+    Raises:
+        CorruptMetadata: if there are many more live files.
+    """
     most = live_files(manifest)
     found = 0
     for row in rows:
@@ -151,17 +161,20 @@ def _live(rows: Iterable[_Row], manifest: ManifestFile) -> Iterator[_Row]:
 
 
 def live_files(manifest: ManifestFile) -> int | None:
-    """Return the number of files of a manifest according to its list; None if unknown."""
+    """Return the number of live files of a manifest, from the manifest list; None if unknown."""
     return _sum(manifest.added_files_count, manifest.existing_files_count)
 
 
 def live_rows(manifest: ManifestFile) -> int | None:
-    """Return the number of rows of a manifest, including deleted ones, according to its list."""
+    """Return the number of rows in the live files of a manifest, from the manifest list.
+
+    The number includes rows that delete files remove. None if unknown.
+    """
     return _sum(manifest.added_rows_count, manifest.existing_rows_count)
 
 
 def may_have_files(manifest: ManifestFile) -> bool:
-    """Return whether a manifest may have live files; true if its counts are contradictory."""
+    """Return whether a manifest may have live files; true if its counts contradict each other."""
     return live_files(manifest) != 0 or bool(live_rows(manifest))
 
 
@@ -174,8 +187,11 @@ def _sum(added: int | None, existing: int | None) -> int | None:
 def _check(live: Sequence[_Row], manifest: ManifestFile, size: int) -> None:
     """Compare the entries with the counts in the manifest list.
 
-    The size is compared only if there are no counts: an Iceberg procedure that rewrites the paths
-    in manifests does not update it.
+    The size of the manifest is compared only if the list has no counts. An Iceberg procedure that
+    rewrites the paths in manifests does not update the size in the list.
+
+    Raises:
+        CorruptMetadata: if they differ, or if an entry is invalid.
     """
     path, status, file = manifest.manifest_path, _ENTRY["status"], _ENTRY["data_file"]
     files, rows = live_files(manifest), live_rows(manifest)
@@ -228,7 +244,7 @@ def _sequence(number: int | None, status: int, manifest: ManifestFile) -> int:
     """Return the data sequence number; added entries inherit it from their manifest."""
     if number is not None:
         return number
-    # Manifests of version 1 tables have no sequence numbers; 0 counts as the oldest.
+    # Manifests of version 1 tables have no sequence numbers. Their files count as the oldest, 0.
     if manifest.sequence_number == 0 or status == ManifestEntryStatus.ADDED:
         return manifest.sequence_number
     raise CorruptMetadata(f"The manifest {manifest.manifest_path} lacks sequence numbers.")

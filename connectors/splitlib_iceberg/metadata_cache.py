@@ -1,8 +1,8 @@
-"""Cache of decoded metadata files, shared by all tables of the process.
+"""Cache of decoded metadata, shared by all tables of the process.
 
-It contains manifest lists, manifests, and the column names of data files. These files are
-immutable, so entries never become stale. Keys include the properties of the FileIO, because the
-same path may be another file with other credentials or endpoints.
+The cache contains manifest lists, manifests, and the column names of data files. Iceberg never
+changes a file, so entries never become stale. Keys include the properties of the FileIO, because
+the same path may be another file with other credentials or endpoints.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class MetadataCache:
 
 
 def identity_of(files: FileIO) -> str:
-    """Return a text that is equal for FileIOs with the same class and properties.
+    """Return a digest that is equal for FileIOs with the same class and properties.
 
-    The result is a digest, because properties contain secrets.
+    It is a digest, because properties contain secrets.
     """
     told = repr((type(files).__qualname__, sorted(map(repr, files.properties.items()))))
     return hashlib.sha256(told.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Partition specifications: how partition values derive from the table's columns."""
+"""Partition specifications, which define how partition values are computed from columns."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from splitlib_iceberg.transforms import adapt, result_type
 
 
 class Key(NamedTuple):
-    """One field of a partition."""
+    """One field of a partition specification."""
 
     id: int
+    """Id of the partition field."""
     position: int
-    """Position among all fields of the specification, as in the summaries of a manifest."""
+    """Index among all fields of the specification; summaries in manifest lists have this order."""
     source: PrimitiveType | None
     """Iceberg's type of the partition values."""
     field: pa.Field
+    """Name and Arrow type of the partition values."""
     meaning: PartitionField | None
     """Source column and transform of the field.
 
-    None if the field cannot prune, because its column was dropped or its transform is unknown.
+    None if the column was dropped or the transform is unknown. Then the field cannot prune.
     """
 
 
 class Spec:
-    """One of a table's partition specifications, bound to a schema.
+    """One of a table's partition specifications, resolved against a schema.
 
     Args:
         spec: The specification in the table's metadata.
@@ -52,9 +54,9 @@ class Spec:
             for key in self.keys
             if key.meaning is not None and key.meaning.transform is None
         }
-        """Names of batch columns with untransformed values, by source column in lower case."""
+        """Columns of partition batches without a transform, by source column in lower case."""
         self.signature = (self.id, tuple((key.id, str(key.field.type)) for key in self.keys))
-        """Value that is equal for specifications that decode a manifest to the same columns."""
+        """Part of cache keys. Equal signatures mean that manifests decode to the same columns."""
 
     def partitions(self, rows: Sequence[Sequence[Any]], field_ids: Sequence[int]) -> list[pa.Array]:
         """Return the partition values of each file, one column per key.
@@ -94,7 +96,7 @@ class Spec:
                 decode(upper, key.source, key.field.type),
                 pa.array([None if s is None else s.contains_null for s in of_key], pa.bool_()),
                 pa.array([None if s is None else s.contains_nan for s in of_key], pa.bool_()),
-                # A missing bound means that there are no values.
+                # If both bounds are missing, all values are null or NaN.
                 pa.array(known, pa.bool_()),
             )
         return found
@@ -105,8 +107,8 @@ def _keys(spec: PartitionSpec, columns: Mapping[int, Column]) -> Iterator[Key]:
     for position, field in enumerate(spec.fields):
         if isinstance(field.transform, VoidTransform):
             continue
-        # Batch columns are looked up ignoring case, but a specification may repeat a name in
-        # another case.
+        # Columns of batches are found regardless of case. So if two fields of a specification
+        # differ only in case, the second one gets another name.
         name = f"{field.name}_{field.field_id}" if field.name.lower() in taken else field.name
         taken.add(name.lower())
         column = columns.get(field.source_id)

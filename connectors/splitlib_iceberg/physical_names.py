@@ -18,7 +18,8 @@ from splitlib.model import FIELD_ID
 from splitlib_iceberg import metadata_cache
 from splitlib_iceberg.failures import decoding, reading
 
-# Names of the children of lists and maps in a name mapping, regardless of their names in the file.
+# In a name mapping, the children of lists and maps always have these names. In files they may have
+# others.
 _ELEMENT, _KEY, _VALUE = "element", "key", "value"
 _NAME_BYTES = 200
 

@@ -40,7 +40,7 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
     """Load a table and choose its version.
 
     Raises:
-        ConfigError: for contradicting or malformed options.
+        ConfigError: if options contradict each other or are malformed.
         TableNotFound: if the catalog does not have this table.
         SnapshotNotFound: if the table does not have this version.
         SourceUnavailable: if the catalog does not answer.
@@ -60,13 +60,14 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
                 )
             catalog, own = given, None
         else:
-            # Nothing may be written, not even the tables of an empty SQL catalog.
+            # splitlib only reads. By default, PyIceberg creates the tables of an empty SQL catalog.
             properties.setdefault("init_catalog_tables", "false")
             catalog = own = loaded(given, guarded(properties))
     try:
         with of_catalog(options):
             table = _load(catalog, name, by_default=given is None)
-        refuse_outside(table.metadata_location)  # a catalog of the caller has read it unchecked
+        # A catalog object of the caller reads the metadata file without this check.
+        refuse_outside(table.metadata_location)
         snapshot, schema = _choose(table, pins)
     except BaseException:
         if own is not None:
@@ -76,7 +77,11 @@ def open_table(name: str, options: Mapping[str, Any]) -> Pinned:
 
 
 def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
-    """Load a table. With ``by_default``, the user has not named the catalog."""
+    """Load a table from a catalog.
+
+    If the user has not named the catalog (``by_default``), a SQL catalog is tried again under the
+    name that its database contains.
+    """
     try:
         return catalog.load_table(name)
     except NoSuchTableError:
@@ -92,7 +97,8 @@ def _load(catalog: Catalog, name: str, *, by_default: bool) -> Table:
 def _choose(table: Table, pins: Mapping[str, Any]) -> tuple[Snapshot | None, Schema]:
     """Return the snapshot, and the schema that Iceberg's Spark reader uses for it.
 
-    A branch uses the table's current schema; any other version uses the snapshot's schema.
+    That is the table's current schema for the current version and for branches, and the snapshot's
+    own schema for tags, times and snapshot ids.
     """
     match dict(pins):
         case {"snapshot_id": identifier}:

@@ -15,7 +15,7 @@ from requests.adapters import BaseAdapter
 from splitlib.errors import SourceError
 
 MOST_BYTES: Final = 256 << 20
-"""Maximum bytes of a response, which may hold the metadata of all snapshots of a table."""
+"""Maximum size of a response, in bytes. It may hold the metadata of all snapshots of a table."""
 _PIECE: Final = 1 << 16
 
 
@@ -43,18 +43,23 @@ class LimitedRestCatalog(RestCatalog):
     """A REST catalog that limits the size of responses."""
 
     def _config_headers(self, session: Session) -> None:
-        # This is the first method that gets a new session. Tokens may be requested right after it.
+        # PyIceberg calls this method first with a new session. Right after it, a token may be
+        # requested, so the limit must be set here.
         _limit(session)
         super()._config_headers(session)
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        _limit(session)  # an adapter that signs requests may have been mounted
+        # For catalogs with signed requests, the base class has mounted another adapter.
+        _limit(session)
         return session
 
 
 class _LimitedAdapter(BaseAdapter):
-    """Sends with another adapter, and receives whole responses, also of redirects."""
+    """Sends requests with another adapter, and limits the size of every response.
+
+    The responses of redirects are limited too.
+    """
 
     def __init__(self, behind: BaseAdapter) -> None:
         super().__init__()
@@ -63,7 +68,7 @@ class _LimitedAdapter(BaseAdapter):
     def send(
         self, request: PreparedRequest, stream: bool = False, *more: Any, **named: Any
     ) -> Response:
-        """See ``BaseAdapter``.
+        """Send a request and receive the whole response.
 
         Raises:
             SourceError: if the response is too large.
@@ -82,7 +87,7 @@ class _LimitedAdapter(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """See ``BaseAdapter``."""
+        """Close the other adapter."""
         self._behind.close()
 
 

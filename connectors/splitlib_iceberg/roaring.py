@@ -1,7 +1,8 @@
 """Decode untrusted 64-bit roaring bitmaps in their portable format.
 
-A few bytes may claim to contain billions of numbers. So the claimed sizes are added up before any
-number is decoded, and each container must have exactly its claimed size.
+A bitmap consists of containers, each with numbers that share their upper 48 bits. A few bytes may
+claim to contain billions of numbers. So the claimed sizes are added up before any number is
+decoded, and each container must have exactly its claimed size.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ _COUNT: Final = struct.Struct("<Q")
 _KEY = _COOKIE = _SIZE = struct.Struct("<I")
 _RUNS: Final = struct.Struct("<H")
 _WITH_RUNS, _WITHOUT_RUNS = 12347, 12346
-# With runs, only bitmaps of at least this many containers have a table of offsets.
+# Bitmaps with runs have a table of offsets only if they have at least this many containers.
 _OFFSETS_FROM: Final = 4
 _MAX_CONTAINERS: Final = 1 << 16
 # A container with more numbers is stored as a bitmap of 65,536 bits.
 _MAX_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
-# A few bytes can encode a run of 65,536 numbers, and each number takes eight bytes in memory. So
-# larger bitmaps are rejected; the limit is lower if the expected number is unknown.
+# Maximum number of values in a bitmap, and the lower maximum if the expected number is unknown. Few
+# bytes can encode a run of 65,536 numbers, and each number takes eight bytes in memory.
 _MOST: Final = 1 << 27
 _MOST_UNKNOWN: Final = 1 << 23
 
@@ -35,21 +36,24 @@ class _Container(NamedTuple):
     """Numbers that share their upper 48 bits."""
 
     high: int
+    """The upper 48 bits."""
     size: int
     """Number of values."""
     kind: str
+    """Encoding of the lower 16 bits: ``array``, ``bitmap`` or ``runs``."""
     data: bytes
 
 
 def numbers_of(data: bytes, expected: int | None) -> Integers:
-    """Return the numbers, ascending.
+    """Return the numbers in a bitmap, ascending.
 
     Args:
         data: Exactly the bytes of the bitmap.
         expected: Expected number of values; None if unknown.
 
     Raises:
-        ValueError: if the bytes are not a valid bitmap, or have another number of values.
+        ValueError: if the bytes are not a valid bitmap, or do not have the expected number of
+            values.
     """
     containers = list(_containers(_Bytes(data)))
     total = sum(container.size for container in containers)

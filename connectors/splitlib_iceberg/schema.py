@@ -1,4 +1,4 @@
-"""Convert an Iceberg schema to Arrow, with the types that Spark shows."""
+"""Convert an Iceberg schema to Arrow, with the types that Spark uses for these columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PLAIN: dict[type[IcebergType], pa.DataType] = {
 
 
 class Column(NamedTuple):
-    """A column, or a field of a struct, for which manifests have statistics."""
+    """A column with statistics in manifests. It may be a field of a struct."""
 
     name: str
     """Name of the column; ``a.b`` for a field of a struct."""
@@ -67,8 +67,8 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the columns in the table's order, with field ids.
 
     Raises:
-        UnsupportedTable: for a type that Spark does not have, and for names that differ only in
-            case, which Spark cannot distinguish.
+        UnsupportedTable: for a type that Spark does not have, or if names differ only in case,
+            because Spark cannot distinguish them.
     """
     spelled = Counter(name.lower() for name in schema.column_names)
     if clash := [name for name in schema.column_names if spelled[name.lower()] > 1]:
@@ -82,7 +82,7 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
     Columns of a type that Spark does not have are left out.
 
     Args:
-        schema: The schema to read with.
+        schema: The schema of the version to read.
         history: All schemas of the table, oldest first.
     """
     known = {field.field_id for field in schema.fields}
@@ -95,7 +95,10 @@ def dropped_schema(schema: Schema, history: Iterable[Schema]) -> pa.Schema:
 
 
 def renamed(columns: Iterable[Column], history: Iterable[Schema]) -> frozenset[str]:
-    """Return the names, in lower case, of columns that were renamed or reuse an older name."""
+    """Return the columns that were renamed, or that have a former name of another column.
+
+    The result has their names in lower case.
+    """
     schemas = list(history)
     found = set()
     for column in columns:

@@ -41,18 +41,19 @@ T = TypeVar("T")
 
 
 class Plan(NamedTuple):
-    """The data manifests that may have matching files."""
+    """The manifests of data files that may have matching files."""
 
     by_spec: dict[Spec, list[int]]
     """Indexes of manifests in the manifest list, by partition specification."""
     counts: Manifests
+    """Counts of the selected and skipped manifests, for reports."""
     reads: int
-    """Number of files read for the plan."""
+    """Number of metadata files that were read to make the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Deletes:
-    """The delete files in some manifests."""
+    """The delete files in some manifests, kept between calls."""
 
     manifests: tuple[int, ...]
     index: DeleteIndex
@@ -81,13 +82,13 @@ class SnapshotFiles:
         self._parent = parent
         self._specs = specs
         self._lock = threading.Lock()
-        # Contents in use are kept here even if the cache evicts them, because a plan is listed in
-        # parts.
+        # Contents of selected manifests are kept here even if the shared cache evicts them: each
+        # call lists only a part of the files, and later calls need the contents again.
         self._held: dict[int, Contents] = {}
         self._deletes = _Deletes((), DeleteIndex([]))
 
     def plan(self, predicate: Predicate) -> Plan:
-        """Select data manifests that may have matching files, by their summaries in the list.
+        """Select manifests that may have matching data files, by partition summaries in the list.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if the list cannot be read.
@@ -104,7 +105,10 @@ class SnapshotFiles:
         return Plan(by_spec, counts, reads)
 
     def read(self, numbers: Sequence[int], *, statistics: bool) -> tuple[dict[int, Contents], int]:
-        """Return the data files of manifests by number, and the number of metadata files read.
+        """Read the data files in some manifests, given by their indexes in the manifest list.
+
+        Returns:
+            The contents by index, and the number of metadata files that were read.
 
         Raises:
             MissingFile, CorruptMetadata, SourceUnavailable: if a manifest cannot be read.
@@ -130,7 +134,7 @@ class SnapshotFiles:
         return {number: found[number] for number in numbers}, reads + len(missing)
 
     def deletes(self, predicate: Predicate) -> tuple[DeleteIndex, int]:
-        """Return delete files that may apply to matching files, and the number of files read.
+        """Return the delete files of matching partitions, and the number of metadata files read.
 
         Raises:
             UnsupportedTable: for a delete that cannot be applied.
@@ -138,8 +142,8 @@ class SnapshotFiles:
         """
         manifests, reads = self._list()
         numbers = [i for i, m in enumerate(manifests) if m.content == ManifestContent.DELETES]
-        # Partition values of delete files can be matched like those of data files, since a delete
-        # file has the partition of its rows, or no partition.
+        # Delete files can be selected by the predicate like data files. A delete file has the same
+        # partition as the data files that it applies to, or no partition.
         matching = self._matching(manifests, numbers, predicate)
         chosen = tuple(sorted(n for of_spec in matching.values() for n in of_spec))
         with self._lock:
@@ -228,7 +232,7 @@ class SnapshotFiles:
             return decode(entries)
 
     def _key(self, path: str, spec: Spec | None = None) -> tuple[object, ...]:
-        """Return a cache key; decoded contents depend on the types of partition values too."""
+        """Return a cache key. It includes the specification, on which decoded contents depend."""
         return self._identity, path, None if spec is None else spec.signature
 
 

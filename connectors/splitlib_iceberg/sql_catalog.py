@@ -11,7 +11,7 @@ from splitlib.errors import ConfigError
 
 
 def name_in_database(catalog: Catalog, table: str) -> str | None:
-    """Return the name of the only catalog in the database that has a table, or None.
+    """Return the name of the catalog in the database that has a table; None if there is none.
 
     Raises:
         ConfigError: if several catalogs have the table.

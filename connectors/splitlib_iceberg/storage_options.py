@@ -1,6 +1,6 @@
 """Convert properties of PyIceberg's ``FileIO`` to options of fsspec file systems.
 
-The properties include credentials that a catalog issues for a table.
+A catalog may issue credentials for a table. PyIceberg adds them to these properties.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAMES: Final = {
     "token": (S3_SESSION_TOKEN, AWS_SESSION_TOKEN),
     "endpoint_url": (S3_ENDPOINT,),
 }
-# With one of these properties, requests are made with other credentials than the given keys.
+# If one of these properties is set, PyIceberg does not use the access key and the secret key.
 _OTHERS: Final = (S3_SIGNER, S3_ROLE_ARN, AWS_ROLE_ARN, S3_PROFILE_NAME, AWS_PROFILE_NAME)
 _AZURE: Final = {
     "account_host": ADLS_ACCOUNT_HOST,

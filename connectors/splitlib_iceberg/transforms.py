@@ -41,7 +41,7 @@ class Temporal:
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """See :class:`splitlib.model.Transform`."""
+        """Return the partition values for the values of a column."""
         if pa.types.is_date(values.type):
             counts, known = values.cast(pa.int32()), "D"
         else:
@@ -52,9 +52,9 @@ class Temporal:
         return result.cast(pa.date32()) if self.unit == "D" else result
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """See :class:`splitlib.model.Transform`.
+        """Return the values that Iceberg before 0.11 wrote; None if they are the same.
 
-        Iceberg before 0.11 rounded times before 1970 up.
+        These versions rounded times before 1970 up instead of down.
         """
         counts = results.cast(pa.int32())
         before = pc.less(counts, 0)
@@ -65,14 +65,15 @@ class Temporal:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Round a number down to a multiple of the width, or shorten a text to that length."""
+    """Round a number down to a multiple of the width, or shorten a text to this length."""
 
     width: int
+    """Distance of the multiples, or the maximum length in characters or bytes."""
 
     preserves_order = True
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """See :class:`splitlib.model.Transform`."""
+        """Return the partition values for the values of a column."""
         if pa.types.is_string(values.type):
             return pc.utf8_slice_codeunits(values, 0, self.width)
         if pa.types.is_binary(values.type):
@@ -81,11 +82,12 @@ class Truncate:
             return self._decimals(values)
         numbers = values.fill_null(0).to_numpy()
         width = np.array(self.width, numbers.dtype)
-        # Overflows below the smallest multiple, as in Java.
+        # For numbers below the smallest multiple the difference overflows, as in Iceberg's Java
+        # code.
         return pa.array(numbers - numbers % width, values.type, mask=_nulls(values))
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """See :class:`splitlib.model.Transform`."""
+        """Return None, because no writer is known to compute other values."""
 
     def _decimals(self, values: pa.Array) -> pa.Array:
         source = DecimalType(values.type.precision, values.type.scale)
@@ -95,22 +97,23 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Hash a value to one of a number of buckets."""
+    """Map a value to a bucket by its hash."""
 
     buckets: int
+    """Number of buckets."""
     source: IcebergType
     """Iceberg's type of the column, which determines the hash."""
 
     preserves_order = False
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        """See :class:`splitlib.model.Transform`."""
+        """Return the partition values for the values of a column."""
         apply: Callable[[Any], int | None]
         apply = BucketTransform(self.buckets).transform(self.source)
         return pa.array(map(apply, self._hashable(values)), pa.int32())
 
     def mistaken(self, results: pa.Array) -> pa.Array | None:
-        """See :class:`splitlib.model.Transform`."""
+        """Return None, because no writer is known to compute other values."""
 
     def _hashable(self, values: pa.Array) -> list[Any]:
         if isinstance(self.source, UUIDType):
@@ -124,9 +127,9 @@ class Bucket:
 
 
 def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTransform | None:
-    """Return a transform for Arrow arrays; None for an unknown one, which cannot prune.
+    """Return a transform for Arrow arrays; None for an unknown transform, which cannot prune.
 
-    Identity and void need no transform and are not supported here.
+    Callers handle the transforms identity and void themselves.
     """
     unit = _UNITS.get(type(transform))
     if unit is not None:
@@ -139,7 +142,7 @@ def adapt(transform: Transform[Any, Any], source: IcebergType) -> PartitionTrans
 
 
 def result_type(transform: PartitionTransform | None, source: pa.DataType) -> pa.DataType:
-    """Return the Arrow type of the partition values; a transform of None is the identity."""
+    """Return the Arrow type of partition values; None as the transform means identity."""
     match transform:
         case None:
             return source

@@ -1,6 +1,6 @@
-"""Read and decompress bytes within limits, because few bytes may decompress to gigabytes.
+"""Read and decompress bytes within limits, because a small file may decompress to gigabytes.
 
-The limit is known before decompression starts, and no memory beyond it is allocated.
+The limit depends on the compressed size. No more memory than the limit is allocated.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.io import InputStream
 
 _PIECE: Final = 1 << 20
-# PyIceberg's and Iceberg's own metadata files compress to about a twentieth. The minimum is for
-# small files, where one record may make up most of the bytes.
+# Maximum ratio of decompressed to compressed size. Metadata files of Iceberg and PyIceberg compress
+# to about a twentieth. Small files may compress better, so they get at least ``_LEAST`` bytes.
 _RATIO: Final = 100
 _LEAST: Final = 4 << 20
 # Maximum number of bytes read at once.
@@ -61,7 +61,10 @@ def unpacked(codec: str, data: bytes, limit: int) -> bytes:
 
 
 def unpacks_by_gzip(data: bytes) -> bool:
-    """Return whether a gzip file decompresses within its limit; true for a damaged file."""
+    """Return whether a gzip file decompresses to a size within its limit.
+
+    True for a damaged file, because the reader of the file raises an error anyway.
+    """
     left = limit_of(len(data))
     while data:
         decompressor = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -153,7 +156,7 @@ def _of_zstandard(data: bytes, limit: int) -> bytes:
 
 
 def _snappy_size(data: bytes) -> int:
-    """Return the size at the start of a Snappy block, encoded with 7 bits per byte."""
+    """Return the decompressed size of a Snappy block, which is stored at its start."""
     size = 0
     for shift, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << (7 * shift)
