@@ -1,9 +1,9 @@
 """The test kit for connectors of splitlib.
 
-A connector passes if it lists all files of a table and no others, loses no match under any filter,
-sends no request before it is needed, and raises clear errors. To adopt the kit, write a harness,
-which makes tables without your connector, and a subclass of :class:`ConnectorConformance`. This is
-the complete code for a connector of local directories::
+A connector passes if it lists all files of a table and no others, loses no matching file under any
+filter, sends no request before it is needed, and raises clear errors. To adopt the kit, write two
+classes: a harness, which makes tables without using your connector, and a subclass of
+:class:`ConnectorConformance`. This is the complete code for a connector of local directories::
 
     import shutil
     from pathlib import Path
@@ -54,16 +54,17 @@ the complete code for a connector of local directories::
         def harness(self, tmp_path):
             return FilesHarness(tmp_path)
 
-Register a connector that has no entry point yet with ``splitlib.register``. If the connector
-implements protocols of :mod:`splitlib.spi`, list them in the test class, so that a misspelled
-method name does not go unnoticed::
+If your connector has no entry point yet, register it with ``splitlib.register``. If it implements
+protocols of :mod:`splitlib.spi`, list them in the test class. Then a misspelled method name makes a
+test fail::
 
     capabilities = frozenset({SupportsPartitionDetails})
 
-A harness that overrides more methods of :class:`Harness` enables more tests. These methods make
-the source fail, count its calls and connections, or drop tables. Tests that need a missing method
-are skipped with the reason "not tried: the harness has no way to ...". ``pytest -rs`` lists them.
-If the connector cannot pass a test, declare the failure with its reason::
+A harness that overrides more methods of :class:`Harness` enables more tests. With these methods,
+tests make the source fail, count its calls and connections, or drop tables. A test that needs a
+missing method is skipped with the reason "not tried: the harness has no way to ...".
+``pytest -rs`` lists the skipped tests. If your connector cannot pass a test, declare the failure
+with its reason::
 
         @pytest.mark.xfail(reason="one request lists the whole table", strict=True)
         def test_pruned_partitions_are_not_listed(self, harness):

@@ -1,4 +1,4 @@
-"""Tests that a connector implements all its declared protocols, and does so correctly."""
+"""Tests of the optional protocols of :mod:`splitlib.spi` that a connector implements."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AbilitiesTests(KitBase):
         with self.open(simple.address) as table:
             found = {each for each in _ABILITIES if isinstance(table.connector, each)}
         if issubclass(connector_class(self.connector), SupportsTableNames):
-            found.add(SupportsTableNames)  # a protocol of the class, not of an instance
+            found.add(SupportsTableNames)  # its method is a class method
         missing = sorted(each.__name__ for each in self.capabilities - found)
         expect(
             not missing,
@@ -97,7 +97,7 @@ class AbilitiesTests(KitBase):
         )
 
     def test_identity_is_that_of_the_table(self, simple: Subject) -> None:
-        """The identity check passes while the table exists, even if partitions change."""
+        """``check_identity`` raises nothing while the table exists, even if partitions change."""
         with self._able(simple, SupportsIdentityCheck) as table:
             table.check_identity()
             simple.add(partition({"k": 99}))
@@ -105,7 +105,7 @@ class AbilitiesTests(KitBase):
             table.check_identity()
 
     def test_identity_ends_with_the_table(self, simple: Subject) -> None:
-        """The identity check fails after the table was dropped."""
+        """``check_identity`` raises an error after the table was dropped."""
         with self._able(simple, SupportsIdentityCheck) as table:
             list(enumerator(table).enumerate_splits())
             simple.harness.drop_table(simple.address)
@@ -113,7 +113,7 @@ class AbilitiesTests(KitBase):
                 table.check_identity()
 
     def test_identity_is_not_that_of_a_successor(self, simple: Subject) -> None:
-        """The identity check fails after another table has replaced the opened one."""
+        """``check_identity`` raises an error after another table has replaced the opened one."""
         with self._able(simple, SupportsIdentityCheck) as table:
             list(enumerator(table).enumerate_splits())
             simple.harness.replace_table(simple.address)
@@ -165,7 +165,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_hosts(self, simple: Subject) -> None:
-        """``hosts`` returns a list for each file, which does not depend on the other files."""
+        """``hosts`` returns a list of hosts for each file, in the order of the given files."""
         with self._able(simple, SupportsHosts) as table:
             paths = [file.path for file in simple.files]
             found = table.hosts(paths) or []
@@ -191,7 +191,7 @@ class AbilitiesTests(KitBase):
             )
 
     def test_physical_names(self, simple: Subject) -> None:
-        """``with_physical_names`` returns the file's column names by field id."""
+        """``with_physical_names`` returns the column names in each file, by field id."""
         with self._able(simple, SupportsPhysicalNames) as table:
             ids = {
                 int(field.metadata[FIELD_ID]): field.name
@@ -238,7 +238,7 @@ class AbilitiesTests(KitBase):
     def test_vectors_that_cannot_be_read(self, harness: Harness) -> None:
         """A damaged or missing deletion vector raises an error.
 
-        An empty vector in its place would make deleted rows visible again.
+        If the connector returned an empty vector instead, deleted rows would be read again.
         """
         subject, path, _ = self._with_deleted_rows(harness)
         with self._able(subject, SupportsDeletionVectors) as table:
@@ -251,7 +251,12 @@ class AbilitiesTests(KitBase):
                 table.read_vector(gone)
 
     def _able(self, subject: Subject, ability: type) -> Table:
-        """Open the table, and skip the test if the connector does not have the ability."""
+        """Open the table, and skip the test if the connector does not implement a protocol.
+
+        Args:
+            subject: The table.
+            ability: The protocol, a class of :mod:`splitlib.spi`.
+        """
         table = self.open(subject.address)
         if isinstance(table.connector, ability):
             return table
@@ -275,7 +280,11 @@ class AbilitiesTests(KitBase):
                 yield batch
 
     def _with_deleted_rows(self, harness: Harness) -> tuple[Subject, str, list[int]]:
-        """Create a table, and return it with one of its files and the deleted rows of that file."""
+        """Create a table with deleted rows in one file.
+
+        Returns:
+            The table, the path of the file, and the positions of the deleted rows.
+        """
         subject = self.create(harness, ONE_KEY, [partition({"k": k}, files=2) for k in range(2)])
         self._able(subject, SupportsDeletionVectors).close()
         path = subject.files[1].path

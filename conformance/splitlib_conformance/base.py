@@ -31,7 +31,7 @@ _ids = itertools.count()
 
 
 def some_rows(number: int = 3) -> pa.Table:
-    """Return rows that no other file has."""
+    """Return new rows, with ids that were never used before."""
     ids = list(itertools.islice(_ids, number))
     return pa.table({"id": ids, "text": [f"row {i}" for i in ids]}, schema=DATA_SCHEMA)
 
@@ -43,7 +43,7 @@ def partition(values: Mapping[str, Any], files: int = 1) -> NewPartition:
 
 @dataclass(frozen=True)
 class Subject:
-    """A table, and the files that the connector must find in it.
+    """A table under test, and the files that the connector must find in it.
 
     Attributes:
         harness: The harness that made the table.
@@ -58,13 +58,13 @@ class Subject:
     files: list[WrittenFile]
 
     def add(self, *partitions: NewPartition) -> list[WrittenFile]:
-        """Write more files and return them."""
+        """Add files and partitions to the table, and return the new files."""
         new = self.harness.add(self.address, partitions)
         self.files.extend(new)
         return new
 
     def files_where(self, values: Iterable[Mapping[str, Any]]) -> list[WrittenFile]:
-        """Return the files of some partitions."""
+        """Return the files of the partitions with these values."""
         wanted = {frozen(each) for each in values}
         return [file for file in self.files if frozen(file.values) in wanted]
 
@@ -73,8 +73,8 @@ class Listed(NamedTuple):
     """Files that the connector listed for some partitions.
 
     Attributes:
-        partitions: The partitions given to ``list_files``.
-        batch: The files that it returned.
+        partitions: The partitions that were passed to ``list_files``.
+        batch: A batch of files that ``list_files`` returned.
     """
 
     partitions: PartitionBatch
@@ -86,9 +86,8 @@ class KitBase:
 
     Attributes:
         connector: Name under which ``splitlib.load_table`` finds the connector.
-        capabilities: Protocols of :mod:`splitlib.spi` that the connector is meant to implement.
-            Other protocols that it implements are tested too. If it lacks a protocol listed here,
-            a test fails.
+        capabilities: Protocols of :mod:`splitlib.spi` that the connector must implement. A test
+            fails if it does not. Other protocols that the connector implements are tested too.
     """
 
     connector: ClassVar[str]
@@ -101,18 +100,18 @@ class KitBase:
 
     @pytest.fixture(params=KEY_CASES, ids=lambda case: case.name)
     def key_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return each kind of partition key in turn."""
+        """Return a kind of partition keys. Each test with this fixture runs once per kind."""
         case: KeyCase = request.param
         return case
 
     @pytest.fixture
     def subject(self, harness: Harness, key_case: KeyCase) -> Subject:
-        """Return a table with the partitions of the key case."""
+        """Create a table with the partitions of ``key_case``."""
         return self.create_case(harness, key_case)
 
     @pytest.fixture
     def simple(self, harness: Harness) -> Subject:
-        """Return a table with four partitions by an integer key, two files each."""
+        """Create a table with the partitions ``k=0`` to ``k=3``, with two files each."""
         return self.create_numbered(harness, 4, files=2)
 
     def create(
@@ -125,7 +124,10 @@ class KitBase:
         return subject
 
     def create_case(self, harness: Harness, case: KeyCase) -> Subject:
-        """Create a table with the partitions of a case: two files in the first, one in others."""
+        """Create a table with the partitions of a case.
+
+        The first partition has two files, all others one.
+        """
         first, *others = case.partitions
         new = [partition(first, files=2), *map(partition, others)]
         return self.create(harness, case.schema, new)
@@ -138,12 +140,12 @@ class KitBase:
     def open(
         self, address: TableAddress, *, config: SplitConfig | None = None, **options: Any
     ) -> Table:
-        """Open the table as a user does, ignoring settings of the environment."""
+        """Open the table as a user does, but without settings from environment variables."""
         config = config or SplitConfig()
         return load_table(address.name, self.connector, config=config, **address.options, **options)
 
     def splits(self, subject: Subject, *filters: DynamicFilteringData) -> list[FileSplit]:
-        """Return all splits of a newly opened table."""
+        """Open the table, and return the splits that match all filters."""
         with self.open(subject.address) as table:
             return list(enumerator(table, *filters).enumerate_splits())
 
@@ -151,7 +153,11 @@ class KitBase:
     def files_of(
         table: Table, partitions: PartitionBatch, predicate: Predicate | None = None
     ) -> Iterator[Listed]:
-        """Yield the files of some partitions, requested from the connector like by the engine."""
+        """Yield the files of some partitions.
+
+        The connector is called as the engine calls it: with details loaded, and with as many
+        partitions per call as the connector accepts.
+        """
         connector, predicate = table.connector, predicate or everything(table)
         for ready in _with_details(connector, partitions):
             for piece in _pieces(ready, connector.partitions_per_listing):
@@ -180,7 +186,7 @@ def everything(table: Table) -> Predicate:
 def enumerator(
     table: Table, *filters: DynamicFilteringData, **settings: Any
 ) -> DynamicFileEnumerator:
-    """Return an enumerator with filters, ignoring settings of the environment."""
+    """Return an enumerator with filters, without settings from environment variables."""
     made = DynamicFileEnumerator(table, SplitConfig(**settings))
     for data in filters:
         made.set_dynamic_filtering_data(data)
@@ -188,7 +194,7 @@ def enumerator(
 
 
 def listed_values(table: Table, batches: Iterable[PartitionBatch]) -> list[FrozenValues]:
-    """Return the values of partitions in the table's types, each as a tuple of (key, value)."""
+    """Return the partition values in some batches, converted to the types of the table's keys."""
     schema = table.metadata.partition_schema
     found: list[FrozenValues] = []
     for batch in batches:

@@ -34,7 +34,7 @@ class ContentTests(KitBase):
     """Tests of the schema, the partitions and the files of a table."""
 
     def test_schema_is_the_data_columns_then_the_keys(self, subject: Subject) -> None:
-        """The schema has the catalog's names, order and types, with the keys last."""
+        """The schema has the columns of the created table, with the partition keys last."""
         with self.open(subject.address) as table:
             found = [(f.name, _without_zone(f.type)) for f in table.schema]
             form = table.metadata.read_format.name
@@ -59,7 +59,7 @@ class ContentTests(KitBase):
         expect_files(self.splits(subject), subject.files)
 
     def test_partition_values_are_those_written(self, subject: Subject, key_case: KeyCase) -> None:
-        """Partition values are those written, including null, however the catalog spells them."""
+        """Partition values equal the written values, including null, however they are stored."""
         with self.open(subject.address) as table:
             listed = set(listed_values(table, table.list_partitions(everything(table))))
         expect_partitions(list(listed), key_case.partitions, "list_partitions")
@@ -79,7 +79,7 @@ class ContentTests(KitBase):
         )
 
     def test_sizes_are_exact(self, simple: Subject) -> None:
-        """File sizes are the exact lengths in the storage, not rounded or decompressed ones."""
+        """File sizes are exact: not rounded, and not the sizes of decompressed data."""
         real = {file.path: file.size for file in simple.files}
         for split in self.splits(simple):
             expect(
@@ -89,7 +89,7 @@ class ContentTests(KitBase):
             )
 
     def test_files_belong_to_their_partition(self, simple: Subject) -> None:
-        """Each file has the row of its partition, for any order of the given partitions."""
+        """Each file belongs to the right partition, in whatever order partitions are passed."""
         real = {file.path: frozen(file.values) for file in simple.files}
         with self.open(simple.address) as table:
             for batch in table.list_partitions(everything(table)):
@@ -168,7 +168,7 @@ class ContentTests(KitBase):
 
 
 def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Use UTC for all instants, because the time zone of a type does not change its values."""
+    """Return the type with UTC as its time zone, because another zone does not change values."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return kind

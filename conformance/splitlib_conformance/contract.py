@@ -1,4 +1,4 @@
-"""Tests of a connector's batches, of pickling its splits, and of its errors."""
+"""Tests that batches have the required form, splits can be pickled, and errors name the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOUR_MILLISECONDS = 3_600_000
 
 
 class ContractTests(KitBase):
-    """Tests of batches and errors."""
+    """Tests of the form of batches, of pickling, and of errors when a table is opened."""
 
     def test_partitions_have_a_column_for_each_key(self, subject: Subject) -> None:
         """Partition batches have a column for each key, in order, in the key's type or as text."""
@@ -50,7 +50,10 @@ class ContractTests(KitBase):
                 )
 
     def test_file_batches_have_the_schema(self, simple: Subject) -> None:
-        """File batches have the right columns, absolute paths, milliseconds and valid rows."""
+        """File batches have the required columns, with absolute paths and valid row numbers.
+
+        Modification times are milliseconds since 1970.
+        """
         now = time.time() * 1000
         with self.open(simple.address) as table:
             for listed in table.list_partitions(everything(table)):

@@ -1,4 +1,4 @@
-"""Tests that a connector sends requests only when needed, and uses the table's current state."""
+"""Tests that a connector sends requests only when needed, counts them, and sees changed tables."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _MANY = 32
 class EconomyTests(KitBase):
     """Tests of lazy listing, of request counts, and of tables that change.
 
-    To test whether listing is lazy, these tests add a file after a call. The file is found only
-    if its partition is listed later. A table with a snapshot must never return the new file.
+    To test whether listing is lazy, some tests add a file after a call. If the connector finds the
+    file, it has listed the partition later than the call. If the table has a snapshot, the
+    connector must not find the file.
     """
 
     def test_opening_lists_no_files(self, simple: Subject) -> None:
-        """Files written after the table was opened are found, unless it has a snapshot."""
+        """Files written after opening are found, except in a table with a snapshot."""
         before = list(simple.files)
         with self.open(simple.address) as table:
             simple.add(partition({"k": 0}))
@@ -54,7 +55,7 @@ class EconomyTests(KitBase):
         )
 
     def test_first_split_waits_for_few_listings(self, harness: Harness) -> None:
-        """The first split is available before most partitions are listed."""
+        """The first split is available before the files of most partitions are listed."""
         subject = self.create_numbered(harness, _MANY)
         last = self.splits(subject)[-1].partition_values
         with self.open(subject.address) as table:
@@ -88,11 +89,11 @@ class EconomyTests(KitBase):
         expect(made, "reports 0 requests for all of its batches", "Requests(...) in each batch")
 
     def test_requests_are_those_made(self, harness: Harness, simple: Subject) -> None:
-        """The number of requests equals the number of calls that the harness counts."""
+        """The requests in the batches add up to the number of calls that the harness counts."""
         calls = SourceCalls()
         with self.open(simple.address) as table, harness.watch(calls):
             whole = enumerator(table)
-            for _ in whole.select_files():  # not splits, because requests for hosts are not counted
+            for _ in whole.select_files():  # splits would need hosts, whose requests do not count
                 pass
             said = whole.metrics.storage_requests + whole.metrics.metastore_requests
         expect(
@@ -102,14 +103,14 @@ class EconomyTests(KitBase):
         )
 
     def test_opening_again_shows_what_is_new(self, simple: Subject) -> None:
-        """Opening a table again shows new files: nothing is cached between two openings."""
+        """A table that is opened again has the new files, so nothing old was cached."""
         expect_files(self.splits(simple), simple.files)
         simple.add(partition({"k": 0}), partition({"k": 99}))
         when = "after files were added and the table was opened again"
         expect_files(self.splits(simple), simple.files, when)
 
     def test_open_table_stays_as_described(self, simple: Subject) -> None:
-        """``describe`` returns the state of the table when it was opened."""
+        """``describe`` returns the same metadata in every call, even if the table changes."""
         with self.open(simple.address) as table:
             before = table.connector.describe()
             simple.add(partition({"k": 99}))
@@ -125,8 +126,8 @@ class EconomyTests(KitBase):
     def test_dropped_partition_is_no_silent_hole(self, simple: Subject) -> None:
         """A partition that is dropped before its files are listed does not count as empty.
 
-        Three results are right: ``list_files`` raises an error, ``load_details`` leaves out the
-        partition, or the snapshot still contains it.
+        There are three right results: ``list_files`` raises ``MissingPartition``, ``load_details``
+        leaves out the partition, or the table's snapshot still has its files.
         """
         with self.open(simple.address) as table:
             listed = list(table.list_partitions(everything(table)))

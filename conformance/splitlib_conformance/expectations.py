@@ -1,4 +1,4 @@
-"""Assertions of the kit. A failure says what the connector did and what was expected."""
+"""Assertions of the kit. Their messages describe the connector's behavior and the expected one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHOWN = 3
 
 
 def expect(holds: object, did: str, expected: str) -> None:
-    """Fail if the connector did not do what is expected.
+    """Fail the test unless a condition holds.
 
     Args:
-        holds: Whether the connector did what is expected.
-        did: What the connector did; the message is "The connector ...".
-        expected: What it should have done.
+        holds: The condition.
+        did: The connector's wrong behavior. The message begins with "The connector" and this text.
+        expected: The right behavior.
     """
     __tracebackhide__ = True
     if not holds:
@@ -43,11 +43,11 @@ def is_nan(value: Any) -> bool:
 def expect_partitions(
     found: Iterable[FrozenValues], expected: Iterable[Mapping[str, Any]], by: str
 ) -> None:
-    """Fail unless the partitions found are the expected ones, each once, in any order.
+    """Fail unless the expected partitions were found, each once, in any order.
 
     Args:
-        found: Values of the partitions found.
-        expected: Values that the harness has written.
+        found: Values of the partitions that the connector returned.
+        expected: Values of the partitions that the harness has written.
         by: Name of the method that returned the partitions.
     """
     __tracebackhide__ = True
@@ -63,12 +63,12 @@ def expect_partitions(
 def expect_files(
     splits: Iterable[FileSplit], expected: Iterable[WrittenFile], when: str = "without a filter"
 ) -> None:
-    """Fail unless the splits cover the expected files, each once, with the partition's values.
+    """Fail unless there is one split for each expected file, with the values of its partition.
 
     Args:
-        splits: Splits, one for each whole file.
+        splits: The splits that were found. The files are so small that each is one split.
         expected: Files that the harness has written.
-        when: Circumstances of the read, for the message.
+        when: The condition of the test, such as "without a filter", for the message.
     """
     __tracebackhide__ = True
     there = Counter((split.path, frozen(split.partition_values)) for split in splits)
@@ -92,7 +92,15 @@ def _differences(found: Counter[Any], expected: Counter[Any]) -> str:
 
 @contextmanager
 def expect_error(kind: type[SplitlibError], when: str) -> Iterator[list[SplitlibError]]:
-    """Fail unless the ``with`` block raises ``kind``. The yielded list then has the error."""
+    """Fail unless the ``with`` block raises an error of a class.
+
+    Args:
+        kind: Class of the error.
+        when: The condition of the test, for the message.
+
+    Yields:
+        A list that is empty at first, and contains the error after the block.
+    """
     __tracebackhide__ = True
     caught: list[SplitlibError] = []
     raised: BaseException | None = None

@@ -1,4 +1,7 @@
-"""Tests that a failing source leads to the right error or a retry, never to missing files."""
+"""Tests that a failing source leads to the right error or to a retry, never to missing files.
+
+The source is the catalog or storage that the connector calls.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _PATIENCE_SECONDS = 20
 
 
 def unavailable(harness: Harness) -> Callable[[Call], Any]:
-    """Return a replacement for a call whose source is unavailable."""
+    """Return a replacement for a call. It raises the error of an unavailable source."""
 
     def fail(call: Call) -> NoReturn:
         raise harness.failure("unavailable")
@@ -71,10 +74,10 @@ class Outcome:
     Attributes:
         at: Number of the failing call, from 1.
         subject: The table.
-        calls: The watched calls.
-        splits: The splits, if there was no error.
-        error: The error; None if there was none.
-        begun: Whether some partitions were listed.
+        calls: Counter of the source's calls, which replaced one of them.
+        splits: The splits; None if there was an error.
+        error: The error; None if there was no error.
+        begun: Whether some partitions had been listed before the error.
     """
 
     at: int
@@ -86,10 +89,10 @@ class Outcome:
 
 
 class FaultTests(KitBase):
-    """Tests in which each call of the source fails in turn, on a new table each time."""
+    """Tests that read a table once per call to its source, with another call failing each time."""
 
     def test_unavailable_source_is_tried_again(self, harness: Harness) -> None:
-        """After one failure, a retry succeeds: the connector still works."""
+        """After one failed call, the connector still works, so the engine's retry succeeds."""
         for outcome in self._each_call(harness, unavailable(harness)):
             _expect_whole_or(outcome, SourceUnavailable, "was unavailable once")
             expect(
@@ -100,29 +103,29 @@ class FaultTests(KitBase):
             )
 
     def test_source_that_stays_unavailable(self, harness: Harness) -> None:
-        """A source that stays unavailable raises an error, instead of returning less data."""
+        """If the source stays unavailable, the connector raises an error and loses no files."""
         for outcome in self._each_call(
             harness, unavailable(harness), from_then_on=True, attempts=1
         ):
             _expect_whole_or(outcome, SourceUnavailable, "and all after it were unavailable")
 
     def test_refusal_is_access_denied(self, harness: Harness) -> None:
-        """Rejected credentials raise an error without a retry, instead of returning no data."""
+        """If the source rejects the credentials, the connector raises ``AccessDenied``."""
         for outcome in self._each_call(harness, _refused(harness), from_then_on=True, attempts=1):
             _expect_whole_or(outcome, AccessDenied, "and all after it were refused")
 
     def test_garbage_is_an_error(self, harness: Harness) -> None:
-        """A malformed response raises an error, instead of returning no data."""
+        """If a response is malformed, the connector raises an error and loses no files."""
         for outcome in self._each_call(harness, _broken(harness)):
             _expect_whole_or(outcome, SplitlibError, "returned garbage")
 
     def test_hanging_call_ends_at_its_deadline(self, harness: Harness) -> None:
-        """A call that hangs ends at its deadline, and the table works once the source does."""
+        """A hanging call ends at its deadline. Once the source works again, so does the table."""
         for outcome in self._each_hanging_call(harness, call_deadline_seconds=_DEADLINE_SECONDS):
             _expect_whole_or(outcome, SourceUnavailable, "hung")
 
     def test_cancel_in_the_middle(self, harness: Harness) -> None:
-        """After a cancellation during a call, the table can be used again and closed."""
+        """After an enumeration was cancelled during a call, the table can be read and closed."""
         for outcome in self._each_hanging_call(harness, cancelled=True):
             _expect_whole_or(outcome, SplitlibError, "hung and the enumeration was cancelled")
 
@@ -134,7 +137,14 @@ class FaultTests(KitBase):
         from_then_on: bool = False,
         attempts: int = 3,
     ) -> Iterator[Outcome]:
-        """Open and read a new table for each call of the source, with this call failing."""
+        """Open and read a new table once per call to the source, with another call failing.
+
+        Args:
+            harness: Makes the tables.
+            fault: Replacement for the failing call.
+            from_then_on: Whether all later calls fail too.
+            attempts: Number of attempts that the engine makes for a call.
+        """
         settings = {"listing_threads": 1, "retry_attempts": attempts}
         for at in range(1, 1 + self._calls(harness, opening=True)):
             calls = SourceCalls(fault, at, from_then_on=from_then_on)
@@ -146,7 +156,15 @@ class FaultTests(KitBase):
     def _each_hanging_call(
         self, harness: Harness, *, cancelled: bool = False, **limits: Any
     ) -> Iterator[Outcome]:
-        """Read an open table for each call, with this call hanging, and then read it again."""
+        """Read an open table once per call to the source, with another call hanging.
+
+        After each read, the table is read again without a hanging call.
+
+        Args:
+            harness: Makes the tables.
+            cancelled: Whether to cancel the enumeration when the call hangs.
+            limits: Settings of the enumeration.
+        """
         for at in range(1, 1 + self._calls(harness, opening=False)):
             hang = _Hang()
             calls = SourceCalls(hang, at)
@@ -173,7 +191,10 @@ class FaultTests(KitBase):
             yield outcome
 
     def _calls(self, harness: Harness, *, opening: bool) -> int:
-        """Return the number of calls needed to read a table, at most ``_MOST_CALLS``."""
+        """Return the number of calls that reading a table takes, at most ``_MOST_CALLS``.
+
+        With ``opening``, the calls to open the table count too.
+        """
         subject, calls = self.create_numbered(harness, _PARTITIONS), SourceCalls()
         outcome = Outcome(0, subject, calls)
         if opening:
@@ -209,7 +230,7 @@ def _enumerate(outcome: Outcome, running: DynamicFileEnumerator) -> None:
 
 
 def _expect_whole_or(outcome: Outcome, kind: type[SplitlibError], what: str) -> None:
-    """Fail unless everything was read, or ``kind`` was raised."""
+    """Fail unless all files were read, or an error of class ``kind`` was raised."""
     __tracebackhide__ = True
     when = f"when call {outcome.at} of its source {what}"
     if outcome.error is None:

@@ -1,4 +1,4 @@
-"""Filters for tests. Each computes the matching partitions without splitlib."""
+"""Filters for tests. Each filter can also decide without splitlib which partitions match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splitlib_conformance.key_cases import KeyCase
 
 
 class Filter(Protocol):
-    """Join keys, and the partitions that they match."""
+    """A filter, and its own rule for the partitions that match."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """Return the filter for a table with the partition keys ``schema``."""
@@ -26,7 +26,7 @@ class Filter(Protocol):
 
 @dataclass(frozen=True)
 class Values:
-    """A filter by tuples of values of some keys. Without any tuple, nothing matches."""
+    """A filter by tuples of values of some keys. Without tuples, no partition matches."""
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -45,7 +45,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Range:
-    """A filter by a range of one key, including both ends. None is an open end."""
+    """A filter by a range of one key, including both ends. None means an open end."""
 
     field: str
     low: Any
@@ -56,7 +56,7 @@ class Range:
         return DynamicFilteringData.from_range({self.field: (self.low, self.high)})
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a partition with these values matches. Null never matches a bound."""
+        """Return whether a partition with these values matches. Null matches no bound."""
         if self.low is None and self.high is None:
             return True
         value = values[self.field]
@@ -67,10 +67,10 @@ class Range:
 
 @dataclass(frozen=True)
 class Marker:
-    """The marker for too many join keys: everything matches."""
+    """The filter that replaces too many join keys. Every partition matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
-        """Return the marker for the partition keys ``schema``."""
+        """Return the filter for a table with the partition keys ``schema``."""
         return DynamicFilteringData.exceeded(schema)
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
@@ -80,7 +80,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Join keys of a column that the table does not have: everything matches."""
+    """A filter on a column that the table does not have. Every partition matches."""
 
     def data(self, schema: pa.Schema) -> DynamicFilteringData:
         """Return a filter on a column that the table does not have."""
@@ -92,7 +92,7 @@ class Foreign:
 
 
 def filters_on(case: KeyCase) -> st.SearchStrategy[list[Filter]]:
-    """Return a strategy for conjunctions of a few filters on the keys of a table."""
+    """Return a Hypothesis strategy for lists of one to three filters on the keys of a case."""
     candidates = {
         name: st.sampled_from([*{row[name]: None for row in case.partitions}, *case.absent[name]])
         for name in case.schema.names

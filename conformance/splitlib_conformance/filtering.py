@@ -1,4 +1,4 @@
-"""Tests that filters keep all matches, and reduce the number of requests."""
+"""Tests that filters keep all matching files, and save requests for other partitions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from splitlib_conformance.key_cases import SEVERAL_KEYS, KeyCase
 
 _MANY = 64
 _EXAMPLES = 40
-# Requests for the details of one partition, its directory, and a few subdirectories.
+# Maximum number of requests for one partition: its details, its directory, and subdirectories.
 _REQUESTS_OF_ONE_PARTITION = 4
 
 
 class FilteringTests(KitBase):
-    """Tests of reading with join keys."""
+    """Tests that read tables with filters."""
 
     def test_no_match_is_lost(self, subject: Subject, key_case: KeyCase) -> None:
-        """With any filters, every match is read once, with the values of its partition."""
+        """With any filters, every matching file is read once, with its partition's values."""
         truth = {file.path: file for file in subject.files}
         # A Hypothesis profile may set a lower number of examples.
         examples = min(_EXAMPLES, settings().max_examples)
         with self.open(subject.address) as table:
-            # Defined here, because Hypothesis rejects a test that several subclasses share.
+            # Hypothesis rejects a test method that several subclasses share, but not this function.
             @settings(max_examples=examples, deadline=None, database=None, derandomize=True)
             @given(filters_on(key_case))
             def check(filters: list[Filter]) -> None:
@@ -60,7 +60,7 @@ class FilteringTests(KitBase):
             check()
 
     def test_one_value_reads_its_partition_alone(self, subject: Subject, key_case: KeyCase) -> None:
-        """Pruning is exact if the filter has the key's own type."""
+        """A filter with one tuple of values reads exactly the files of that partition."""
         names = tuple(key_case.schema.names)
         with self.open(subject.address) as table:
             for values in key_case.partitions:
@@ -77,13 +77,13 @@ class FilteringTests(KitBase):
         expect_files(splits, subject.files_where(wanted), "for values of the last of three keys")
 
     def test_marker_reads_everything(self, simple: Subject) -> None:
-        """The marker for too many keys prunes nothing."""
+        """The filter that replaces too many join keys prunes no partition."""
         marker = DynamicFilteringData.exceeded(simple.partition_schema)
         splits = self.splits(simple, marker)
         expect_files(splits, simple.files, "with the marker of too many keys, which prunes nothing")
 
     def test_pruned_partitions_are_not_listed(self, harness: Harness) -> None:
-        """Reading one partition takes the same number of requests for any table size."""
+        """Reading one partition takes no requests for the files of other partitions."""
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
             named = enumerator(table)

@@ -21,10 +21,10 @@ _file_numbers = itertools.count()
 
 
 def not_tried(what: str) -> NoReturn:
-    """Skip the current test, because the harness lacks an ability.
+    """Skip the current test, because it needs something that the harness cannot do.
 
     Args:
-        what: The missing ability, as in "the harness has no way to ...".
+        what: A verb phrase that completes "the harness has no way to ...".
     """
     pytest.skip(f"not tried: the harness has no way to {what}")
 
@@ -47,11 +47,11 @@ class NewPartition:
     """Files to be added to one partition, which may exist already.
 
     Attributes:
-        values: Values by key, in the table's order, as Python values; None for the null partition.
-            Empty for a table without keys.
+        values: Python values by key, in the table's order. None is the null partition. Empty for a
+            table without partition keys.
         tables: Data columns, one table per Parquet file. Without tables the partition is empty.
-        hidden: Names of files that readers must ignore, relative to the partition's directory. A
-            harness ignores them if the storage cannot hold such files.
+        hidden: Names of additional files that readers must skip, relative to the partition's
+            directory. A harness does not write them if its storage cannot hold such files.
     """
 
     values: Mapping[str, Any]
@@ -64,8 +64,8 @@ class WrittenFile:
     """One data file in the storage.
 
     Attributes:
-        path: Path as in a split of the connector: plain on the local disk, otherwise a URI.
-        size: Size in bytes, from the storage and not from the connector.
+        path: Path as in the connector's splits: a plain path on the local disk, or a URI.
+        size: Size in bytes, as the storage reports it.
         values: Partition values of the file.
     """
 
@@ -77,8 +77,8 @@ class WrittenFile:
 class Harness(ABC):
     """Makes tables for one connector, without using the connector or sharing code with it.
 
-    Only the first four methods are required. Each other method enables more tests. Tests that need
-    a missing method are skipped as "not tried: the harness has no way to ...".
+    Only the four abstract methods are required. Each other method enables more tests. A test that
+    needs a missing method is skipped with the reason "not tried: the harness has no way to ...".
     """
 
     @abstractmethod
@@ -86,13 +86,13 @@ class Harness(ABC):
         """Create a Parquet table without partitions and files.
 
         ``partition_schema`` is empty for an unpartitioned table. If the source does not support the
-        type of a column, call :func:`not_tried`. A CHAR(n) is a string field with metadata; see
-        :data:`splitlib.model.LOGICAL_TYPE`.
+        type of a column, call :func:`not_tried`. A column of type CHAR(n) is a string field with
+        the type in its metadata, under the key :data:`splitlib.model.LOGICAL_TYPE`.
         """
 
     @abstractmethod
     def add(self, table: TableAddress, partitions: Sequence[NewPartition]) -> list[WrittenFile]:
-        """Add files, and partitions that do not exist yet."""
+        """Add files to partitions, create missing partitions, and return the files."""
 
     @abstractmethod
     def drop(self, table: TableAddress, values: Mapping[str, Any]) -> None:
@@ -108,23 +108,27 @@ class Harness(ABC):
             return pq.read_table(file)
 
     def watch(self, calls: SourceCalls) -> AbstractContextManager[None]:
-        """Route every call of the source through ``calls`` while the context lasts.
+        """Route every call to the source through ``calls`` until the ``with`` block ends.
 
-        Only calls that the connector counts in its :class:`splitlib.model.Requests` matter. An
-        implementation such as this one is nearly always enough::
+        Include the calls that the connector counts in its :class:`splitlib.model.Requests`, and no
+        others. This implementation is nearly always enough, with the methods of your client::
 
             return calls.patched((MyClient, "list_partitions"), (LocalFileSystem, "ls"))
         """
         not_tried("count the calls of the source, or make them fail (watch)")
 
     def failure(self, fault: Literal["unavailable", "refused"]) -> Exception:
-        """Return the exception of a call if the source is unavailable or denies access."""
+        """Return the exception that the source's client raises for a kind of failure.
+
+        Args:
+            fault: ``unavailable``: the source does not respond. ``refused``: it denies access.
+        """
         if fault == "unavailable":
             return ConnectionResetError("the source has closed the connection")
         return PermissionError("the source refuses the credentials")
 
     def garbage(self, answer: Any) -> Any:
-        """Return a malformed response of a broken source, in place of ``answer``."""
+        """Return a malformed response that replaces the right response ``answer``."""
         return None
 
     def open_connections(self) -> int:
@@ -132,7 +136,7 @@ class Harness(ABC):
         not_tried("count open connections (open_connections)")
 
     def in_pages(self, table: TableAddress, partitions: int) -> TableAddress:
-        """Return an address of the same table with at most ``partitions`` per request."""
+        """Return an address of the same table that lists at most ``partitions`` per request."""
         not_tried("list partitions in small pages (in_pages)")
 
     def drop_table(self, table: TableAddress) -> None:
@@ -156,7 +160,7 @@ class Harness(ABC):
 def write_files(
     location: str, partition: NewPartition, **storage_options: Any
 ) -> list[WrittenFile]:
-    """Write one partition into the directory ``location``, next to its existing files."""
+    """Add the files of one partition to the directory ``location``, and return the data files."""
     fs, directory = fsspec.core.url_to_fs(location, **storage_options)
     fs.makedirs(directory, exist_ok=True)
     for name in partition.hidden:
@@ -173,7 +177,8 @@ def write_files(
     return written
 
 
-# Copied from Hive's FileUtils.escapePathName, not from splitlib, so that tests find errors there.
+# Copied from Hive's FileUtils.escapePathName and not from splitlib, so that tests find errors in
+# splitlib's own list.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | frozenset(map(chr, range(0x20)))
 
 
@@ -189,7 +194,7 @@ def hive_text(value: Any) -> str:
             return str(value).lower()
         case bytes():
             return value.decode()
-        case datetime():  # wall-clock time, for an instant in UTC
+        case datetime():  # instants are written in UTC
             local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
             return str(local)
         case float():

@@ -1,4 +1,4 @@
-"""Partition keys of each type, with values that connectors are known to get wrong."""
+"""Partition keys of each type, with values that connectors often handle wrongly."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from splitlib.model import LOGICAL_TYPE
 
 @dataclass(frozen=True, slots=True)
 class KeyCase:
-    """The keys and partitions of a table.
+    """The partition keys and partitions of a table for tests.
 
     Attributes:
         name: Name of the case.
         schema: Schema of the keys.
         partitions: Values of each partition, by key.
-        absent: Values that no partition has, by key. Filters use them.
+        absent: Values that no partition has, by key. Filters use them too.
     """
 
     name: str

@@ -24,8 +24,8 @@ class ConnectorConformance(
     LifetimeTests,
     FaultTests,
 ):
-    """All tests of a connector; see :mod:`splitlib_conformance` for how to adopt them.
+    """All tests of the kit. :mod:`splitlib_conformance` describes how to adopt them.
 
-    A subclass, whose name begins with ``Test``, defines :attr:`connector`, a fixture ``harness``
-    and, if the connector implements protocols, its :attr:`capabilities`.
+    Make a subclass whose name begins with ``Test``. It defines :attr:`connector` and a fixture
+    ``harness``, and :attr:`capabilities` if the connector implements optional protocols.
     """

@@ -1,4 +1,4 @@
-"""Tests of concurrent use of an open table, and of releasing connections when it is closed."""
+"""Tests that an open table supports several threads, and releases its connections when closed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LifetimeTests(KitBase):
                     expect_files(splits, expected, f"for k={k} while others read other k")
 
     def test_half_read_listing_can_be_left(self, simple: Subject) -> None:
-        """After an unfinished listing, the table can be used and closed."""
+        """After a caller stops a listing early, the table can be used again and closed."""
         with self.open(simple.address) as table:
             listing = enumerator(table, listing_threads=1).select_files()
             next(listing)
@@ -74,14 +74,14 @@ class LifetimeTests(KitBase):
             _expect_given_back(harness, before, f"a table was opened, {use} and closed")
 
     def test_failed_opening_gives_connections_back(self, harness: Harness) -> None:
-        """``open`` closes its connections if it raises, because no caller can."""
+        """If ``open`` raises an error, it first closes its connections: callers cannot."""
         before = harness.open_connections()
         with suppress(SplitlibError):
             self.open(harness.missing_table())
         _expect_given_back(harness, before, "failing to open a table that does not exist")
 
     def test_broken_opening_gives_connections_back(self, harness: Harness) -> None:
-        """``open`` closes its connections if the source fails at any of its calls."""
+        """If any call of ``open`` to the source fails, ``open`` closes its connections."""
         subject, calls = self.create_numbered(harness, 1), SourceCalls()
         with harness.watch(calls):
             self.open(subject.address).close()
@@ -106,7 +106,7 @@ def _at_once(read: Callable[[int], list[FileSplit]]) -> Iterator[list[FileSplit]
 
 
 def _expect_given_back(harness: Harness, before: int, when: str) -> None:
-    """Fail if connections stay open for some time after ``close``."""
+    """Fail if more connections than before are still open after some seconds."""
     __tracebackhide__ = True
     until = time.monotonic() + _PATIENCE_SECONDS
     while (now := harness.open_connections()) > before and time.monotonic() < until:

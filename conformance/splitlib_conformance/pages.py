@@ -1,4 +1,4 @@
-"""Tests that partitions are listed in large pages, completely, and always in the same order."""
+"""Tests that partitions are listed completely, in large pages, and always in the same order."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from splitlib_conformance.expectations import expect, expect_files, expect_parti
 from splitlib_conformance.harness import Harness
 
 _MANY = 64
-# Real pages are far larger. A listing per partition would cost requests for pruned partitions too.
+# Real pages are far larger. With one request per partition, pruned partitions would cost requests.
 _LEAST_PARTITIONS_PER_PAGE = 4
 _SMALL_PAGE = 3
 
 
 class PagesTests(KitBase):
-    """Tests of the order, number and request counts of batches of partitions."""
+    """Tests of the batches of partitions: their order, their number and their request counts."""
 
     def test_order_is_the_same_every_time(self, harness: Harness) -> None:
-        """Partitions have the same order in every listing, also with filters or reopened tables."""
+        """Partitions are always listed in the same order, also with a filter or after reopening."""
         subject = self.create_numbered(harness, _MANY)
         orders = []
         for _ in range(2):
@@ -47,7 +47,7 @@ class PagesTests(KitBase):
     def test_pages_hold_many_partitions(self, harness: Harness) -> None:
         """Pages are as large as the source allows, so one request returns many partitions.
 
-        The test accepts quite small pages, because its tables are small.
+        The tables of the test are small, so pages of a few partitions are accepted.
         """
         subject = self.create_numbered(harness, _MANY)
         with self.open(subject.address) as table:
@@ -92,7 +92,7 @@ class PagesTests(KitBase):
         )
 
     def test_same_splits_in_the_same_order(self, subject: Subject) -> None:
-        """Splits have the same order with any number of threads and in each opening."""
+        """Splits have the same order for any number of threads, and after reopening the table."""
         runs = []
         for threads in (1, 16, 16):
             with self.open(subject.address) as table:

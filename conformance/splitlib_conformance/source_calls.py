@@ -13,14 +13,16 @@ Call = Callable[[], Any]
 
 
 class SourceCalls:
-    """Receives every call of a source while :meth:`Harness.watch` is active.
+    """Counts the calls to a source, and replaces some of them.
+
+    :meth:`Harness.watch` routes all calls through this object.
 
     Attributes:
         made: Number of calls.
         struck: Number of calls that were replaced.
 
     Args:
-        instead: Replacement, which receives the original call.
+        instead: Function that replaces a call. It receives the original call. None: replace none.
         at: Number of the call to replace, counted from 1.
         from_then_on: Whether to replace all later calls too.
     """
@@ -49,11 +51,11 @@ class SourceCalls:
 
     @contextmanager
     def patched(self, *methods: tuple[Any, str]) -> Iterator[None]:
-        """Route calls of the source's client through this object, for :meth:`Harness.watch`.
+        """Route functions of the source's client through this object until the block ends.
 
         Args:
-            methods: Pairs of a class or module and the name of a function in it. None of the
-                functions may call another one, because the call would be counted twice.
+            methods: Pairs of a class or module and the name of a function in it. If one of the
+                functions calls another one of them, that call is counted twice.
         """
         with ExitStack() as stack:
             for owner, name in methods:

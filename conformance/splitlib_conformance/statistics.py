@@ -1,4 +1,4 @@
-"""Tests that the statistics of files cover all their values, so that pruning loses no rows."""
+"""Tests that statistics of files are right, so that pruning by them loses no rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from splitlib_conformance.harness import Harness, NewPartition
 from splitlib_conformance.key_cases import ONE_KEY_CASES, KeyCase
 
 _COLUMN = "c"
-# A second column of the same type. Its files contain other values, so the bounds differ.
+# Name of a second column of the same type. Each file has other values in it, so its bounds differ.
 _OTHER = "other"
 
 
@@ -33,7 +33,7 @@ class Column:
     Attributes:
         subject: The table.
         case: Type and values of the column.
-        rows: Values of each column, by path of the file.
+        rows: The values of each column, by path of the file.
     """
 
     subject: Subject
@@ -46,7 +46,7 @@ class Column:
         return self.case.schema.field(0).with_name(_COLUMN)
 
     def everything(self, table: Table) -> Predicate:
-        """Return a predicate that keeps every file and uses every column with statistics."""
+        """Return a predicate that keeps every file and needs statistics of every column."""
         known = table.metadata.filterable
         names = {name.lower() for name in known.names}
         filters = [
@@ -57,7 +57,7 @@ class Column:
         return Predicate(known, filters)
 
     def values(self) -> dict[str, list[Any]]:
-        """Return all values of each column."""
+        """Return all values of each column, over all files."""
         found: dict[str, list[Any]] = {_COLUMN: [], _OTHER: []}
         for of_file in self.rows.values():
             for name, values in of_file.items():
@@ -70,13 +70,17 @@ class StatisticsTests(KitBase):
 
     @pytest.fixture(params=ONE_KEY_CASES, ids=lambda case: case.name)
     def column_case(self, request: pytest.FixtureRequest) -> KeyCase:
-        """Return each type of column in turn."""
+        """Return a type of columns. Each test with this fixture runs once per type."""
         case: KeyCase = request.param
         return case
 
     @pytest.fixture
     def column(self, harness: Harness, column_case: KeyCase) -> Column:
-        """Create files with separate value ranges, one repeated value, nulls, or all values."""
+        """Create a table whose files have different kinds of values.
+
+        There are files with low values, high values, one repeated value, one value and null, only
+        nulls, and all values.
+        """
         field = column_case.schema.field(0)
         schema = pa.schema([field.with_name(_COLUMN), field.with_name(_OTHER)])
         given = [p["k"] for p in column_case.partitions if p["k"] is not None]
@@ -94,7 +98,7 @@ class StatisticsTests(KitBase):
         return Column(subject, column_case, rows)
 
     def test_bounds_enclose_the_rows(self, column: Column) -> None:
-        """No value is below the lower bound or above the upper bound of its file."""
+        """No value in a file is below the file's lower bound or above its upper bound."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             for value in _plain(values):
@@ -110,7 +114,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_flags_are_of_the_rows(self, column: Column) -> None:
-        """A file has no nulls, NaN or values if its statistics say so."""
+        """If ``has_null``, ``has_nan`` or ``has_value`` is false, the file has no such value."""
         for path, name, known, row in self._statistics(column):
             values = pa.array(column.rows[path][name], column.field.type)
             plain = _plain(values)
@@ -128,7 +132,7 @@ class StatisticsTests(KitBase):
                 )
 
     def test_statistics_lose_no_match(self, column: Column) -> None:
-        """Every file with a matching row is read, for any filter on its columns."""
+        """For each filter on data columns, every file with a matching row is read."""
         kind = column.field.type
         every = list({str(v): v for v in column.values()[_COLUMN]}.values())
         distinct = [*every[:: 1 + len(every) // _MOST_VALUES], None]
@@ -152,7 +156,7 @@ class StatisticsTests(KitBase):
                     )
 
     def test_statistics_prune(self, column: Column) -> None:
-        """The statistics prune a file whose values are all different from the key."""
+        """A filter for the highest value prunes a file that has only lower values."""
         kind = column.field.type
         values = {
             path: [value.as_py() for value in _plain(pa.array(rows[_COLUMN], kind))]
@@ -179,7 +183,7 @@ class StatisticsTests(KitBase):
         pytest.skip("not tried: the connector's filter_schema has no data column")
 
     def _statistics(self, column: Column) -> Iterator[tuple[str, str, ColumnStatistics, int]]:
-        """Yield path, column name, statistics of the column, and the file's row in them."""
+        """Yield each file's path with each column's name, statistics, and row in the statistics."""
         found = 0
         with self._described(column) as table:
             predicate = column.everything(table)
