@@ -1,4 +1,5 @@
 """Benchmarks of splitlib and its alternatives, run with ``python -m benchmarks``.
 
-All contenders of a comparison run in turns, in one process, on the same tables.
+Each benchmark compares contenders, that is programs or queries with the same result. They run in
+turns on the same tables.
 """

@@ -1,7 +1,7 @@
-"""Compare assigning splits through the coordinator with a plain enumeration of the same table.
+"""Compare the coordinator, which assigns splits to readers, with a plain enumeration of the table.
 
-The table is in memory, so that only splitlib itself is measured: listing, splitting, assigning
-and acknowledging. Readers only acknowledge their splits and do not read them.
+The table is in memory, so that no storage is measured. Readers acknowledge their splits, but do not
+read them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Compare ``format("splitlib")`` with the native scan and with pyarrow without Spark.
 
 All contenders read all columns of the same Parquet files. The result is rows per second of CPU
-time, summed over this process, the JVM and Spark's Python workers. Spark discards the rows, but
-first converts columns to rows, as in most queries. pyarrow alone discards the columns. A plain
-data source that only reads the files shows the cost of fetching batches from Python into Spark.
+time, summed over this process, the JVM and Spark's Python workers. Contenders on Spark convert
+batches to rows, as in most queries, and then discard the rows. Contenders without Spark discard the
+batches. One contender is a data source that does nothing but read the files. It shows the cost of
+passing batches from Python to Spark.
 """
 
 from __future__ import annotations

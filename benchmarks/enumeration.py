@@ -1,7 +1,7 @@
-"""Compare splitlib's enumeration of a large table with the fewest calls that it needs.
+"""Compare splitlib's enumeration of a large table with the calls that it cannot do without.
 
-These calls fetch all partition names, fetch the matching partitions by name, and list each
-matching directory. They use the same protocol and filesystem as splitlib.
+These calls load all partition names, load the matching partitions by name, and list each matching
+directory. They use the same protocol and filesystem as splitlib.
 """
 
 from __future__ import annotations

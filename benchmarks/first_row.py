@@ -1,13 +1,15 @@
-"""Measure a cold join that needs few of many partitions, to its first row and to its last.
+"""Measure the time to the first row and to the last row of a join that needs few partitions.
+
+Before each run, Spark's cached tables and listings are dropped.
 
 The contenders are:
 
 - Spark's dynamic partition pruning, with default settings and with tuned listing
 - Spark with the partition values written into the query by hand
 - splitlib with given keys, and splitlib with keys that it collects from the dimension
-- the fewest calls that the query needs
+- only the steps that the query cannot do without
 
-On a larger table only the last two are measured, since Spark would list it for minutes.
+On a larger table only the last two contenders are measured, since Spark would list it for minutes.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def run(sizes: Sizes, directory: Path) -> Result:
         larger, _ = build_stars(metastore, directory, sizes, sizes.more_partitions)
         with spark_session(directory, metastore.spark_conf()) as spark:
             in_turns("warming up", _contenders(spark, metastore.uri, small, True), sizes.warm_up)
-            # The first calls after a metastore starts take ten times as long. The slowest
-            # contender is left out: it sends the same calls as the tuned ones.
+            # The first calls after a metastore starts take ten times as long. The first contender
+            # is left out, because it is the slowest and sends the same calls as the tuned ones.
             asking = _contenders(spark, metastore.uri, star, True)[1:]
             in_turns("warming up the metastore", asking, min(1, sizes.warm_up))
             comparisons = [
@@ -71,7 +73,7 @@ def _contenders(spark: SparkSession, uri: str, star: Star, first_row: bool) -> l
         queries.contender(BY_HAND, queries.by_hand),
         queries.contender(GIVEN_KEYS, queries.given_keys),
         queries.contender(JOIN_KEYS, queries.join_keys),
-        # List the few paths on the driver, as the tuned contender does.
+        # With this setting, Spark lists the few paths on the driver and not in a job.
         queries.contender(FLOOR, queries.least, TUNED["Spark DPP, listing on the driver"]),
     ]
 

@@ -1,7 +1,7 @@
 """Compare the planning of Iceberg scans with PyIceberg's planning of the same snapshots.
 
-The time runs from the opened table to the last planned file. Only metadata is read. PyIceberg
-binds its filter again for each file, so its time grows with the number of files times keys.
+The table is open before the measurement starts, and only metadata is read. PyIceberg binds its
+filter again for each file, so its time grows with the number of files times the number of keys.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _many_keys(catalog: Catalog, sizes: Sizes) -> Comparison:
 def _many_manifests(catalog: Catalog, sizes: Sizes) -> Comparison:
     """Compare planning with keys that match files of 2 of 50 manifests.
 
-    Most keys match no file. There are more than 200 keys, the limit up to which PyIceberg prunes
-    manifests.
+    Most keys match no file. There are more than 200 keys, because PyIceberg does not prune
+    manifests by more than 200 keys.
     """
     of_each = sizes.in_manifest
     table = build_table(catalog, manifests=_MANIFESTS, files=of_each)
@@ -111,7 +111,7 @@ def _ours(
 ) -> Contender:
     """Return a contender that plans with an empty metadata cache.
 
-    With ``again``, the cache holds the metadata of an earlier planning of the same snapshot.
+    With ``again``, the same snapshot has been planned before, so its metadata is in the cache.
     """
     data = splitlib.DynamicFilteringData.from_values({KEY: keys})
 

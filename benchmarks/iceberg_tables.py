@@ -1,4 +1,4 @@
-"""Iceberg tables without data files: planning reads only metadata."""
+"""Build Iceberg tables whose data files do not exist, because planning reads only metadata."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONG = LongType()
 
 
 def open_catalog(directory: Path) -> Catalog:
-    """Open a SQLite catalog in the directory, with the tables of earlier runs."""
+    """Open the SQLite catalog in a directory, or create it. It has the tables of earlier runs."""
     directory.mkdir(parents=True, exist_ok=True)
     catalog = load_catalog(
         "benchmarks",

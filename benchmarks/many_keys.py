@@ -1,4 +1,4 @@
-"""Measure a cold join with more keys than Spark sends to the metastore, to its first row.
+"""Measure the time to the first row of a join with more keys than Spark sends to the metastore.
 
 Above ``spark.sql.hive.metastorePartitionPruningInSetThreshold`` values (1,000), Spark sends only
 their minimum and maximum to the metastore. In this benchmark the keys are spread over all

@@ -1,6 +1,6 @@
 """Measure how long splitlib needs to find matching partitions among a million in a metastore.
 
-The peer is the same metastore call through the generated client, without splitlib. Each sample
+splitlib is compared with the same metastore call through Thrift's generated client. Each sample
 runs in a new process, so that its peak memory can be measured too.
 """
 
@@ -32,7 +32,7 @@ class _Case(NamedTuple):
     arguments: tuple[Any, ...]
     keys: dict[str, list[Any]]
     most: float
-    """Allowed ratio of splitlib's value to the raw call's; 0 = fixed bounds instead of a ratio."""
+    """Maximum ratio of splitlib's time to the raw call's. 0: fixed maxima for time and memory."""
 
 
 def run(sizes: Sizes, directory: Path) -> Result:
@@ -128,7 +128,7 @@ def _ours(uri: str, case: _Case, of_time: bool) -> Sample:
         started = time.perf_counter()
         enumerator = splitlib.DynamicFileEnumerator(table)
         enumerator.set_dynamic_filtering_data(data)
-        # Only the first step of an enumeration: the later steps depend on the storage.
+        # Measure only the first step of an enumeration, because later steps depend on the storage.
         matched = sum(mask.true_count for _, mask in enumerator.match_partitions())
         seconds = time.perf_counter() - started
     return Sample(seconds if of_time else peak_megabytes() - before, {"matched": matched})

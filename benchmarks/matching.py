@@ -1,7 +1,7 @@
 """Compare matching partitions against keys with Arrow's own kernels.
 
-There are as many keys as partitions. For a single key column the peer is ``is_in``. For tuples it
-is a semi join, since Arrow does not have ``is_in`` for them.
+There are as many keys as partitions. With one key column, splitlib is compared with ``is_in``. With
+two key columns it is compared with a semi join, since Arrow's ``is_in`` does not support them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(sizes: Sizes, directory: Path) -> Result:
 
 
 def _numbers(count: int) -> tuple[pa.Array, pa.Array]:
-    """Return shuffled partition values, and shuffled keys of which half have a partition."""
+    """Return shuffled partition values, and shuffled keys. Half of the keys have a partition."""
     shuffled = random.Random(0).sample(range(count), count)
     keys = [2 * n + n % 2 for n in random.Random(1).sample(range(count), count)]
     return pa.array([2 * n for n in shuffled], pa.int32()), pa.array(keys, pa.int32())

@@ -21,7 +21,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A program that a benchmark measures and compares with others."""
+    """A program or query that a benchmark measures and compares with others."""
 
     name: str
     run: Callable[[], Sample]
@@ -31,7 +31,7 @@ class Contender:
     """
     settings: Mapping[str, str] = field(default_factory=dict)
     may_fail: bool = False
-    """Whether a failure counts as a result, such as that of a peer beyond its limits."""
+    """Whether a failure is a result. Another tool may fail on input beyond its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class Measured:
 def in_turns(title: str, contenders: Sequence[Contender], repeat: int) -> list[Measured]:
     """Run all contenders once per round, every second round in reverse order.
 
-    The order changes so that no contender always runs after the one that leaves the most garbage.
+    If the order were always the same, a contender would always pay for the garbage of the same
+    other contender.
 
     Raises:
         RuntimeError: The counts of a contender differ between rounds.

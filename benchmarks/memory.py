@@ -1,7 +1,7 @@
 """Measure the peak memory of a process that lists and matches a very large table.
 
-Another process sends the partition names over the metastore's protocol. Each sample runs in a new
-process, because the peak of a process cannot be reset.
+A fake metastore in another process sends the partition names. Each sample runs in a new process,
+because the peak memory of a process cannot be reset.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _peak_of_matching(uri: str, matching: int) -> Sample:
 
 
 def peak_megabytes() -> float:
-    """Return the peak memory of this process since it started.
+    """Return the peak memory of this process since its start, in megabytes.
 
     The value is ``VmHWM`` of Linux. ``ru_maxrss`` is not used, because it starts with the peak of
     the parent process.

@@ -1,4 +1,4 @@
-"""Tables in a Hive metastore, created through Thrift without Spark, partitions in bulk."""
+"""Create tables in a Hive metastore through Thrift, and add their partitions in bulk."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DATABASE = "default"
 
 
 def open_metastore(directory: Path) -> HiveMetastore:
-    """Return the metastore of all benchmarks, which keeps its tables in ``directory``."""
-    # Spark fetches all 100,000 partitions of a table at once, which needs more than the default.
+    """Return the metastore of the benchmarks. Tables stay in ``directory`` for later runs."""
+    # Spark loads all 100,000 partitions of a table at once, so the default heap is too small.
     return HiveMetastore(directory / "metastore", heap_megabytes=2048)
 
 
 @contextlib.contextmanager
 def raw_client(uri: str) -> Iterator[Any]:
-    """Connect the generated Thrift client with the fastest protocol, for the ``with`` block."""
+    """Connect Thrift's generated client with its fastest protocol for the ``with`` block."""
     host, _, port = uri.removeprefix("thrift://").partition(":")
     transport = TBufferedTransport(TSocket(host, int(port)), 1 << 16)
     transport.open()
@@ -58,7 +58,7 @@ def create_table(
         location: The table's directory.
         columns: Names and Hive types of the data columns.
         keys: Names and Hive types of the partition keys.
-        partitions: The partition values: a string each for a single partition key, else tuples.
+        partitions: Values of each partition: a string if there is one partition key, or a tuple.
 
     Returns:
         Whether the table is new.

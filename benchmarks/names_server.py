@@ -1,6 +1,6 @@
 """A fake metastore in another process, whose table has any number of generated partitions.
 
-It uses the real protocol through the real generated code, but stores nothing.
+It uses the metastore's protocol through Thrift's generated code, but stores nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def names_server(count: int) -> Iterator[str]:
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(count, theirs), daemon=True)
     process.start()
-    theirs.close()  # Then only the server has this end, and recv() fails if the server dies.
+    theirs.close()  # If no other process has this end, recv() fails when the server dies.
     try:
         yield f"thrift://127.0.0.1:{ours.recv()}"
     finally:
@@ -49,7 +49,7 @@ def names_server(count: int) -> Iterator[str]:
 
 
 class _Handler:
-    """The two metastore calls that list partitions."""
+    """The two metastore calls that listing partition names needs."""
 
     def __init__(self, count: int) -> None:
         self._names = [partition_name(i) for i in range(count)]

@@ -1,7 +1,7 @@
 """Measure how long the driver needs to make a DataFrame from a list of known files.
 
-``spark.read`` checks every path, and starts a job for more than 32. splitlib passes the known
-sizes and times to Spark and checks no path, so the files do not even need to exist.
+``spark.read`` checks every path, and starts a job for more than 32 paths. splitlib passes the known
+sizes and modification times to Spark and checks no path. So most of the files need not exist.
 """
 
 from __future__ import annotations

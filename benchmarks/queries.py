@@ -1,4 +1,7 @@
-"""The star join as each contender runs it. After pruning, all of them do the same work."""
+"""The join of a fact table with a dimension, as each contender prunes it.
+
+After pruning, all contenders read the same files.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ TUNED: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class StarQueries:
-    """The join of sales with the days where ``column = 1``, to its first row or to all rows.
+    """The join of sales with the days where ``column = 1``.
+
+    The query returns its first row, or counts all rows.
 
     A hint broadcasts the dimension. The pruned sales are so small that Spark would otherwise
     broadcast them for some contenders and not for others.
@@ -67,10 +72,10 @@ class StarQueries:
         return self._join(self._reader().filtered_by(data).load())
 
     def least(self) -> DataFrame:
-        """Return the join with only the steps that every contender needs, without any checks.
+        """Return the join with only the steps that it cannot do without.
 
-        These are Spark's job for the keys, the calls of the metastore's generated client, one
-        listing of each directory, and Spark's own scan of these paths.
+        These are Spark's job for the keys, two calls to the metastore, one listing of each matching
+        directory, and Spark's own scan of these paths.
         """
         keys = {row[0] for row in self._dates().select("d_day").distinct().collect()}
         with raw_client(self.uri) as client:
@@ -113,7 +118,7 @@ class StarQueries:
         rows, expected = done.result[0][0], 1 if self.first_row else self.star.rows
         if rows != expected:
             raise RuntimeError(f"{rows} rows, {expected} expected")
-        # A contender that did not prune is no fair comparison.
+        # Contenders are comparable only if they read the same files.
         if done.files_read != self.star.files_needed:
             raise RuntimeError(f"{done.files_read} files read, {self.star.files_needed} expected")
         counts = {

@@ -16,7 +16,7 @@ class Comparison:
     title: str
     unit: str
     reference: str
-    """Name of the contender whose median is 1 in the ratios of the others."""
+    """Name of the contender by whose median the other medians are divided."""
     contenders: list[Measured]
 
     def __getitem__(self, name: str) -> Measured:
@@ -69,16 +69,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An upper bound for a ratio of medians or for a value."""
+    """A measured value, such as a ratio of medians, and its upper bound."""
 
     text: str
     value: float | None
-    """Measured value. None if the peer failed, which counts as reached."""
+    """Measured value. None if the other contender failed; then the target counts as reached."""
     at_most: float
+    """The upper bound."""
 
     @property
     def reached(self) -> bool:
-        """Whether the value is within the bound, or the peer failed."""
+        """Whether the value is at most ``at_most``, or the other contender failed."""
         return self.value is None or self.value <= self.at_most
 
 

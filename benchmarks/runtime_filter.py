@@ -1,7 +1,7 @@
-"""Measure runtime filters: a scan of sales drops rows that do not have a return.
+"""Measure filters that are built from one side of a join and drop rows of the other side's scan.
 
-Sales are joined with their returns, which are pruned by day, in a shuffle join. By default Spark
-uses its runtime filters only for scans of at least 10 GB. One contender is Spark with runtime
+Sales are joined with their returns in a shuffle join, and the returns are pruned by day. By default
+Spark uses its runtime filters only for scans of at least 10 GB. One contender is Spark with runtime
 filters for scans of any size. splitlib runs with and without its own row filters.
 """
 

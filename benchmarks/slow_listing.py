@@ -1,7 +1,7 @@
 """Measure the star join on storage where every directory listing is slow.
 
-Spark uses a Hadoop file system that sleeps before each listing, and splitlib an fsspec filesystem
-that does the same. Both count their listings.
+Spark reads through a Hadoop file system that sleeps before each listing. splitlib uses an fsspec
+filesystem that does the same. Both filesystems count their listings.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from benchmarks.metastore_tables import create_table
 from benchmarks.sizes import Sizes
 from splitlib.testing import HiveMetastore
 
-# Days from one partition to the next. The days between do not have a partition.
+# Number of days from one partition to the next. Days between two partitions have no partition.
 _STEP = 100
 _ROWS_PER_FILE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """The tables of a star in the metastore, and the days where ``few = 1`` and ``many = 1``."""
+    """A fact table and a dimension in the metastore, and the days that queries select."""
 
     sales: str
     """Name of the fact table: columns ``item``, ``amount`` and the partition key ``day``."""
@@ -30,9 +30,9 @@ class Star:
     partitions: int
     files: int
     few: list[int]
-    """Days that have a partition, spread evenly over all partitions."""
+    """Days where ``few = 1``. All have a partition, and they are evenly spaced."""
     many: list[int]
-    """The days of ``few``, and days without a partition, spread over the same range."""
+    """Days where ``many = 1``: the days of ``few``, and days without a partition among them."""
 
     @property
     def files_needed(self) -> int:
@@ -84,7 +84,7 @@ def _build_star(
 
 
 def spread(values: list[int], count: int) -> list[int]:
-    """Return ``count`` of the values at even distances, including the first and the last."""
+    """Return ``count`` evenly spaced values, including the first and the last."""
     last = len(values) - 1
     return sorted({values[i * last // max(count - 1, 1)] for i in range(min(count, len(values)))})
 

@@ -1,4 +1,4 @@
-"""Listing with splitlib, and listing the fewest possible pages with obstore alone."""
+"""Two contenders: splitlib, and obstore alone, which lists as few pages as possible."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from splitlib.table import Table
 
 
 class Enumeration:
-    """Selecting files with splitlib, from an open table. :meth:`run` is measured.
+    """Selects files with splitlib. The table is open before :meth:`run`, which is measured.
 
     Args:
         endpoint: URL of the store.
         partitions: Number of partitions of the table.
         matching: Numbers of the partitions that match the filter.
-        files_each: See :class:`KnownPartitions`.
+        files_each: Files per partition according to statistics; 0 means no statistics.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Enumeration:
 
 
 class BareListing:
-    """Listing the fewest possible pages with obstore, in as many threads as splitlib uses.
+    """Lists as few pages as possible with obstore. :meth:`run` is measured.
 
     Args:
         endpoint: URL of the store.
@@ -76,7 +76,7 @@ class BareListing:
         """List the pages.
 
         Raises:
-            RuntimeError: The pages have fewer files than the partitions.
+            RuntimeError: The pages have fewer files than the matching partitions.
         """
         with ThreadPoolExecutor(self._threads) as pool:
             found = sum(pool.map(self._page, self._pages))

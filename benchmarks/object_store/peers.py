@@ -1,7 +1,7 @@
 """Other libraries that find the files of the same partitions.
 
-Each library runs the documented call that is closest to listing files. pyarrow returns the
-fragments. Polars and DuckDB return the number of rows, for which they also open the files.
+Each library runs the documented call that comes closest to listing files. pyarrow returns one
+fragment per file. Polars and DuckDB count rows, so they also open the files.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Peer(NamedTuple):
     what: str
     """Call or query that is measured."""
     prepare: Callable[[str, Sequence[int]], Callable[[], int]]
-    """Function of the store's host and port and of the partition numbers.
+    """Function that returns the call to measure.
 
-    It returns the call to measure. That call returns the number of files found, or the number of
-    rows, which is the same because each file has one row.
+    Its arguments are the store's host and port, and the partition numbers. The call returns the
+    number of files, or the number of rows. Both are equal, because each file has one row.
     """
     opens_files: bool = False
     """Whether the peer opens every file. If most partitions match, this takes minutes."""
@@ -108,7 +108,7 @@ def _duckdb(address: str, matching: Sequence[int]) -> Callable[[], int]:
     values = ", ".join(map(str, matching))
 
     def run() -> int:
-        # A new cursor each time: DuckDB caches listings.
+        # Use a new cursor each time, because DuckDB caches listings.
         found = connection.cursor().execute(
             f"SELECT count(*) FROM read_parquet('{_ROOT}/*/*.parquet', hive_partitioning = true) "
             f"WHERE k IN ({values})"

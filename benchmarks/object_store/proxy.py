@@ -1,8 +1,8 @@
 """A proxy for an S3 server that counts requests, delays responses and limits concurrency.
 
 The proxy runs in its own process, so that its CPU time does not count as the driver's. It caches
-responses. So all contenders see the same latency, and the server does not compete with them for
-CPU time.
+the server's responses, so all contenders see the same latency, and the server takes no CPU time
+from them.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Behaviour:
     delay_seconds: float = 0.0
     """Minimum time from a received request to its response, in seconds."""
     most_at_once: int | None = None
-    """Maximum number of requests in flight at which listings are accepted. None = no limit.
+    """Maximum number of concurrent requests; None means no limit.
 
-    Further listings are rejected with status 503, without delay.
+    At this number, further listings are rejected with status 503, without delay.
     """
     remembers: bool = True
     """Whether responses to GET and HEAD are cached."""
@@ -62,7 +62,7 @@ class Behaviour:
 
 
 class RunningProxy:
-    """A handle on the proxy's process."""
+    """Controls the proxy's process."""
 
     def __init__(self, port: int, control: Connection) -> None:
         self.address = f"{_HOST}:{port}"
@@ -153,7 +153,7 @@ class _Proxy:
                 if is_listing and self._is_too_many():
                     writer.write(_REFUSED % (len(_SLOW_DOWN), _SLOW_DOWN))
                     continue
-                # Keep these counts: a reset during the request replaces `self.counts`.
+                # Keep this object, because a reset during the request replaces `self.counts`.
                 counts = self._begun(request.first_line, is_listing)
                 try:
                     answer = self._known(request)

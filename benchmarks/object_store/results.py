@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Runs:
-    """All runs of one contender in one case, a list item for each run."""
+    """All runs of one contender in one case. Lists have one item for each run."""
 
     requests: list[int] = field(default_factory=list)
     """Number of listing requests, counted by the proxy."""
@@ -22,7 +22,7 @@ class Runs:
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     answer_seconds: list[float] = field(default_factory=list)
-    """Average time to a response, in seconds."""
+    """Average time from a request to its response, in seconds."""
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class CaseResult:
     name: str
     matching: int
     least: int
-    """Fewest possible requests; see :func:`benchmarks.object_store.tables.first_of_pages`."""
+    """Smallest possible number of listing requests."""
     threads: int
     latency_seconds: float
     runs: dict[str, Runs]
@@ -45,12 +45,17 @@ class CaseResult:
     def ideal_seconds(self, requests: float) -> float:
         """Return the time that the requests take if all threads are always busy, in seconds.
 
-        Only the latency counts.
+        The latency of the storage is the only cost that counts.
         """
         return math.ceil(requests / self.threads) * self.latency_seconds
 
     def row(self, name: str, bare: str) -> list[str]:
-        """Return the table cells of one contender: medians, their spread, and ratios of medians."""
+        """Return the table cells of one contender.
+
+        Args:
+            name: Name of the contender.
+            bare: Name of the contender whose CPU time is compared.
+        """
         runs = self.runs[name]
         if runs.error is not None:
             return [self.name, name, f"failed: {runs.error}", *[""] * 8]

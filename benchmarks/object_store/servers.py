@@ -1,4 +1,4 @@
-"""A local S3 server: versitygw on a directory if it is installed, else moto."""
+"""A local S3 server: versitygw if it is installed, otherwise moto."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from obstore.store import S3Store
 
 BUCKET = "lake"
-# Unusual words, because splitlib masks known secrets in all its texts.
+# splitlib masks known secrets in all messages, so these words must not occur in other texts.
 KEY, SECRET = "key-of-benchmarks", "secret-of-benchmarks"
 _HOST = "127.0.0.1"
 _START_SECONDS = 30.0
@@ -52,7 +52,8 @@ def obstore_of(endpoint: str, prefix: str | None = None) -> S3Store:
 def s3a_settings(endpoint: str, jars: Path) -> dict[str, str]:
     """Return the settings that connect Spark to a store.
 
-    Hadoop's defaults allow many more connections and threads than there are tasks.
+    Limits of connections and threads keep Hadoop's defaults, which are far above the number of
+    tasks.
 
     Args:
         endpoint: URL of the store.
@@ -73,7 +74,7 @@ def s3a_settings(endpoint: str, jars: Path) -> dict[str, str]:
 
 @contextmanager
 def running_server(objects: dict[str, bytes], directory: Path, versitygw: str) -> Iterator[Server]:
-    """Run an S3 server with one bucket of the given objects, for the ``with`` block.
+    """Run an S3 server for the ``with`` block. It has one bucket, with the given objects.
 
     Args:
         objects: Content by key.

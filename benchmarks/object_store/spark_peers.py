@@ -1,4 +1,4 @@
-"""Spark as a peer, which lists the directories of a table in a job."""
+"""Spark as a contender. It lists the directories of a table in a job."""
 
 from __future__ import annotations
 

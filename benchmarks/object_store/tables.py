@@ -31,7 +31,8 @@ class Case(NamedTuple):
 def cases(partitions: int, named: str = "") -> list[Case]:
     """Return cases in which 0.1%, 3%, 50%, 99% and 100% of the partitions match.
 
-    In each but the last, matching partitions are once neighbours and once spread evenly.
+    Except for 100%, there are two cases each. In the first, the matching partitions are adjacent.
+    In the second, they are evenly spaced.
 
     Args:
         partitions: Number of partitions of the table.
@@ -67,9 +68,9 @@ def objects_of(partitions: int) -> dict[str, bytes]:
 def first_of_pages(matching: Sequence[int]) -> list[int]:
     """Return the first partition of each page, for the fewest pages with all matching files.
 
-    A request lists up to 1,000 keys in byte order, starting after any key. So a page covers
-    1000 / ``FILES`` consecutive partitions, and the next page starts with the next matching
-    partition. Fewer pages are impossible, because each page starts as late as it can.
+    A request lists up to 1,000 object keys in byte order, and may start after any key. So a page
+    covers 1000 / ``FILES`` consecutive partitions. The next page starts with the next matching
+    partition. There cannot be fewer pages, because each page starts as late as possible.
     """
     pages, reached = [], -1
     for k in matching:
@@ -86,7 +87,7 @@ class KnownPartitions(Connector):
         root: URL of the table's directory.
         partitions: Number of partitions.
         storage: Storage that lists the directories.
-        files_each: Files per partition according to statistics; 0 = no statistics.
+        files_each: Files per partition according to statistics; 0 means no statistics.
     """
 
     def __init__(self, root: str, partitions: int, storage: Storage, files_each: float) -> None:

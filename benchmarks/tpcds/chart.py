@@ -1,4 +1,4 @@
-"""A chart of each query's seconds, cold and warm, and of the bytes read, in every mode."""
+"""A chart of the time and of the bytes read by each query, in every mode."""
 
 from __future__ import annotations
 

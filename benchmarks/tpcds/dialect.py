@@ -1,4 +1,4 @@
-"""Replacements that adapt DuckDB's TPC-DS queries to Spark SQL. All else stays unchanged."""
+"""Replacements that adapt DuckDB's TPC-DS queries to Spark SQL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
     """Return the text after all replacements.
 
     Raises:
-        ValueError: The text to replace does not occur, so DuckDB has changed the query.
+        ValueError: A text to replace does not occur. Probably DuckDB has changed the query.
     """
     for replacement in replacements:
         if replacement.old not in text:

@@ -26,6 +26,6 @@ def is_pruned(report: PlanReport) -> bool:
 
 
 def reasons_not_to_prune(report: PlanReport) -> tuple[str, ...]:
-    """Return the distinct reasons of the query and of its scans."""
+    """Return the reasons why the query and its scans are not pruned, each once."""
     told = [f"{scan.table}: {reason}" for scan in report.scans for reason in scan.reasons]
     return tuple(dict.fromkeys([*report.reasons, *told]))

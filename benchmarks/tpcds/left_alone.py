@@ -1,6 +1,6 @@
-"""Count the partitions read by joins that Spark's dynamic pruning mostly does not support.
+"""Count the partitions that Spark and splitlib read for different kinds of joins.
 
-splitlib runs the same joins.
+Spark's dynamic pruning does not support most of these kinds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FACT = "store_sales"
 _ON = "ss_sold_date_sk = d_date_sk"
 _WHAT = "count(*), sum(ss_quantity)"
 _CACHED = "cached_days"
-# The text differs from _DAYS, since Spark uses cached data for every equal part of a query.
+# This query must differ from _DAYS. Otherwise Spark would use the cached rows in other joins too.
 _CACHED_DAYS = f"{_DAYS} AND d_qoy = 1"
 
 

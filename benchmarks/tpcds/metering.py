@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of one query from its text to its last row, including jobs that ran to plan it."""
+    """Cost of one query, from planning to the last row, including jobs that ran to plan it."""
 
     seconds: float
     cpu_seconds: float
@@ -36,7 +36,7 @@ class Meter:
         jvm: Any = spark._jvm
         self._context: Any = spark.sparkContext._jsc.sc()
         self._catalog = jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
-        # Arguments of stageList: stages and tasks of any status, without details or quantiles.
+        # These arguments of stageList select stages of any status, without details and quantiles.
         nothing = jvm.java.util.ArrayList()
         gateway: Any = spark.sparkContext._gateway
         quantiles = gateway.new_array(jvm.double, 0)

@@ -1,4 +1,7 @@
-"""Cold queries on S3 with Spark's dynamic pruning and with splitlib, requests counted."""
+"""Run queries on S3 with Spark's dynamic pruning and with splitlib, and count the requests.
+
+Before each run, Spark's cached listings are dropped.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def running_lake(
         data: The tables on the local disk.
         jars: Directory with the jars of Hadoop's S3 client.
         slots: Number of concurrent tasks.
-        versitygw: See :func:`benchmarks.object_store.servers.running_server`.
+        versitygw: Name or path of this S3 server's program. If it does not exist, moto is used.
         database: Name of the new database.
     """
     with (
@@ -142,8 +145,8 @@ class S3Benchmark:
         self, query: Query, mode: Mode, turn: int, delay_seconds: float
     ) -> tuple[S3Run, list[Any]]:
         self._pruning.forget(query)
-        # The proxy caches only listings, since on S3 another machine would do their work. Files
-        # are read from the server.
+        # The proxy caches only listings, because their CPU time would be spent on other machines in
+        # S3. Files are read from the server.
         self._proxy.begin(Behaviour(delay_seconds, remembers_objects=False))
         cost, _, rows = self._pruning.measure(mode, query)
         return S3Run(mode.name, turn, cost, self._proxy.counts()), rows

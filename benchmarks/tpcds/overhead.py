@@ -37,12 +37,12 @@ class Overhead:
 
     title: str
     seconds: Sequence[float]
-    """Seconds by which splitlib plans longer than Spark, for each repetition. Nothing is run."""
+    """Planning time with splitlib minus planning time with Spark, for each repetition."""
     reasons: tuple[str, ...]
 
     @property
     def median(self) -> float:
-        """Median without the first two repetitions, in which the JVM still loads classes."""
+        """Median in seconds, without two first repetitions in which the JVM still loads classes."""
         return statistics.median(self.seconds[2:])
 
 

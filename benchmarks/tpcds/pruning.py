@@ -1,4 +1,7 @@
-"""Run queries that can be pruned by day, in every mode in turns, cold and warm."""
+"""Run queries that can be pruned by day, in all modes in turns.
+
+A cold run has no cached listings from Spark. A warm run repeats the query right after a cold one.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,10 @@ class PruningBenchmark:
         self._meter = Meter(spark)
 
     def run(self, query: Query, rounds: int) -> QueryRuns:
-        """Run a query in every mode, cold and warm in each round, in alternating order.
+        """Run a query in every mode, first cold and then warm.
 
-        Modes with ``once`` run only cold, in the first round.
+        The order of the modes is reversed in every second round. Modes with ``once`` run only in
+        the first round, and only cold.
 
         Raises:
             RuntimeError: Two modes return different rows.

@@ -1,4 +1,7 @@
-"""The 99 TPC-DS queries of DuckDB, with a total order, for DuckDB and for Spark."""
+"""The 99 TPC-DS queries from DuckDB, for DuckDB and for Spark.
+
+All columns are added to ``ORDER BY``, so that results can be compared row by row.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def load_queries(duckdb: DuckDBPyConnection) -> Mapping[int, Query]:
 def _totally_ordered(text: str, columns: int) -> str:
     """Add all columns to the end of the query's ``ORDER BY``.
 
-    Without them, the order of equal rows is undefined, and so are the rows within the ``LIMIT``.
+    Otherwise rows with equal sort keys have no defined order, and ``LIMIT`` may select any of them.
     """
     end = _END.search(text)
     assert end is not None  # it matches the empty end

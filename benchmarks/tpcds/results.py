@@ -63,7 +63,7 @@ class Results:
         }
 
     def markdown(self) -> str:
-        """Return medians and their spread as Markdown."""
+        """Return the results as Markdown tables of medians, with minimum and maximum."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:

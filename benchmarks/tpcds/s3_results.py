@@ -95,7 +95,7 @@ class S3Results:
 
 
 def _cells(runs: Sequence[S3Run]) -> Iterator[str]:
-    """Yield the table cells of one or all queries: each mode's median over the rounds, ratios."""
+    """Yield the table cells of some runs: medians over the rounds for each mode, then ratios."""
     columns: tuple[tuple[Quantity, str], ...] = (
         (_seconds, ".1f"),
         (_requests, ",.0f"),

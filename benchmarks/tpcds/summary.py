@@ -40,7 +40,7 @@ class Spread:
 
 
 def spread(query: QueryRuns, mode: Mode, quantity: Quantity, *, warm: bool = False) -> Spread:
-    """Return the spread of a quantity over the rounds of one query and mode."""
+    """Return median, minimum and maximum of a quantity over the rounds of one query and mode."""
     values = [quantity(cost) for cost in query.costs(mode, warm=warm)]
     return Spread(statistics.median(values), min(values), max(values))
 

@@ -13,4 +13,4 @@ FACTS: Mapping[str, str] = {
     "web_returns": "wr_returned_date_sk",
     "web_sales": "ws_sold_date_sk",
 }
-"""Partition key, a day, of each fact table. Dimensions are not partitioned."""
+"""Partition key of each fact table. It is a day. Dimensions are not partitioned."""
