@@ -1,4 +1,4 @@
-"""Settings of all tests; one metastore and one Spark session for those of a process."""
+"""Settings of all tests, and fixtures for the metastore and the Spark session that tests share."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from splitlib.testing import HiveMetastore
 from tests.core_set import select_core
 from tests.spark_session import small_session
 
-# Machines differ in speed, and shared ones from minute to minute: time proves nothing here.
+# Disable Hypothesis's time limit per example, because slow examples are no bug on a slow machine.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--core``."""
+    """Add the option ``--core`` to pytest."""
     parser.addoption(
         "--core",
         action="store_true",
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that are not in the core set, if that is wanted."""
+    """With ``--core``, deselect tests that are not in the core set."""
     if config.getoption("core"):
         items[:], others = select_core(items)
         config.hook.pytest_deselected(items=others)
@@ -41,9 +41,11 @@ _SHARED: Final = pytest.StashKey[tuple[SparkSession, dict[str, str]]]()
 
 @pytest.fixture(autouse=True)
 def planner_bugs() -> Iterator[list[str]]:
-    """What the planner has logged as bugs while it left queries to Spark.
+    """Yield the warnings that the planner logs, and fail the test if any are left at its end.
 
-    Their rows are right, so that only this fails the test; one that plants a bug takes it out.
+    After a bug, the planner logs a warning and leaves the query to Spark. Its rows are still right,
+    so other assertions do not notice the bug. A test that plants a bug removes its warning from the
+    list.
     """
     found: list[str] = []
 
@@ -61,7 +63,7 @@ def planner_bugs() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="session")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    """A metastore that all tests of the process share; each makes tables of its own."""
+    """Run a metastore for all tests of the process. Each test creates its own tables."""
     with HiveMetastore(tmp_path_factory.mktemp("metastore")) as running:
         yield running
 
@@ -70,7 +72,10 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastor
 def spark(
     pytestconfig: pytest.Config, metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A session on that metastore, which every module leaves as it found it."""
+    """Run a session on the metastore for all tests of the process.
+
+    A test module must restore every setting of the session that it changes.
+    """
     with small_session(metastore, tmp_path_factory.mktemp("spark")) as session:
         defaults = {row.key: row.value for row in session.sql("SET -v").collect()}
         pytestconfig.stash[_SHARED] = session, defaults | _state_of(session)
@@ -79,21 +84,22 @@ def spark(
 
 @pytest.fixture(scope="module", autouse=True)
 def shared_session_as_found(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Nothing that a module leaves in the shared session changes what another one sees.
+    """Check that a test module leaves no settings, views or cached tables in the shared session.
 
-    A view, say, shadows a table of its name, and which modules share a process is chance.
+    They could change the results of later modules. For example, a temporary view hides a table of
+    the same name. Which modules share a process is not fixed.
     """
     yield
     if _SHARED in pytestconfig.stash:
         session, before = pytestconfig.stash[_SHARED]
         state = _state_of(session)
         left = {what: value for what, value in state.items() if before.get(what) != value}
-        before |= state  # of which the next module is not guilty
+        before |= state  # so that the next module does not fail for the same reason
         assert not left
 
 
 def _state_of(session: SparkSession) -> dict[str, str]:
-    """Settings that are set, and what else there is one of in a session."""
+    """Return the settings of a session, its current database, its views, and whether it caches."""
     java: Any = session._jsparkSession
     return session.conf.getAll | {
         "database": session.catalog.currentDatabase(),

@@ -1,4 +1,4 @@
-"""The core set, of ``pytest --core``: the fewest tests that cover every feature."""
+"""The core set, which ``pytest --core`` runs: few tests that cover every feature."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LISTED = ROOT / "tests" / "core.txt"
 ONE_CASE_IN = 5
-"""Of a listed test's parameters, one case in so many is run."""
+"""Only every fifth parameter set of a listed test runs."""
 
 
 def core_functions() -> set[str]:
@@ -26,9 +26,10 @@ def core_functions() -> set[str]:
 
 
 def select_core(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Split collected tests into those of the core set and the others.
+    """Split collected tests into the core set and all others.
 
-    Tests without Java and without the marker ``long`` all belong to it.
+    The core set contains the listed tests, and all tests that need no Java and are not marked
+    ``long``. Tests in ``tests/interop`` belong to it only if they are listed.
     """
     listed = core_functions()
     cases: Counter[str] = Counter()

@@ -18,7 +18,7 @@ JVM_ZONE = "America/New_York"
 
 @contextmanager
 def small_session(metastore: HiveMetastore, scratch: Path) -> Iterator[SparkSession]:
-    """Start a Spark session on a metastore, sized for little data. Stop it afterwards.
+    """Run a Spark session for the ``with`` block, with settings for small tables.
 
     Args:
         metastore: The metastore that holds the tables.
@@ -37,8 +37,8 @@ def small_session(metastore: HiveMetastore, scratch: Path) -> Iterator[SparkSess
         "spark.buffer.pageSize": "256k",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
-        # Hive's reader uses the time zone of the JVM. For some types it caches the first zone that
-        # it sees.
+        # Hive's reader uses the time zone of the JVM, and caches it for some types. So the zone
+        # must be set when the JVM starts.
         "spark.driver.extraJavaOptions": f"-Duser.timezone={JVM_ZONE} -XX:+UseSerialGC",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",

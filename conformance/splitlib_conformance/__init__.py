@@ -54,9 +54,9 @@ classes: a harness, which makes tables without using your connector, and a subcl
         def harness(self, tmp_path):
             return FilesHarness(tmp_path)
 
-If your connector has no entry point yet, register it with ``splitlib.register``. If it implements
-protocols of :mod:`splitlib.spi`, list them in the test class. Then a misspelled method name makes a
-test fail::
+A connector that has no entry point yet must be registered with ``splitlib.register``. If it
+implements protocols of :mod:`splitlib.spi`, list them in the test class. Then a misspelled method
+name makes a test fail::
 
     capabilities = frozenset({SupportsPartitionDetails})
 

@@ -60,9 +60,9 @@ class HiveConnector(Connector):
     Options:
         uri: Address of the metastore, such as ``thrift://host:9083``. Several addresses are
             separated by commas and tried in turn.
-        partitions_per_request: Maximum number of partitions loaded by one call; 500 by default.
-        connect_timeout_seconds: Time limit for opening a connection; 10 by default.
-        timeout_seconds: Time limit for a complete response; 300 by default.
+        partitions_per_request: Maximum number of partitions loaded by one call (500).
+        connect_timeout_seconds: Time limit for opening a connection (10).
+        timeout_seconds: Time limit for a complete response (300).
         canonical_values: ``true`` if integers and dates in partition values are spelled as Spark
             writes them (``5``, never ``05``). Then partitions with such keys can be requested by
             name. String keys do not need this option. If it is set wrongly, partitions are missed.

@@ -51,15 +51,15 @@ _HIVE_TYPES = {
     pa.float64(): "double",
     pa.timestamp("us", "UTC"): "timestamp",
 }
-# Catalog requests of metastore connectors; all calls with these names go through thrift.
+# Methods of thrift's client that send the catalog requests of metastore connectors.
 _ASKED = ("get_table_req", "get_partition_names", "get_partitions_by_names")
 
 
 class HiveHarness(Harness):
     """Metastore tables, created with thrift's generated classes as any other client would.
 
-    Partitions are stored outside of their default locations, so that connectors must not derive
-    locations from names.
+    Partitions are stored outside of their default locations. So a connector that derives locations
+    from partition names fails the tests.
     """
 
     def __init__(self, metastore: HiveMetastore, root: Path) -> None:
@@ -124,7 +124,10 @@ class HiveHarness(Harness):
         return _Refusal("java.security.AccessControlException: Permission denied: user=me")
 
     def open_connections(self) -> int:
-        """Count this process's sockets on the metastore's port; the harness keeps none open."""
+        """Return the number of this process's connections to the metastore's port.
+
+        The harness itself keeps no connection open.
+        """
         port = f":{int(self._uri.rpartition(':')[2]):04X}"
         own = {os.readlink(path) for path in glob.glob("/proc/self/fd/*") if os.path.islink(path)}
         found = 0
@@ -142,7 +145,7 @@ class HiveHarness(Harness):
     def replace_table(self, table: TableAddress) -> None:
         """Replace the table by one at another location.
 
-        Nothing else distinguishes two tables that a metastore creates in the same second.
+        If a metastore creates two tables in the same second, only their locations differ.
         """
         _, name = table.name.split(".")
         with self._client() as client:

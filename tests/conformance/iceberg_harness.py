@@ -60,7 +60,7 @@ _TYPES: dict[pa.DataType, IcebergType] = {
 
 
 class IcebergHarness(Harness):
-    """Tables partitioned by their last columns, whose values are not in the files.
+    """Tables partitioned by their last columns. The files do not contain these columns.
 
     Files are written by PyArrow, outside of the table's default location.
     """

@@ -1,4 +1,4 @@
-"""Connectors of a source in memory: one without optional abilities, and one with every ability.
+"""Two connectors of a source in memory, with no optional protocol of the SPI and with all of them.
 
 Both are correct and small, so that a planted bug replaces just one method.
 """
@@ -32,7 +32,7 @@ _KNOWN = ("lower", "upper", "has_null", "has_nan", "has_value")
 
 
 class PlainConnector(Connector):
-    """A connector without optional abilities.
+    """A connector without optional protocols.
 
     Options:
         source: Key of a source in :attr:`sources`.
@@ -117,7 +117,7 @@ class PlainConnector(Connector):
 
 
 class AbleConnector(PlainConnector):
-    """A connector with every ability and statistics of every column.
+    """A connector with all optional protocols, and with statistics of every column.
 
     It matches columns by field id.
     """

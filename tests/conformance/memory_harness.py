@@ -22,7 +22,7 @@ _numbers = itertools.count()
 
 
 class PlainHarness(Harness):
-    """Tables in memory, with the minimum that a harness must implement."""
+    """Creates tables in memory. It implements only the required methods."""
 
     def __init__(self) -> None:
         self.source = Source()
@@ -50,7 +50,7 @@ class PlainHarness(Harness):
 
 
 class FullHarness(PlainHarness):
-    """Tables in memory, with everything that the kit can use."""
+    """Creates tables in memory. It implements every method that the kit can use."""
 
     @contextmanager
     def watch(self, calls: SourceCalls) -> Iterator[None]:

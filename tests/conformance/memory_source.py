@@ -1,6 +1,6 @@
 """A catalog and a storage in memory, which clients call through connections.
 
-Partitions have names in Hive's notation, so that a connector can make mistakes with them.
+Partitions have names in Hive's notation, so that connectors with planted bugs can misread them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoredFile:
 
 @dataclass
 class StoredTable:
-    """A table with a unique number."""
+    """A table. Its number is unique, so a new table of the same name has another number."""
 
     number: int
     data_schema: pa.Schema
@@ -92,9 +92,9 @@ class Source:
 
 
 class Client:
-    """A connection.
+    """A connection to a source.
 
-    Each method is one call, and raises ``KeyError`` if something does not exist.
+    Each method is one call. It raises ``KeyError`` if the table, location or file does not exist.
     """
 
     def __init__(self, source: Source) -> None:

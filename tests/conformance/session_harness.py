@@ -11,7 +11,7 @@ from tests.conformance.hive_harness import HiveHarness
 
 
 class SessionHarness(HiveHarness):
-    """Metastore tables, created without the session that then finds them by name."""
+    """Metastore tables that another client creates, and that a session finds by name."""
 
     def __init__(self, metastore: HiveMetastore, spark: SparkSession, root: Path) -> None:
         super().__init__(metastore, root)

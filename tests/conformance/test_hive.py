@@ -30,7 +30,10 @@ class TestHive(ConnectorConformance):
         return HiveHarness(metastore, tmp_path)
 
     def test_empty_text_is_the_null_partition(self, harness: Harness) -> None:
-        """A metastore stores the empty value, but names the partition like the null partition."""
+        """An empty partition value is read as null.
+
+        A metastore stores the empty value, but gives the partition the name of the null partition.
+        """
         keys = pa.schema([("k", pa.string()), ("l", pa.string())])
         subject = self.create(harness, keys, [partition({"k": "", "l": "x"})])
         assert [split.partition_values for split in self.splits(subject)] == [{"k": None, "l": "x"}]

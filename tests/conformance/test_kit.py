@@ -1,4 +1,4 @@
-"""Tests of the kit: a correct connector passes, and failures are explained in words."""
+"""Tests of the kit: a correct connector passes, and every check has its own failure message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TestAble = kit_on("able", ABILITIES)
 
 
 def test_a_failure_is_told_in_words() -> None:
-    """Checks use ``expect``: the output of a bare assertion does not help a connector's author."""
+    """The kit uses ``expect``, because the message of a bare assertion does not help authors."""
     modules = list(Path(str(splitlib_conformance.__file__)).parent.glob("*.py"))
     assert len(modules) > 10
     for path in modules:

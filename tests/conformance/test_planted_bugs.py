@@ -1,6 +1,6 @@
-"""Each planted bug fails exactly the kit's tests that are named for it.
+"""Each planted bug makes exactly the tests fail that are listed for it.
 
-The kit runs in a process of its own, in which tests may fail.
+The kit runs in another process, so its failures do not fail this module.
 """
 
 from __future__ import annotations

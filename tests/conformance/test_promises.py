@@ -1,4 +1,4 @@
-"""Each sentence of ``splitlib.spi``, with the tests that fail if the sentence is wrong."""
+"""Check that each sentence of ``splitlib.spi`` has tests, or is listed as an explanation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 ENUMERATOR = "tests/unit/enumeration/test_enumerator.py"
 SPI, TABLE = "tests/unit/test_spi.py", "tests/unit/test_table.py"
 
-# Tests by the beginning of a sentence: the kit's tests without test_, others as file::test.
+# The tests of each sentence, by the start of the sentence. Tests of the kit are written without
+# ``test_``, other tests as file::test.
 PROMISES: dict[str, tuple[str, ...]] = {
     "A connector is a class with four methods": (f"{SPI}::test_a_connector_is_four_methods",),
     "An entry point of the group": (
@@ -207,7 +208,7 @@ EXPLANATIONS = (
     "Reading the table's files needs credentials",
     "Columns are matched by field id",
     "Deleted rows may be stored as a deletion vector",
-    # each connector's own tests show which tables these are
+    # each connector has its own tests for the tables that it rejects
     "UnsupportedTable: if reading it could give wrong rows",
     "A source that lists directories needs one request",
     "Used for readers that cannot match columns",

@@ -24,7 +24,7 @@ class TestSession(ConnectorConformance):
         return SessionHarness(metastore, spark, tmp_path)
 
     def test_table_names_of_a_session(self, simple: Subject, spark: SparkSession) -> None:
-        """Temporary views are not listed. Databases may be empty, and there may be several."""
+        """``table_names`` supports several databases and empty ones, and lists no views."""
         assert issubclass(SessionConnector, SupportsTableNames)
         spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 AS a")
         spark.sql("CREATE DATABASE IF NOT EXISTS empty_one")

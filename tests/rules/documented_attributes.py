@@ -1,6 +1,6 @@
-"""Attributes of public classes are documented in the docstring of their class.
+"""Rule: the docstring of a public class documents the attributes of the class.
 
-``help()`` shows that docstring. Only editors show a string below an attribute.
+``help()`` shows this docstring. A string below an attribute is shown only by editors.
 """
 
 from __future__ import annotations

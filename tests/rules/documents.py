@@ -1,4 +1,4 @@
-"""The package list of setup.cfg and the links of the documents match the tree."""
+"""Rule: packages in setup.cfg, links in documents, and names in CONTRIBUTING.md exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _packages(setup: ConfigParser) -> Iterator[str]:
 
 
 def _links_of_the_readme(setup: ConfigParser) -> Iterator[str]:
-    """Yield links that do not work on the package index."""
+    """Yield links that would not work on the package index, where the README is shown too."""
     url = setup["metadata"]["url"]
     targets = _links(ROOT / "README.md")
     targets += [line.split(" = ")[1] for line in setup["metadata"]["project_urls"].splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""Only ``splitlib/spark/jvm`` uses the internals of Spark."""
+"""Rule: only ``splitlib/spark/jvm`` uses the internals of Spark."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def code_of(path: Path) -> str:
 
 
 def problems() -> Iterator[str]:
-    """Yield uses of Spark's internals outside of the folder, and exceptions without a use."""
+    """Yield uses of Spark's internals in other packages, and exceptions that are not needed."""
     for path in sorted(SOURCE.rglob("*.py")):
         name = str(path.relative_to(SOURCE))
         found = sorted({match[0] for match in INTERNALS.finditer(code_of(path))})

@@ -1,4 +1,4 @@
-"""Which module may import which; imports in functions and for type checks count too."""
+"""Rule: modules import only earlier layers. Imports in functions and for type checks count too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-# In order: each layer may import itself and the layers before it. "splitlib" is the facade.
+# The layers in order. Each layer may import itself and the layers before it. "splitlib" is the
+# facade, that is ``splitlib/__init__.py``.
 CORE = [
     "_version",
     "redaction",

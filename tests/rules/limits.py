@@ -1,4 +1,4 @@
-"""Limits for the length of functions and files."""
+"""Rule: functions and files are not longer than some limits."""
 
 from __future__ import annotations
 

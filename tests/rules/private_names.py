@@ -1,4 +1,4 @@
-"""Tests use no private name of the library, so that private code can change freely."""
+"""Rule: tests use no private names of the library, so that private code can change freely."""
 
 from __future__ import annotations
 

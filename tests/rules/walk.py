@@ -1,4 +1,7 @@
-"""CONTRIBUTING.md follows one partition through these files; each has the function listed here."""
+"""Rule: the files that CONTRIBUTING.md lists for the path of one partition exist.
+
+Each file must have the function that is listed here.
+"""
 
 import ast
 import re

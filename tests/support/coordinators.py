@@ -31,7 +31,10 @@ def coordinator_of(connector, assigner=None, **config) -> DynamicFileSplitEnumer
 
 
 def ask(coordinator: DynamicFileSplitEnumerator, reader: str = "r", **more) -> SplitResponse:
-    """Return the answer to a reader's request. Retry ``WaitForSplits`` for up to 30 seconds."""
+    """Request a split for a reader, and return the response.
+
+    While the response is ``WaitForSplits``, request again, for up to 30 seconds.
+    """
     until = time.monotonic() + 30
     while isinstance(answer := coordinator.handle_split_request(reader, **more), WaitForSplits):
         assert time.monotonic() < until, "told to wait for ever"

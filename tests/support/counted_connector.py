@@ -1,4 +1,4 @@
-"""A table of files that records its opens and closes in a file, in every process."""
+"""A connector that records in a file how often tables are opened and closed, in all processes."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class Opens:
         return CountedSource
 
     def taken(self) -> int:
-        """Return how often the table was opened since the last call.
+        """Return how often the table was opened since the last call of this method.
 
-        Assert that each open was closed.
+        Assert that the table was closed as often.
         """
         noted = Counter(self.notes.read_text().splitlines())
         self.notes.write_text("")

@@ -30,7 +30,7 @@ class HiveTables:
     def reader(self, table, how="auto", **settings):
         """Return a reader of the table.
 
-        ``how`` is a ``spark_scan`` setting, or ``session`` for the session connector.
+        ``how`` is a value of the setting ``spark_scan``, or ``session`` for the session connector.
         """
         connector, how = ("session", "auto") if how == "session" else ("hive", how)
         reader = splitlib.read(self.spark).table(table, **way_of(self.metastore, connector))
@@ -62,7 +62,7 @@ class DataSourceTables(HiveTables):
         return self.reader(table, how)
 
     def same(self, table, **options):
-        """Assert that both readers give the same schema and rows. Return the number of rows."""
+        """Assert that both readers return the same schema and rows. Return the number of rows."""
         native, loaded = self.native(table).load(), self.load(table, **options)
         assert loaded.schema == native.schema
         rows = Counter(map(repr, native.collect()))

@@ -38,7 +38,7 @@ class HostileS3:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The s3fs options that connect to this server."""
+        """Options with which s3fs connects to this server."""
         endpoint = f"http://127.0.0.1:{self._server.server_port}"
         return {"key": "k", "secret": "s", "endpoint_url": endpoint}
 
@@ -81,7 +81,7 @@ def always(body: bytes) -> Answer:
 
 
 def endless(beginning: bytes, *pieces: bytes) -> Answer:
-    """An endless body that repeats the same pieces."""
+    """Return an answer whose body has no end: ``beginning``, then ``pieces`` again and again."""
     return lambda server, asked: itertools.chain([beginning], itertools.cycle(pieces))
 
 
@@ -101,7 +101,7 @@ def without_token(server: HostileS3, asked: Asked) -> bytes:
 
 
 def again(server: HostileS3, asked: Asked) -> bytes:
-    """The first page, whichever page is requested."""
+    """Return the first page for every request."""
     return server.listing({k: v for k, v in asked.items() if k != "continuation-token"})
 
 

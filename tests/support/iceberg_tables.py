@@ -45,7 +45,7 @@ def internal(value: Any) -> Any:
 
 
 def make_catalog(directory: Path, name: str = "default") -> Catalog:
-    """Create a separate catalog on the local disk."""
+    """Create a catalog in a directory on the local disk."""
     directory.mkdir(parents=True, exist_ok=True)
     made = load_catalog(name, **catalog_options(directory))
     made.create_namespace_if_not_exists("ns")
@@ -67,7 +67,7 @@ def create(
     spec: PartitionSpec | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Table:
-    """Create a table. PyIceberg keeps the given column ids if they count from 1."""
+    """Create a table with a new name. Column ids must count from 1, or PyIceberg changes them."""
     name = f"ns.t{next(_numbers)}"
     return catalog.create_table(
         name, schema, partition_spec=spec or PartitionSpec(), properties=dict(properties or {})

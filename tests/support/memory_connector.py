@@ -26,7 +26,7 @@ class MemoryConnector(Connector):
 
     Attributes:
         listed: Partitions whose files were listed, in order.
-        batches: Number of partition batches that were listed.
+        batches: Number of batches of partitions that were listed.
     """
 
     def __init__(
@@ -43,13 +43,15 @@ class MemoryConnector(Connector):
         """Create a table with the partitions ``k=0``, ``k=1`` and so on.
 
         Args:
-            partitions: Number of partitions, or the partition batches themselves.
-            files: Number of files in each partition. Listed in reverse order of names.
+            partitions: Number of partitions, or the batches of partitions to list.
+            files: Number of files in each partition. They are listed in reverse order of names.
             size: Size of each file in bytes.
             batch: Number of partitions in a batch.
             snapshot: Id of the snapshot that the table is pinned to.
-            on_list: Called with each partition whose files are listed. It may block or raise.
-            on_call: Called with the method's name before each simulated catalog or storage call.
+            on_list: Function that is called with each partition before its files are listed. It
+                may block or raise an error.
+            on_call: Function that is called with the method's name before each simulated call to
+                the catalog or storage.
         """
         self.partitions, self.files, self.size, self.batch = partitions, files, size, batch
         self.snapshot, self.on_list, self.on_call = snapshot, on_list, on_call

@@ -1,6 +1,7 @@
-"""Run a long proof and record its result: ``python -m tests.support.proof NAME COMMAND…``.
+"""Run a long test program and record its result in docs/proof.md.
 
-The record is a row of docs/proof.md: date, commit, and the last line that the command printed.
+Run it with ``python -m tests.support.proof NAME COMMAND…``. The record is a table row with the
+date, the commit, and the last line that the command printed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ RECORDS = ROOT / "docs" / "proof.md"
 
 
 def recorded(document: str, name: str, date: str, commit: str, result: str) -> str:
-    """Return the document with the row of a proof replaced, or added at the end."""
+    """Return the document with the row ``name`` replaced, or added at the end."""
     row = f"| `{name}` | {date} | {commit} | {result.replace('|', '/')} |"
     pattern = re.compile(rf"^\| `{re.escape(name)}` \|.*$", re.MULTILINE)
     if pattern.search(document):
@@ -25,7 +26,7 @@ def recorded(document: str, name: str, date: str, commit: str, result: str) -> s
 
 
 def run(command: list[str]) -> tuple[int, str]:
-    """Run a command with its output shown; return its exit code and its last line."""
+    """Run a command and print its output. Return its exit code and its last line of output."""
     last = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -36,7 +37,7 @@ def run(command: list[str]) -> tuple[int, str]:
 
 
 def _commit() -> str:
-    """Return the short name of the commit, and whether files differ from it."""
+    """Return the short hash of the current commit, and a note if files were changed since."""
     git = ["git", "-C", str(ROOT)]
     name = subprocess.check_output([*git, "rev-parse", "--short", "HEAD"], text=True).strip()
     changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], check=False).returncode
@@ -44,7 +45,7 @@ def _commit() -> str:
 
 
 def main(name: str, *command: str) -> int:
-    """Run and record; return the command's exit code."""
+    """Run a command, record its result, and return its exit code."""
     commit = _commit()
     code, last = run(list(command))
     result = last if code == 0 else f"**failed** (exit code {code}): {last}"

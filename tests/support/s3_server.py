@@ -14,7 +14,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 _HOST = "127.0.0.1"
-# Only these tests use these values: a registered secret is masked in all later texts.
+# splitlib masks known secrets in all later messages, so other tests must not use these values.
 _KEY = "key-of-the-tests"
 _SECRET = "secret-of-the-tests"
 
@@ -44,7 +44,7 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The s3fs options that connect to this server."""
+        """Options with which s3fs connects to this server."""
         return {"key": _KEY, "secret": _SECRET, "endpoint_url": self.endpoint}
 
     def fill(self, bucket: str, objects: Mapping[str, bytes]) -> None:

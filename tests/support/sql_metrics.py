@@ -18,13 +18,13 @@ def last_execution(spark: SparkSession) -> int:
 
 
 def counted(spark: SparkSession, node: str, metric: str, after: int) -> int:
-    """Return the sum of a metric over the matching plan nodes of all later queries.
+    """Return the sum of a metric over the matching plan nodes of all queries after one.
 
     Args:
         spark: The session that ran the queries.
         node: Text in the name of the plan node, such as ``Scan parquet``.
         metric: Name of the metric, such as ``number of files read``.
-        after: Id of the last query that is left out.
+        after: Id of a query. Only later queries count.
     """
     return sum(_values(spark, node, metric, after))
 

@@ -22,7 +22,7 @@ from splitlib_hive.client import parse_uris
 
 @contextmanager
 def thrift_client(metastore: HiveMetastore) -> Iterator[Client]:
-    """Open a connection and yield the client class that Thrift generated."""
+    """Open a connection, and yield a client of the class that Thrift generated."""
     ((host, port),) = parse_uris(metastore.uri)
     transport = TBufferedTransport(TSocket(host, port))
     transport.open()

@@ -28,7 +28,7 @@ _SOURCES = (f"{_ROOT}/splitlib/", f"{_ROOT}/connectors/")
 
 @dataclass
 class Trace:
-    """The calls inside the project that some code made, in all threads."""
+    """Files of the project that some code entered, and calls between them, in all threads."""
 
     files: set[str] = field(default_factory=set)
     """Files of the project that were entered, relative to its root."""
@@ -36,9 +36,9 @@ class Trace:
     """Number of calls from one of these files into another one."""
 
     def note(self, frame: FrameType, event: str, _: object) -> None:
-        """Profile function, see :func:`sys.setprofile`."""
+        """Record a call. Python calls this method for each event, see :func:`sys.setprofile`."""
         entered = frame.f_code.co_filename
-        # the body of a module runs once for each process, when it is imported
+        # do not count the code of modules, which runs only at the first import
         if (
             event != "call"
             or not entered.startswith(_SOURCES)
@@ -54,7 +54,7 @@ class Trace:
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """Trace the calls of a block, those of threads that it starts included."""
+    """Trace the calls of the ``with`` block and of threads that it starts."""
     trace = Trace()
     threading.setprofile(trace.note)
     sys.setprofile(trace.note)
@@ -66,7 +66,7 @@ def traced() -> Iterator[Trace]:
 
 
 def trace_queries(spark: SparkSession, name: str) -> dict[str, Trace]:
-    """Read a new table of 30 partitions by ``read`` and by ``sql``; return both traces.
+    """Read a new table of 30 partitions by ``read`` and by ``sql``, and return both traces.
 
     Args:
         spark: The session.
@@ -87,7 +87,7 @@ def trace_queries(spark: SparkSession, name: str) -> dict[str, Trace]:
     traces = {}
     try:
         for way, query in queries.items():
-            query()  # what is imported and looked up once is not counted
+            query()  # a first run, so that imports and cached lookups do not count
             with traced() as traces[way]:
                 planned = query()
             assert planned.count() == 30
@@ -99,7 +99,7 @@ def trace_queries(spark: SparkSession, name: str) -> dict[str, Trace]:
 
 
 def main(*arguments: Any) -> None:
-    """Print the numbers; with ``--files`` also the names of the files."""
+    """Print the numbers of files and calls. With ``--files``, print also the files' names."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         HiveMetastore() as metastore,

@@ -1,4 +1,4 @@
-"""Mistakes in optional abilities."""
+"""Connectors with mistakes in the optional protocols."""
 
 from __future__ import annotations
 

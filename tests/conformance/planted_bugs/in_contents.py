@@ -1,4 +1,4 @@
-"""Mistakes in listed contents: schema, partitions, files."""
+"""Connectors with mistakes in the schema, partitions or files that they list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that appear when the source fails, hangs, or has several concurrent users."""
+"""Connectors with mistakes that appear only with a failing source or with concurrent use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TakesUnavailableForNoTable(PlainConnector):
 
 @caught_by("unavailable_source_is_tried_again")
 class StaysBroken(PlainConnector):
-    """Does not connect again after its connection was closed."""
+    """Fails in all later calls after its connection was closed."""
 
     broken = False
 

@@ -1,4 +1,4 @@
-"""Mistakes in the time, number, order and filters of listings."""
+"""Connectors that list too early, too often or in changing order, or use filters wrongly."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PrunesNull(PlainConnector):
 
 @caught_by("several_filters_at_once")
 class KeepsThePredicate(PlainConnector):
-    """Lists files with the predicate of the latest listing, even if that is another scan's."""
+    """Lists files with the predicate of the latest listing, even if another scan made it."""
 
     def list_partitions(self, predicate):
         for batch in super().list_partitions(predicate):
@@ -63,7 +63,7 @@ class KeepsThePredicate(PlainConnector):
 
 @caught_by("order_is_the_same_every_time", "same_splits_in_the_same_order", "small_pages_join_up")
 class SwapsEverySecondTime(Batches):
-    """Swaps the order in every second batch, like a response that several threads build."""
+    """Reverses the order in every second batch, as if several threads had filled it."""
 
     times = itertools.count()
 
@@ -249,7 +249,7 @@ class IgnoresMissingDirectories(PlainConnector):
 
 @caught_by("marker_reads_everything", "no_match_is_lost", "statistics_lose_no_match")
 class TakesTheMarkerForNoKeys(PlainConnector):
-    """Lists nothing if there are filters but none of them compares a column."""
+    """Lists nothing if there are filters, but no filter compares a column."""
 
     def list_partitions(self, predicate):
         if predicate.keys or not predicate.filters:

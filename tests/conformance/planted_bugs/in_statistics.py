@@ -1,4 +1,4 @@
-"""Mistakes in the statistics of files."""
+"""Connectors with mistakes in the statistics of files."""
 
 from __future__ import annotations
 

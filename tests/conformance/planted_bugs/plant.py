@@ -20,7 +20,7 @@ from splitlib_conformance.key_cases import KEY_CASES, ONE_KEY_CASES, KeyCase
 from tests.conformance.memory_connectors import AbleConnector, PlainConnector
 from tests.conformance.memory_harness import FullHarness
 
-# One failing example is enough here, and shrinking it takes long.
+# Do not shrink failing examples, because one is enough here and shrinking takes long.
 settings.register_profile("planted", phases=[Phase.generate], max_examples=5)
 settings.load_profile("planted")
 
@@ -53,7 +53,7 @@ def kit_on(
 
     Args:
         connector: Registered name of the connector.
-        capabilities: Abilities that the test class declares.
+        capabilities: Protocols that the test class declares.
         types: Names of the key cases to test; None for all.
         harness: Class that creates the tables.
     """
@@ -92,10 +92,10 @@ def _chosen(cases: Sequence[KeyCase], types: frozenset[str] | None) -> list[KeyC
 def caught_by(
     *tests: str, types: frozenset[str] = FEW_TYPES
 ) -> Callable[[type[Connector]], type[Connector]]:
-    """Apply the kit to the connector.
+    """Return a decorator that registers a connector with a planted bug and applies the kit to it.
 
     Args:
-        tests: Names of exactly the tests that fail, without ``test_``.
+        tests: Names of all tests that must fail, without ``test_``.
         types: Names of the key cases to test.
     """
 
